@@ -1,0 +1,70 @@
+"""The `dragoman` command: reads the words, calls the part that does the work, reports errors."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from dragoman import __version__
+from dragoman.errors import DragomanError
+
+COMMANDS = ("train", "evaluate", "export", "verify", "publish", "serve", "translate", "doctor")
+
+_EXTRAS = {
+    "torch": "train",
+    "tensorboard": "train",
+    "sacrebleu": "train",
+    "onnx": "export",
+    "onnxruntime": "serve",
+    "pytriton": "serve",
+}
+"""Which extra brings a module that may be missing."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run a subcommand.
+
+    Args:
+        words: the command line without the program's name; None: `sys.argv`.
+
+    Returns:
+        0 done, 1 a check or the work failed, 2 usage.
+    """
+    parser = argparse.ArgumentParser(prog="dragoman", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"dragoman {__version__}")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    modules = {}
+    for name in COMMANDS:
+        module = importlib.import_module(f"dragoman.commands.{name.replace('-', '_')}")
+        module.configure(subparsers.add_parser(name, help=module.HELP, description=module.HELP))
+        modules[name] = module
+    arguments = parser.parse_args(words)
+    logging.basicConfig(
+        level=logging.WARNING if arguments.quiet else logging.INFO,
+        format="%(asctime)s %(message)s",
+        datefmt="%H:%M:%S",
+        stream=sys.stderr,
+    )
+    try:
+        return int(modules[arguments.command].run(arguments))
+    except DragomanError as error:
+        print(f"dragoman {arguments.command}: {error}", file=sys.stderr)
+        return error.exit_code
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        message = f"{error.name} is not installed: pip install 'dragoman[{extra}]'"
+        print(f"dragoman {arguments.command}: {message}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of our output has gone; keep Python from complaining once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130

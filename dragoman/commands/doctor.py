@@ -1,0 +1,26 @@
+"""`dragoman doctor`: what this machine lacks for serving, a line each, with the mend."""
+
+from __future__ import annotations
+
+import argparse
+
+HELP = "say what is missing on this machine, and the mend"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--address", default="127.0.0.1", help="IP address (default: 127.0.0.1)")
+    parser.add_argument(
+        "--ports", type=int, nargs="*", default=[8000, 8001, 8002], help="default: 8000 8001 8002"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one line a finding; fail if something that serving needs is missing."""
+    from serving.diagnosis import diagnose
+
+    findings = list(diagnose(arguments.address, arguments.ports))
+    for finding in findings:
+        mend = f": {finding.mend}" if finding.mend else ""
+        print(f"{finding.severity:7}  {finding.text}{mend}")
+    return int(any(finding.severity == "missing" for finding in findings))

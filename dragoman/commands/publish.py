@@ -1,0 +1,25 @@
+"""`dragoman publish`: from a bundle to a model repository that Triton serves."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "make a Triton model repository that serves a bundle"
+
+SKELETON = Path(__file__).parents[2] / "model_repository"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("bundle", type=Path, help="folder of a bundle")
+    parser.add_argument("--to", type=Path, required=True, help="folder of the repository to make")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Publish, and say how to serve it."""
+    from export.publishing import publish
+
+    publish(arguments.bundle, arguments.to, SKELETON)
+    print(f"{arguments.to}: serve it with: dragoman serve --repository {arguments.to}")
+    return 0

@@ -1,0 +1,75 @@
+"""`dragoman serve`: Triton with the shipped model, or one's own."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from dragoman.errors import DragomanError
+
+HELP = "serve translations over HTTP and gRPC with Triton Inference Server"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--repository",
+        type=Path,
+        default=Path("model_repository"),
+        help="Triton model repository (default: model_repository, which holds the shipped model)",
+    )
+    parser.add_argument("--address", default="127.0.0.1", help="IP address (default: 127.0.0.1)")
+    for name, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
+        parser.add_argument(
+            f"--{name}-port", type=int, default=port, help=f"0: a free one (default: {port})"
+        )
+    parser.add_argument(
+        "--expose-unpatched-server",
+        action="store_true",
+        help="let the embedded Triton 24.10, which has known remote holes, listen beyond loopback",
+    )
+    parser.add_argument("--verbose", action="store_true", help="show Triton's own log")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM."""
+    from serving.launcher import ServeOptions, TritonServer
+
+    stop = _Stop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    options = ServeOptions(
+        repository=arguments.repository,
+        address=arguments.address,
+        http_port=arguments.http_port,
+        grpc_port=arguments.grpc_port,
+        metrics_port=arguments.metrics_port,
+        expose_unpatched_server=arguments.expose_unpatched_server,
+        log_verbose=arguments.verbose,
+    )
+    try:
+        with TritonServer(options) as server:
+            print(f"ready: {server.http_url} and {server.grpc_url}", file=sys.stderr, flush=True)
+            code = server.wait()
+            raise DragomanError(f"Triton ended by itself with code {code}")
+    except _Stopped:
+        print("stopped", file=sys.stderr)
+        return 0
+
+
+class _Stopped(BaseException):
+    """A signal asked us to stop."""
+
+
+class _Stop:
+    """A signal handler that raises once; a second signal must not break the clean-up."""
+
+    def __init__(self) -> None:
+        self._raised = False
+
+    def __call__(self, number: int, frame: object) -> None:
+        if not self._raised:
+            self._raised = True
+            raise _Stopped

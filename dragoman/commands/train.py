@@ -1,0 +1,64 @@
+"""`dragoman train`: from parallel text to a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import UsageError
+
+HELP = "train a model on parallel text"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--config", type=Path, help="TOML file of settings, such as training/recipes/tatoeba.toml"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
+    )
+    parser.add_argument(
+        "--text",
+        nargs=2,
+        type=Path,
+        metavar="FILE",
+        help="two text files, line N of one beside line N of the other, that end in the language: "
+        "my.en my.de",
+    )
+    parser.add_argument(
+        "--valid-text", nargs=2, type=Path, metavar="FILE", help="the same, held out for validation"
+    )
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path(), help="where the prefixes in the settings begin"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder of the run")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, and print the folder of the final model."""
+    from training.config import resolve
+    from training.trainer import Trainer
+
+    data: dict[str, Any] = {}
+    for key, files in (("train", arguments.text), ("valid", arguments.valid_text)):
+        if files:
+            prefix, languages = _own_text(*files)
+            data[key] = [prefix]
+            if data.setdefault("languages", languages) != languages:
+                raise UsageError(f"--text and --valid-text differ in their languages: {languages}")
+    config = resolve(arguments.config, arguments.set, {"data": data} if data else None)
+    print(Trainer(config, arguments.data_dir, arguments.out, arguments.resume).train())
+    return 0
+
+
+def _own_text(first: Path, second: Path) -> tuple[str, list[str]]:
+    """Prefix and languages of two files such as `my.en` and `my.de.gz`."""
+    names = [Path(p.stem) if p.suffix in (".gz", ".xz") else p for p in (first, second)]
+    languages = [name.suffix[1:] for name in names]
+    prefixes = {path.parent / name.stem for path, name in zip((first, second), names, strict=True)}
+    if len(prefixes) > 1 or not all(languages):
+        raise UsageError(f"{first} and {second}: name them alike but for the language: my.en my.de")
+    return str(prefixes.pop().absolute()), languages

@@ -1,0 +1,45 @@
+"""`dragoman verify`: hold a bundle against PyTorch."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dragoman.errors import CheckFailed
+
+HELP = "compare a bundle with PyTorch: names, shapes, values, tokens of real sentences"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("bundle", type=Path, help="folder of a bundle")
+    parser.add_argument(
+        "--test", required=True, help="prefix of two text files, such as tatoeba-en-de/test"
+    )
+    parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefix begins")
+    parser.add_argument(
+        "--sentences",
+        type=int,
+        default=200,
+        help="how many, both directions counted (default: 200)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one line a check; fail if one failed."""
+    from dragoman.manifest import Manifest
+    from export.parity import verify
+    from training.data import read_pairs
+
+    languages = Manifest.load(arguments.bundle).languages
+    number = max(1, arguments.sentences // 2)
+    pairs = read_pairs(arguments.data_dir / arguments.test, languages)[:number]
+    failed = 0
+    for outcome in verify(arguments.bundle, list(zip(*pairs, strict=True))):
+        print(
+            f"{'ok  ' if outcome.passed else 'FAIL'}  {outcome.check}: {outcome.detail}", flush=True
+        )
+        failed += not outcome.passed
+    if failed:
+        raise CheckFailed(f"{arguments.bundle}: {failed} checks failed")
+    return 0

@@ -1,0 +1,22 @@
+"""What goes wrong in a way that a person can mend.
+
+DragomanError      one line that names the file, the value and the mend; never a traceback
+├── UsageError     what was asked for makes no sense            (exit code 2)
+└── CheckFailed    it was done, and a check says no             (exit code 1)
+"""
+
+
+class DragomanError(Exception):
+    """Base of every error whose message is meant for a person."""
+
+    exit_code = 1
+
+
+class UsageError(DragomanError):
+    """A wrong option, file or value."""
+
+    exit_code = 2
+
+
+class CheckFailed(DragomanError):
+    """A verification that ran and found a difference."""

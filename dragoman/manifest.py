@@ -1,0 +1,179 @@
+"""The bundle's manifest: everything that serving must know about a model, and proof of its files.
+
+A bundle is a folder with `manifest.json`, the graphs, the weights and the tokenizer. Serving takes
+every number from here and opens no file that is not listed here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dragoman.errors import UsageError
+from dragoman.settings import from_mapping
+from dragoman.text import BEGIN_ID, END_ID, PAD_ID
+
+FORMAT_VERSION = 1
+FILE_NAME = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """Sizes of the network."""
+
+    vocab_size: int
+    model_size: int
+    feed_forward_size: int
+    heads: int
+    encoder_layers: int
+    decoder_layers: int
+
+    @property
+    def head_size(self) -> int:
+        """Size D of one attention head."""
+        return self.model_size // self.heads
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """Token ids with a meaning of their own; `tags` asks for a target language."""
+
+    tags: dict[str, int]
+    pad: int = PAD_ID
+    begin: int = BEGIN_ID
+    end: int = END_ID
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may ask of this model."""
+
+    max_source_tokens: int = 256
+    """Tag and end symbol included."""
+    max_target_tokens: int = 320
+    """End symbol included."""
+    max_beam_width: int = 8
+    top_k: int = 16
+    """Candidates a row that the graph's top-k head gives: twice the widest beam."""
+    target_ratio: float = 2.0
+    target_margin_tokens: int = 10
+
+    def target_tokens(self, source_tokens: int) -> int:
+        """How long a translation may get when the request does not say, end symbol included."""
+        wanted = int(self.target_ratio * source_tokens) + self.target_margin_tokens
+        return min(wanted, self.max_target_tokens)
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """Name, element type and shape of a graph's input or output.
+
+    Dimensions are numbers, or the shape letters of the project.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GraphEntry:
+    """One graph and its interface."""
+
+    file: str
+    inputs: tuple[TensorEntry, ...]
+    outputs: tuple[TensorEntry, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The contents of `manifest.json`."""
+
+    format_version: int
+    dimensions: Dimensions
+    languages: tuple[str, ...]
+    special_ids: SpecialIds
+    limits: Limits
+    tokenizer: str
+    precision: str
+    graphs: dict[str, GraphEntry]
+    files: dict[str, str]
+    """SHA-256 of every file of the bundle but the manifest, by path within it."""
+    measured: dict[str, float] = field(default_factory=dict)
+    built_with: dict[str, str] = field(default_factory=dict)
+
+    def write(self, bundle: Path) -> None:
+        """Write `manifest.json` into a bundle."""
+        text = json.dumps(dataclasses.asdict(self), indent=1) + "\n"
+        (bundle / FILE_NAME).write_text(text, encoding="utf-8")
+
+    @classmethod
+    def load(cls, bundle: Path) -> Manifest:
+        """Read a bundle's manifest and check every file against it.
+
+        Raises:
+            UsageError: no manifest, another format version, an unknown or missing key, a path that
+                leaves the bundle, or a file that is missing or not the one that was listed.
+        """
+        path = bundle / FILE_NAME
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise UsageError(f"{path}: not valid JSON: {error}") from error
+        version = values.get("format_version") if isinstance(values, dict) else None
+        if version != FORMAT_VERSION:
+            raise UsageError(
+                f"{path}: format_version is {version!r}, this program reads {FORMAT_VERSION}: "
+                "export the model again"
+            )
+        manifest = from_mapping(cls, values, str(path))
+        manifest._check(bundle)
+        return manifest
+
+    def _check(self, bundle: Path) -> None:
+        path = bundle / FILE_NAME
+        for name in (self.tokenizer, *(graph.file for graph in self.graphs.values())):
+            if name not in self.files:
+                raise UsageError(f"{path}: {name!r} is used but not listed under files")
+        for name, digest in self.files.items():
+            file = bundle / name
+            if not file.resolve().is_relative_to(bundle.resolve()):
+                raise UsageError(f"{path}: {name!r} leaves the bundle's folder")
+            try:
+                found = sha256(file)
+            except OSError as error:
+                raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+            if found != digest:
+                raise UsageError(
+                    f"{file}: is not the file that {FILE_NAME} lists (SHA-256 differs)"
+                )
+        sizes = self.dimensions
+        for name, value in dataclasses.asdict(sizes).items():
+            if value < 1:
+                raise UsageError(f"{path}: dimensions.{name} is {value}")
+        if sizes.model_size % sizes.heads:
+            raise UsageError(f"{path}: {sizes.heads} heads do not divide {sizes.model_size}")
+        missing = [language for language in self.languages if language not in self.special_ids.tags]
+        if len(self.languages) < 2 or missing:
+            raise UsageError(f"{path}: languages {list(self.languages)} lack tags: {missing}")
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digests(bundle: Path, names: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of files in a bundle, by path within it."""
+    return {name: sha256(bundle / name) for name in sorted(names)}

@@ -1,0 +1,110 @@
+"""Strict configuration: frozen dataclasses filled from mappings, TOML files and `key=value` words.
+
+Knows types and names; must not know what any setting means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dragoman.errors import UsageError
+
+T = TypeVar("T")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        UsageError: the file is missing, unreadable or not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from error
+
+
+def override(settings: dict[str, Any], words: Sequence[str]) -> None:
+    """Write words such as `model.dropout=0.2` into nested settings, in place.
+
+    A value is read as TOML; what is not TOML is taken as a string.
+
+    Raises:
+        UsageError: a word without `=`, or a name that leads through something that is not a table.
+    """
+    for word in words:
+        name, separator, text = word.partition("=")
+        if not separator or not name.strip():
+            raise UsageError(f"--set {word!r}: write it as name=value, such as model.dropout=0.2")
+        *tables, key = name.strip().split(".")
+        table = settings
+        for part in tables:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise UsageError(f"--set {word!r}: {part!r} is a value, not a table")
+        try:
+            table[key] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            table[key] = text
+
+
+def from_mapping(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """Make a dataclass from a mapping, refusing what it does not know.
+
+    Args:
+        kind: a dataclass whose fields are scalars, optional scalars, literals, tuples, mappings or
+            further dataclasses.
+        values: what to fill it with; missing fields take their defaults.
+        where: the file or table to name in errors.
+
+    Raises:
+        UsageError: an unknown or missing key, or a value of the wrong type, by name.
+    """
+    if not isinstance(values, Mapping):
+        raise UsageError(f"{where}: expected a table, got {values!r}")
+    assert dataclasses.is_dataclass(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    unknown = sorted(set(values) - set(fields))
+    if unknown:
+        raise UsageError(f"{where}: unknown key {unknown[0]!r}; known: {', '.join(fields)}")
+    for name, field in fields.items():
+        no_default = field.default is dataclasses.MISSING
+        if name not in values and no_default and field.default_factory is dataclasses.MISSING:
+            raise UsageError(f"{where}: the key {name!r} is missing")
+    hints = typing.get_type_hints(kind)
+    converted = {
+        name: _convert(hints[name], value, f"{where}: {name}") for name, value in values.items()
+    }
+    return kind(**converted)
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint):
+        return from_mapping(typing.cast("type[Any]", hint), value, where)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return _convert(next(a for a in arguments if a is not type(None)), value, where)
+    if origin is typing.Literal:
+        if value in arguments:
+            return value
+        raise UsageError(f"{where} is {value!r}: give one of {', '.join(map(repr, arguments))}")
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_convert(arguments[0], item, where) for item in value)
+    if origin is dict and isinstance(value, Mapping):
+        return {key: _convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is Any or (isinstance(hint, type) and type(value) is hint):
+        return value
+    name = getattr(hint, "__name__", None) if origin is None else str(hint)
+    raise UsageError(f"{where} is {value!r}: expected {name or hint}")

@@ -1,0 +1,18 @@
+"""Names of the graphs' inputs and outputs: export writes them, serving binds them."""
+
+from __future__ import annotations
+
+
+def cross_names(layers: int) -> list[str]:
+    """Cross-attention keys and values of every decoder layer, out of the encoder, into the step."""
+    return [f"cross_{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]
+
+
+def past_names(layers: int) -> list[str]:
+    """The self-attention cache before a step."""
+    return [f"past_{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]
+
+
+def present_names(layers: int) -> list[str]:
+    """The self-attention cache after a step, in the order of `past_names`."""
+    return [f"present_{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]

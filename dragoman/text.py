@@ -1,0 +1,113 @@
+"""Text to token ids and back.
+
+Knows the vocabulary file and the language tags; must not know models, requests or files of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import sentencepiece
+import sentencex
+
+from dragoman.errors import UsageError
+
+PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID = 0, 1, 2, 3
+"""Special ids, the same in every vocabulary that the project trains."""
+
+
+def language_tag(language: str) -> str:
+    """The vocabulary entry that asks for a target language, put before the source text.
+
+    Source: Johnson et al. 2017, https://arxiv.org/abs/1611.04558
+    """
+    return f"<2{language}>"
+
+
+class Tokenizer:
+    """A SentencePiece vocabulary shared by all languages of one model.
+
+    Tags and other specials are control symbols, so text that spells one out does not become one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read a vocabulary.
+
+        Raises:
+            UsageError: no such file, not SentencePiece, or specials that stand elsewhere.
+        """
+        try:
+            model = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        self._pieces = sentencepiece.SentencePieceProcessor()
+        try:
+            self._pieces.LoadFromSerializedProto(model)
+        except RuntimeError as error:
+            raise UsageError(f"{path}: not a SentencePiece model") from error
+        specials = tuple(
+            id_of() for id_of in (self._pieces.pad_id, self._pieces.bos_id, self._pieces.eos_id)
+        )
+        if specials != (PAD_ID, BEGIN_ID, END_ID):
+            raise UsageError(f"{path}: pad, begin and end have ids {specials}: expected (0, 2, 3)")
+
+    @property
+    def vocab_size(self) -> int:
+        """Number V of entries."""
+        return int(self._pieces.GetPieceSize())
+
+    def tag_id(self, language: str) -> int:
+        """The id of a target language's tag.
+
+        Raises:
+            UsageError: the vocabulary has no such tag.
+        """
+        tag_id = int(self._pieces.PieceToId(language_tag(language)))
+        if tag_id == UNKNOWN_ID:
+            raise UsageError(f"unknown language {language!r}: this vocabulary has no tag for it")
+        return tag_id
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text, without specials; empty for a text of spaces alone."""
+        return list(self._pieces.EncodeAsIds(text))
+
+    def encode_source(self, text: str, target_language: str) -> list[int]:
+        """Token ids that the encoder reads: the tag, the text, the end symbol.
+
+        Raises:
+            UsageError: the vocabulary has no tag for the language.
+        """
+        return [self.tag_id(target_language), *self.encode(text), END_ID]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of token ids; specials vanish, bytes that are not UTF-8 become U+FFFD."""
+        return str(self._pieces.DecodeIds(list(ids)))
+
+
+def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
+    """Cut a text into sentences, keeping every character.
+
+    Args:
+        text: any text.
+        language: its language code.
+
+    Returns:
+        Pairs of a sentence without white space around it and the white space that follows it; the
+        first sentence is empty where the text begins with white space. Joined, they are the text.
+    """
+    parts: list[tuple[str, str]] = []
+    for line in text.splitlines(keepends=True):
+        pieces = list(sentencex.segment(language, line))
+        if "".join(pieces) != line:  # a splitter that loses characters must not lose ours
+            pieces = [line]
+        for piece in pieces:
+            sentence = piece.lstrip()
+            before = piece[: len(piece) - len(sentence)]
+            if before and parts:
+                parts[-1] = (parts[-1][0], parts[-1][1] + before)
+            elif before:
+                parts.append(("", before))
+            if core := sentence.rstrip():
+                parts.append((core, sentence[len(core) :]))
+    return parts

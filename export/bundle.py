@@ -1,0 +1,97 @@
+"""Making a bundle out of a checkpoint."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+import onnx
+import safetensors.torch
+import torch
+
+from dragoman import __version__
+from dragoman.errors import UsageError
+from dragoman.manifest import (
+    FORMAT_VERSION,
+    Dimensions,
+    Limits,
+    Manifest,
+    SpecialIds,
+    digests,
+)
+from export.graph_builder import WeightsFile
+from export.graphs import all_graphs
+from training import checkpoint
+
+Storage = Literal["fp32", "fp16"]
+_DTYPES = {"fp32": torch.float32, "fp16": torch.float16}
+
+
+def export_bundle(
+    source: Path, bundle: Path, storage: Storage = "fp32", limits: Limits | None = None
+) -> Manifest:
+    """Write a bundle, which is a checkpoint too: its weights are the graphs' weights.
+
+    Args:
+        source: folder of a checkpoint.
+        bundle: folder to make; it appears whole or not at all.
+        storage: precision of the weights on disk. The graphs compute in fp32 either way.
+        limits: what requests may ask; None for the defaults.
+
+    Returns:
+        The bundle's manifest.
+
+    Raises:
+        UsageError: `bundle` exists, or the checkpoint cannot be read.
+    """
+    if bundle.exists():
+        raise UsageError(f"{bundle}: exists already; name another folder, or remove it")
+    loaded = checkpoint.load(source)
+    config = loaded.config
+    limits = limits or Limits()
+    if limits.top_k > config.model.vocab_size or limits.top_k < 2 * limits.max_beam_width:
+        raise UsageError(
+            f"top_k {limits.top_k} does not fit a vocabulary of {config.model.vocab_size} and "
+            f"beams up to {limits.max_beam_width}"
+        )
+    partial = bundle.with_name(f".{bundle.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    weights = {name: w.to(_DTYPES[storage]) for name, w in loaded.model.state_dict().items()}
+    safetensors.torch.save_file(weights, partial / checkpoint.WEIGHTS)
+    (partial / checkpoint.CONFIG).write_text(config.to_json(), encoding="utf-8")
+    shutil.copyfile(source / checkpoint.TOKENIZER, partial / checkpoint.TOKENIZER)
+    graphs = all_graphs(config.model, limits, WeightsFile(partial / checkpoint.WEIGHTS))
+    for graph in graphs.values():
+        path = partial / graph.entry.file
+        path.write_bytes(graph.model.SerializeToString())
+        onnx.checker.check_model(str(path))
+    languages = config.data.languages
+    model = {k: v for k, v in asdict(config.model).items() if k not in ("dropout", "norm")}
+    files = [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.TOKENIZER]
+    manifest = Manifest(
+        format_version=FORMAT_VERSION,
+        dimensions=Dimensions(**model),
+        languages=languages,
+        special_ids=SpecialIds(tags={name: loaded.tokenizer.tag_id(name) for name in languages}),
+        limits=limits,
+        tokenizer=checkpoint.TOKENIZER,
+        precision="fp32",
+        graphs={name: graph.entry for name, graph in graphs.items()},
+        files=digests(partial, [*files, *(graph.entry.file for graph in graphs.values())]),
+        built_with=_versions(),
+    )
+    manifest.write(partial)
+    os.replace(partial, bundle)
+    return manifest
+
+
+def _versions() -> dict[str, str]:
+    packages = ("torch", "onnx", "onnxruntime", "sentencepiece")
+    found = {name: importlib.metadata.version(name) for name in packages}
+    return {"dragoman": __version__, "python": platform.python_version(), **found}

@@ -1,0 +1,150 @@
+"""A small writer of ONNX graphs.
+
+Knows ONNX and where the weights lie; must not know what a Transformer is.
+
+Weights are not copied into the graphs: each graph refers to ranges of the one `model.safetensors`
+that lies beside it, so that four graphs and the PyTorch checkpoint share the same bytes. They are
+stored in the checkpoint's own precision and cast to fp32 in the graph, which a runtime folds once
+when it loads the graph.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from dragoman.manifest import TensorEntry
+
+OPSET = 24
+IR_VERSION = 11
+"""The oldest that the graphs need, so that older runtimes read them."""
+
+_SAFETENSORS_TYPES = {"F32": TensorProto.FLOAT, "F16": TensorProto.FLOAT16}
+_TYPES = {
+    "float32": TensorProto.FLOAT,
+    "int64": TensorProto.INT64,
+    "bool": TensorProto.BOOL,
+}
+
+
+class WeightsFile:
+    """Where each tensor of a safetensors file lies.
+
+    Source: https://github.com/huggingface/safetensors#format
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the header of a file with fp32 or fp16 tensors."""
+        self.name = path.name
+        with path.open("rb") as file:
+            (header_bytes,) = struct.unpack("<Q", file.read(8))
+            self._entries = json.loads(file.read(header_bytes))
+        self._data_start = 8 + header_bytes
+
+    def proto(self, name: str) -> TensorProto:
+        """A tensor that refers to its bytes in the file."""
+        entry = self._entries[name]
+        begin, end = entry["data_offsets"]
+        tensor = TensorProto(
+            name=name,
+            data_type=_SAFETENSORS_TYPES[entry["dtype"]],
+            dims=entry["shape"],
+            data_location=TensorProto.EXTERNAL,
+        )
+        place = {"location": self.name, "offset": self._data_start + begin, "length": end - begin}
+        for key, value in place.items():
+            tensor.external_data.add(key=key, value=str(value))
+        return tensor
+
+
+class GraphBuilder:
+    """Collects the nodes of one graph; a value is known by its name."""
+
+    def __init__(self, name: str, weights: WeightsFile) -> None:
+        """Begin an empty graph."""
+        self._name = name
+        self._weights = weights
+        self._nodes: list[onnx.NodeProto] = []
+        self._initializers: dict[str, TensorProto] = {}
+        self._casts: dict[str, str] = {}
+        self.inputs: list[TensorEntry] = []
+        self.outputs: list[TensorEntry] = []
+
+    def input(self, name: str, dtype: str, *shape: str | int) -> str:
+        """Declare an input; letters are dynamic dimensions."""
+        self.inputs.append(TensorEntry(name, dtype, tuple(map(str, shape))))
+        return name
+
+    def output(self, value: str, name: str, dtype: str, *shape: str | int) -> None:
+        """Declare an output and give a value its name."""
+        self.outputs.append(TensorEntry(name, dtype, tuple(map(str, shape))))
+        self._nodes.append(helper.make_node("Identity", [value], [name], name=f"name_{name}"))
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node with one output and return the output's name."""
+        return self.split_op(kind, *inputs, outputs=1, **attributes)[0]
+
+    def split_op(self, kind: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
+        """Add a node with several outputs and return their names."""
+        node = f"{kind}_{len(self._nodes)}"
+        names = [f"{node}:{index}" for index in range(outputs)]
+        self._nodes.append(helper.make_node(kind, inputs, names, name=node, **attributes))
+        return names
+
+    def inplace_op(self, kind: str, *inputs: str, output: TensorEntry, **attributes: Any) -> str:
+        """Add a node whose only output is an output of the graph, which a runtime may alias."""
+        self._nodes.append(
+            helper.make_node(
+                kind, inputs, [output.name], name=f"{kind}_{output.name}", **attributes
+            )
+        )
+        self.outputs.append(output)
+        return output.name
+
+    def weight(self, name: str) -> str:
+        """A tensor of the checkpoint, in fp32."""
+        if name not in self._casts:
+            proto = self._weights.proto(name)
+            self._initializers[name] = proto
+            if proto.data_type == TensorProto.FLOAT:
+                self._casts[name] = name
+            else:
+                self._casts[name] = self.op("Cast", name, to=TensorProto.FLOAT)
+        return self._casts[name]
+
+    def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike = np.int64) -> str:
+        """A constant stored in the graph itself, once a value."""
+        array = np.asarray(value, dtype=dtype)
+        digest = hash((array.tobytes(), array.shape, array.dtype.str)) & 0xFFFFFFFFFFFF
+        name = f"constant_{digest:012x}"
+        self._initializers[name] = numpy_helper.from_array(array, name)
+        return name
+
+    def build(self) -> onnx.ModelProto:
+        """The finished model; its weights are found only from the folder of the weights file."""
+        graph = helper.make_graph(
+            self._nodes,
+            self._name,
+            [_value_info(entry) for entry in self.inputs],
+            [_value_info(entry) for entry in self.outputs],
+            list(self._initializers.values()),
+        )
+        return helper.make_model(
+            graph,
+            producer_name="dragoman",
+            ir_version=IR_VERSION,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+        )
+
+
+def _value_info(entry: TensorEntry) -> onnx.ValueInfoProto:
+    shape: Sequence[int | str] = [int(size) if size.isdigit() else size for size in entry.shape]
+    return helper.make_tensor_value_info(entry.name, _TYPES[entry.dtype], shape)

@@ -1,0 +1,35 @@
+"""Making Triton model repositories out of bundles; needs neither torch nor onnx."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from dragoman.errors import UsageError
+from dragoman.manifest import FILE_NAME, Manifest
+
+
+def publish(bundle: Path, repository: Path, skeleton: Path) -> None:
+    """Make a Triton model repository that serves a bundle.
+
+    Args:
+        bundle: a bundle.
+        repository: folder to make.
+        skeleton: the project's own model repository, for its configurations and `model.py` files.
+
+    Raises:
+        UsageError: `repository` exists, or the bundle is not whole.
+    """
+    if repository.exists():
+        raise UsageError(f"{repository}: exists already; name another folder, or remove it")
+    manifest = Manifest.load(bundle)
+    partial = repository.with_name(f".{repository.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    left_behind = shutil.ignore_patterns("bundle", "__pycache__")
+    shutil.copytree(skeleton, partial, ignore=left_behind)
+    target = partial / "translate" / "1" / "bundle"
+    target.mkdir()
+    for name in (*manifest.files, FILE_NAME):
+        shutil.copyfile(bundle / name, target / name)
+    os.replace(partial, repository)

@@ -1,0 +1,1 @@
+"""The decoding engine, the Triton models and the launcher. Never torch."""

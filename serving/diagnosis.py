@@ -1,0 +1,113 @@
+"""What a machine lacks for serving."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import platform
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from serving.launcher import find_embedded_server, port_is_free
+
+_OLDEST_GLIBC = (2, 35)
+_PYTHONS = ((3, 11), (3, 12))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report; "missing" keeps the server from starting, "slow" does not."""
+
+    severity: Literal["ok", "slow", "missing"]
+    text: str
+    mend: str = ""
+
+
+def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
+    """Look at everything that serving needs, one finding each.
+
+    Args:
+        address: IP address that the ports belong to.
+        ports: ports that a server is to listen on.
+    """
+    yield _python()
+    yield _glibc(platform.libc_ver())
+    yield _triton()
+    yield _python_library()
+    yield _runtime(_installed("onnxruntime"), _installed("onnxruntime-gpu"))
+    for port in ports:
+        if port_is_free(address, port):
+            yield Finding("ok", f"port {port} is free")
+        else:
+            mend = "stop who listens there, or serve with other --http-port, --grpc-port"
+            yield Finding("missing", f"port {port} is in use on {address}", mend)
+    yield _vnni(Path("/proc/cpuinfo"))
+
+
+def _python() -> Finding:
+    version = sys.version_info[:2]
+    text = f"Python {platform.python_version()}"
+    if version in _PYTHONS:
+        return Finding("ok", text)
+    return Finding("missing", text, "use Python 3.11 or 3.12")
+
+
+def _glibc(found: tuple[str, str]) -> Finding:
+    name, version = found
+    if name != "glibc":
+        return Finding("missing", f"{name or 'unknown'} C library", "use a Linux with glibc")
+    if tuple(map(int, version.split(".")[:2])) < _OLDEST_GLIBC:
+        mend = "use a newer system: Ubuntu 22.04, Debian 12 or later"
+        return Finding("missing", f"glibc {version} is older than 2.35", mend)
+    return Finding("ok", f"glibc {version}")
+
+
+def _triton() -> Finding:
+    if binary := shutil.which("tritonserver"):
+        return Finding("ok", f"Triton at {binary}")
+    if find_embedded_server():
+        return Finding("ok", f"Triton from nvidia-pytriton {_installed('nvidia-pytriton')}")
+    return Finding("missing", "no Triton server", "pip install 'dragoman[serve]'")
+
+
+def _python_library() -> Finding:
+    name = f"libpython{sys.version_info.major}.{sys.version_info.minor}.so.1.0"
+    folder = sysconfig.get_config_var("LIBDIR") or ""
+    if (Path(folder) / name).exists():
+        return Finding("ok", f"{name} in {folder}")
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        package = name.removesuffix(".so.1.0")
+        mend = f"apt install {package}, or a Python built with --enable-shared"
+        return Finding("missing", f"{name}, which Triton's Python stub loads", mend)
+    return Finding("ok", f"{name} among the system's libraries")
+
+
+def _runtime(cpu: str | None, gpu: str | None) -> Finding:
+    if cpu and gpu:
+        mend = "pip uninstall -y onnxruntime onnxruntime-gpu, then install one serve extra again"
+        return Finding("missing", "onnxruntime and onnxruntime-gpu overwrite each other", mend)
+    if not cpu and not gpu:
+        return Finding("missing", "no ONNX Runtime", "pip install 'dragoman[serve]'")
+    return Finding("ok", f"ONNX Runtime {cpu or f'{gpu} for GPUs'}")
+
+
+def _vnni(cpuinfo: Path) -> Finding:
+    flags = cpuinfo.read_text(encoding="utf-8") if cpuinfo.exists() else ""
+    if "avx512_vnni" in flags or "avx_vnni" in flags:
+        return Finding("ok", "the CPU has VNNI")
+    mend = "int8 will be little faster than fp32 here; nothing to mend"
+    return Finding("slow", "the CPU has no AVX-512 VNNI", mend)
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

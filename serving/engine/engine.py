@@ -1,0 +1,123 @@
+"""The engine: sentences in, futures of hypotheses out."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dragoman.errors import DragomanError
+from dragoman.manifest import SpecialIds
+from serving.engine.cache import Cache, Ids
+from serving.engine.scheduler import BatchLimits, Scheduler
+from serving.engine.search import Search
+from serving.engine.sentence import Hypothesis, Sentence
+from serving.engine.session import Session
+
+log = logging.getLogger(__name__)
+
+
+class EngineFailure(DragomanError):
+    """The engine could not translate a batch, through no fault of the request."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    sentence: Sentence
+    future: Future[Hypothesis] = field(default_factory=Future)
+
+
+class Engine:
+    """Translates what waits, a batch at a time, in a thread of its own."""
+
+    def __init__(
+        self, session: Session, special_ids: SpecialIds, limits: BatchLimits | None = None
+    ) -> None:
+        """Start the worker thread.
+
+        Args:
+            session: the graphs; from now on this engine's alone.
+            special_ids: of the model's vocabulary.
+            limits: bounds on rows and waiting sentences.
+        """
+        self._session = session
+        self._special_ids = special_ids
+        self._scheduler: Scheduler[_Job] = Scheduler(limits or BatchLimits())
+        self._worker = threading.Thread(target=self._work, name="dragoman-engine", daemon=True)
+        self._worker.start()
+
+    def submit(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        """Let sentences wait for translation, all or none of them.
+
+        Raises:
+            Overloaded: too many are waiting.
+            Closed: the engine was closed.
+        """
+        jobs = [_Job(sentence) for sentence in sentences]
+        self._scheduler.add(jobs)
+        return [job.future for job in jobs]
+
+    def close(self) -> None:
+        """Translate what waits, then stop. Further submissions are refused."""
+        self._scheduler.close()
+        self._worker.join()
+
+    def _work(self) -> None:
+        while batch := self._scheduler.next_batch():
+            try:
+                self._translate(batch)
+            except Exception as error:  # whatever it was, these requests must hear of it
+                log.exception("a batch of %d sentences failed", len(batch))
+                for job in batch:
+                    if not job.future.done():
+                        job.future.set_exception(
+                            EngineFailure(f"the engine failed: {type(error).__name__}")
+                        )
+
+    def _translate(self, jobs: Sequence[_Job]) -> None:
+        src_lengths = np.array([len(job.sentence.src_ids) for job in jobs])
+        src_ids = np.full((len(jobs), src_lengths.max()), self._special_ids.pad, np.int64)
+        for row, job in zip(src_ids, jobs, strict=True):
+            row[: len(job.sentence.src_ids)] = job.sentence.src_ids
+        cache = self._session.encode(src_ids, src_lengths)
+        active = [(job, Search(job.sentence, self._special_ids.end)) for job in jobs]
+        tokens = np.full(len(jobs), self._special_ids.begin)
+        position = 0
+        while active:
+            if position == cache.capacity:
+                cache.grow()
+            positions = np.full(len(tokens), position)
+            top_scores, top_ids = self._session.step(cache, tokens, positions)
+            position += 1
+            first_row = 0
+            rows: list[int] = []
+            next_tokens: list[int] = []
+            going_on = []
+            sources_stay = True
+            for job, search in active:
+                before = search.rows
+                part = slice(first_row, first_row + before)
+                continuations = search.advance(top_scores[part], top_ids[part])
+                sources_stay &= len(continuations) == before
+                rows += [first_row + continuation.parent for continuation in continuations]
+                next_tokens += [continuation.token for continuation in continuations]
+                first_row += before
+                if search.result is None:
+                    going_on.append((job, search))
+                else:
+                    job.future.set_result(search.result)
+            active = going_on
+            if not active:
+                return
+            self._reorder(cache, np.array(rows), sources_stay)
+            tokens = np.array(next_tokens)
+
+    def _reorder(self, cache: Cache, rows: Ids, sources_stay: bool) -> None:
+        if not sources_stay:
+            cache.select_sources(rows)
+        if len(rows) != len(cache.past[0]) or (rows != np.arange(len(rows))).any():
+            self._session.reorder(cache, rows)

@@ -1,0 +1,91 @@
+"""Which waiting sentences form the next batch. Policy alone: no tensors, no clocks."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from dragoman.errors import DragomanError
+from serving.engine.sentence import Sentence
+
+
+class Overloaded(DragomanError):
+    """More sentences wait than the engine may hold."""
+
+
+class Closed(DragomanError):
+    """The engine takes no more sentences."""
+
+
+class Waiting(Protocol):
+    """Anything that carries a sentence."""
+
+    @property
+    def sentence(self) -> Sentence:
+        """The sentence to translate."""
+        ...
+
+
+W = TypeVar("W", bound=Waiting)
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """Bounds that keep memory within what is known at start."""
+
+    rows: int = 128
+    """Sentences times their beam width in one batch."""
+    waiting: int = 20_000
+    """Sentences that may wait; more are refused."""
+
+
+class Scheduler(Generic[W]):
+    """First come, first served: a batch is what waits, up to the limit of rows."""
+
+    def __init__(self, limits: BatchLimits) -> None:
+        """Begin with nothing waiting."""
+        self._limits = limits
+        self._waiting: deque[W] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def add(self, arrivals: Sequence[W]) -> None:
+        """Let sentences wait, all or none of them.
+
+        Raises:
+            Overloaded: they would be too many.
+            Closed: the scheduler was closed.
+        """
+        with self._changed:
+            if self._closed:
+                raise Closed("the engine has been shut down")
+            held = len(self._waiting)
+            if held + len(arrivals) > self._limits.waiting:
+                raise Overloaded(
+                    f"{held} sentences are waiting and {len(arrivals)} more would exceed the limit "
+                    f"of {self._limits.waiting}: try again later, or send fewer"
+                )
+            self._waiting.extend(arrivals)
+            self._changed.notify()
+
+    def next_batch(self) -> list[W]:
+        """Wait for sentences and take the next batch; an empty one once closed and done."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            batch: list[W] = []
+            rows = 0
+            while self._waiting:
+                rows += self._waiting[0].sentence.options.beam_width
+                if batch and rows > self._limits.rows:
+                    break
+                batch.append(self._waiting.popleft())
+            return batch
+
+    def close(self) -> None:
+        """Take no more; what waits is still handed out."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

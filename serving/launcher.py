@@ -1,0 +1,341 @@
+"""Starting and stopping Triton Inference Server.
+
+Takes `tritonserver` from the PATH where there is one (NVIDIA's container), else the real server
+that the `nvidia-pytriton` wheel carries. That one is release 24.10, older than the fixes of
+CVE-2025-23310, -23311, -23319, -23320 and -23334, so it listens on loopback only, and the endpoints
+for shared memory, repository control, traces and logging are closed on every server started here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import ipaddress
+import json
+import logging
+import os
+import resource
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.errors import DragomanError, UsageError
+from dragoman.manifest import Manifest
+
+log = logging.getLogger(__name__)
+
+_CLOSED_ENDPOINTS = "shared-memory,model-repository,trace,logging"
+_STACK_BYTES = 1 << 30
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
+_DRAIN_S = 30
+_DEATH_SIGNAL_OPTION = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """Where and what to serve. A port of 0 is replaced by a free one."""
+
+    repository: Path
+    models: tuple[str, ...] = ("translate",)
+    address: str = "127.0.0.1"
+    http_port: int = 8000
+    grpc_port: int = 8001
+    metrics_port: int = 8002
+    expose_unpatched_server: bool = False
+    start_timeout_s: float = 120.0
+    log_verbose: bool = False
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The ports a server listens on."""
+
+    http: int
+    grpc: int
+    metrics: int
+
+
+class StartFailed(DragomanError):
+    """Triton did not come up."""
+
+
+@dataclass(frozen=True)
+class _Installation:
+    """A server's binary with what it needs around it."""
+
+    binary: Path
+    backends: Path | None
+    libraries: tuple[Path, ...]
+    embedded: bool
+
+
+class TritonServer:
+    """A running Triton; stop it, or use it as a context."""
+
+    def __init__(self, options: ServeOptions) -> None:
+        """Start Triton and wait until it has really translated something.
+
+        Args:
+            options: what to serve, and where.
+
+        Raises:
+            UsageError: no such repository, a damaged bundle, a port in use, or an address that
+                the embedded server must not listen on.
+            StartFailed: Triton exited or did not get ready in time.
+        """
+        self._options = options
+        self._check_repository()
+        installation = _find_installation()
+        if installation.embedded and not options.expose_unpatched_server:
+            _refuse_beyond_loopback(options.address)
+        self._exit = contextlib.ExitStack()
+        self.ports = _choose_ports(options)
+        self._prefix = f"dragoman_{os.getpid()}_{secrets.token_hex(4)}_"
+        try:
+            scratch = Path(self._exit.enter_context(tempfile.TemporaryDirectory()))
+            self._exit.callback(self._remove_shared_memory)
+            self._process = self._start(installation, scratch)
+            self._wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> TritonServer:
+        """The server itself, ready."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Process id of `tritonserver`."""
+        return self._process.pid
+
+    @property
+    def http_url(self) -> str:
+        """Base of the HTTP endpoints."""
+        return f"http://{self._client_address}:{self.ports.http}"
+
+    @property
+    def grpc_url(self) -> str:
+        """Address of the gRPC endpoint, as the client takes it."""
+        return f"grpc://{self._client_address}:{self.ports.grpc}"
+
+    def wait(self) -> int:
+        """Wait until the server ends by itself; its exit code."""
+        return self._process.wait()
+
+    def stop(self) -> None:
+        """Let requests in flight finish, then stop every process and remove what they leave."""
+        process: subprocess.Popen[bytes] | None = getattr(self, "_process", None)
+        if process is not None:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(_DRAIN_S + 10)
+                except subprocess.TimeoutExpired:
+                    log.warning("Triton does not stop by itself; killing it")
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # and whatever model processes are left
+            process.wait()
+        self._exit.close()
+
+    @property
+    def _client_address(self) -> str:
+        return "127.0.0.1" if self._options.address == "0.0.0.0" else self._options.address  # noqa: S104
+
+    def _check_repository(self) -> None:
+        repository = self._options.repository
+        for model in self._options.models:
+            if not (repository / model / "config.pbtxt").is_file():
+                raise UsageError(
+                    f"{repository}: holds no model {model!r} ({model}/config.pbtxt is missing); "
+                    "make a repository with: dragoman publish BUNDLE --to DIR"
+                )
+        bundle = repository / "translate" / "1" / "bundle"
+        if not bundle.is_dir():
+            raise UsageError(f"{bundle}: no model here; make one with: dragoman publish")
+        Manifest.load(bundle)
+
+    def _start(self, installation: _Installation, scratch: Path) -> subprocess.Popen[bytes]:
+        options = self._options
+        python = f"python,shm-region-prefix-name={self._prefix}"
+        arguments = [
+            str(installation.binary),
+            f"--model-repository={options.repository.absolute()}",
+            "--model-control-mode=explicit",
+            *(f"--load-model={model}" for model in options.models),
+            f"--http-address={options.address}",
+            f"--grpc-address={options.address}",
+            f"--metrics-address={options.address}",
+            f"--http-port={self.ports.http}",
+            f"--grpc-port={self.ports.grpc}",
+            f"--metrics-port={self.ports.metrics}",
+            f"--exit-timeout-secs={_DRAIN_S}",
+            "--exit-on-error=true",
+            "--allow-gpu-metrics=false",
+            f"--log-info={str(options.log_verbose).lower()}",
+            f"--backend-config={python}",
+            # A key that nobody knows closes an endpoint for good.
+            f"--http-restricted-api={_CLOSED_ENDPOINTS}:dragoman-closed={secrets.token_hex(16)}",
+            f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:"
+            f"dragoman-closed={secrets.token_hex(16)}",
+        ]
+        if installation.backends is not None:
+            backends = _lay_out_backends(installation.backends, scratch)
+            arguments.append(f"--backend-directory={backends}")
+        environment = dict(os.environ)
+        inherited = environment.get("LD_LIBRARY_PATH", "").split(":")
+        libraries = [*map(str, installation.libraries), *inherited]
+        environment["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
+        # The model's process embeds Python, which ignores PYTHONPATH and finds its virtual
+        # environment by the first `python3` on the PATH.
+        environment["PATH"] = f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"
+        return subprocess.Popen(  # noqa: S603
+            arguments,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=_prepare_child,
+        )
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + self._options.start_timeout_s
+        while True:
+            code = self._process.poll()
+            if code is not None:
+                raise StartFailed(f"Triton exited with code {code}; its log above says why")
+            if time.monotonic() > deadline:
+                raise StartFailed(f"Triton was not ready after {self._options.start_timeout_s:g} s")
+            with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+                self._translate_one()
+                return
+            time.sleep(0.1)
+
+    def _translate_one(self) -> None:
+        request = urllib.request.Request(  # noqa: S310
+            f"{self.http_url}/v2/models/translate/generate",
+            data=json.dumps({"text_input": "1"}).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+            json.load(answer)
+
+    def _remove_shared_memory(self) -> None:
+        for segment in _SHARED_MEMORY.glob(f"{self._prefix}*"):
+            segment.unlink(missing_ok=True)
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports of loopback that nobody listens on now."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def port_is_free(address: str, port: int) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def find_embedded_server() -> Path | None:
+    """The folder of the server in the `nvidia-pytriton` wheel, if it is installed."""
+    found = importlib.util.find_spec("pytriton")
+    if found is None or found.origin is None:
+        return None
+    folder = Path(found.origin).parent / "tritonserver"
+    return folder if (folder / "bin" / "tritonserver").exists() else None
+
+
+def _find_installation() -> _Installation:
+    if binary := shutil.which("tritonserver"):
+        return _Installation(Path(binary), None, (), embedded=False)
+    folder = find_embedded_server()
+    if folder is None:
+        raise UsageError(
+            "no tritonserver on the PATH, and nvidia-pytriton is not installed: "
+            "pip install 'dragoman[serve]'"
+        )
+    site_packages = folder.parents[1]
+    python_library = Path(sysconfig.get_config_var("LIBDIR") or "")
+    return _Installation(
+        binary=folder / "bin" / "tritonserver",
+        backends=folder,
+        libraries=(site_packages / "nvidia_pytriton.libs", python_library),
+        embedded=True,
+    )
+
+
+def _lay_out_backends(wheel: Path, scratch: Path) -> Path:
+    """A backend directory with the stub of the running Python beside the backend."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    stub = wheel / "python_backend_stubs" / version / "triton_python_backend_stub"
+    if not stub.exists():
+        raise UsageError(f"nvidia-pytriton has no stub for Python {version}: use 3.11 or 3.12")
+    folder = scratch / "backends" / "python"
+    folder.mkdir(parents=True)
+    for path in (*(wheel / "backends" / "python").iterdir(), stub):
+        if path.is_file():
+            (folder / path.name).symlink_to(path)
+    return folder.parent
+
+
+def _choose_ports(options: ServeOptions) -> Ports:
+    wanted = (options.http_port, options.grpc_port, options.metrics_port)
+    given = [port for port in wanted if port]
+    if len(set(given)) < len(given):
+        raise UsageError(f"the ports {', '.join(map(str, given))} must differ")
+    for name, port in zip(("http", "grpc", "metrics"), wanted, strict=True):
+        if port and not port_is_free(options.address, port):
+            raise UsageError(
+                f"--{name}-port {port} is in use on {options.address}: "
+                "name another, or 0 for a free one"
+            )
+    free: Iterator[int] = iter(free_ports(3))
+    return Ports(*(port or next(free) for port in wanted))
+
+
+def _refuse_beyond_loopback(address: str) -> None:
+    try:
+        loopback = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        raise UsageError(f"--address {address!r}: give an IP address") from None
+    if not loopback:
+        raise UsageError(
+            f"--address {address}: the embedded Triton 24.10 has known holes (CVE-2025-23310, "
+            "-23311, -23319, -23320, -23334) and listens on loopback only; put a proxy before it, "
+            "or accept the risk with --expose-unpatched-server"
+        )
+
+
+def _prepare_child() -> None:
+    """Runs in the child before Triton: die with the launcher, and have room on the stack."""
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGTERM)
+    # Triton 24.10 puts 16 bytes on a thread's stack for each chunk of an HTTP body
+    # (CVE-2025-23310). Threads get stacks of this size; only what is touched takes memory.
+    _, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    wanted = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))

@@ -1,0 +1,257 @@
+"""From texts to translations: checks a request, numbers its texts, asks the engine, joins answers.
+
+Knows the bundle, the tokenizer and the engine; must not know Triton.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Manifest
+from dragoman.text import Tokenizer, split_sentences
+from serving.engine.engine import Engine
+from serving.engine.onnx_session import OnnxSession
+from serving.engine.scheduler import BatchLimits
+from serving.engine.sentence import Hypothesis, SearchOptions, Sentence
+
+MAX_TEXT_CHARACTERS = 100_000
+"""A longer text is refused before it is tokenized."""
+MAX_LENGTH_PENALTY = 10.0
+_DEFAULTS = SearchOptions()
+
+
+class InvalidRequest(UsageError):
+    """A request that cannot be served; the message says why and names the text's index."""
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """What a request may ask beside its texts; None leaves it to the model.
+
+    With `target_language` alone the source is the model's other language, and the reverse; with
+    neither, the model's first language is translated into its second.
+    """
+
+    source_language: str | None = None
+    target_language: str | None = None
+    max_tokens: int | None = None
+    beam_width: int | None = None
+    length_penalty: float | None = None
+    split_sentences: bool = False
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> RequestOptions:
+        """Check names and types of options.
+
+        Raises:
+            InvalidRequest: an unknown name or a value of the wrong type, by name.
+        """
+        known = {field.name: _TYPES[field.name] for field in fields(cls)}
+        checked: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in known:
+                raise InvalidRequest(f"unknown option {name!r}; known: {', '.join(known)}")
+            wanted = known[name]
+            if wanted is float and type(value) is int:
+                value = float(value)
+            if type(value) is not wanted:
+                raise InvalidRequest(f"option {name} is {value!r}: expected {_KINDS[wanted]}")
+            checked[name] = value
+        return cls(**checked)
+
+
+_TYPES: dict[str, type] = {
+    "source_language": str,
+    "target_language": str,
+    "max_tokens": int,
+    "beam_width": int,
+    "length_penalty": float,
+    "split_sentences": bool,
+}
+_KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated text; `complete` is false where the token limit cut one of its sentences."""
+
+    text: str
+    output_tokens: int
+    complete: bool
+
+
+class Translator:
+    """A bundle, ready to translate."""
+
+    def __init__(
+        self, bundle: Path, threads: int | None = None, limits: BatchLimits | None = None
+    ) -> None:
+        """Check and load a bundle, and start its engine.
+
+        Args:
+            bundle: folder of the bundle.
+            threads: threads of the engine's graphs; None lets the runtime choose.
+            limits: bounds on what the engine holds.
+
+        Raises:
+            UsageError: the bundle is damaged, or does not fit this program.
+        """
+        self.manifest = Manifest.load(bundle)
+        self._tokenizer = Tokenizer(bundle / self.manifest.tokenizer)
+        if self._tokenizer.vocab_size != self.manifest.dimensions.vocab_size:
+            raise UsageError(
+                f"{bundle / self.manifest.tokenizer}: has {self._tokenizer.vocab_size} entries, "
+                f"the manifest says {self.manifest.dimensions.vocab_size}"
+            )
+        session = OnnxSession(bundle, self.manifest, threads)
+        self._engine = Engine(session, self.manifest.special_ids, limits)
+
+    def translate(
+        self, texts: Sequence[str], options: RequestOptions | None = None
+    ) -> list[Translation]:
+        """Translate texts and wait for them.
+
+        Raises:
+            DragomanError: as `submit`, or the engine failed.
+        """
+        return self.submit(texts, options or RequestOptions()).result()
+
+    def submit(self, texts: Sequence[str], options: RequestOptions) -> Future[list[Translation]]:
+        """Begin to translate texts.
+
+        Returns:
+            A future of one translation a text, in their order.
+
+        Raises:
+            InvalidRequest: a text or an option cannot be served.
+            Overloaded: too many sentences are waiting.
+            Closed: the translator was closed.
+        """
+        if not texts:
+            raise InvalidRequest("text_input is empty: give at least one text")
+        source, target = self._languages(options)
+        search = self._search_options(options)
+        parts = [
+            self._split(index, text, source, options.split_sentences)
+            for index, text in enumerate(texts)
+        ]
+        sentences = [
+            self._sentence(index, sentence, target, options.max_tokens, search)
+            for index, text_parts in enumerate(parts)
+            for sentence, _ in text_parts
+            if sentence
+        ]
+        # Sentences of like length together waste the least padding.
+        order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].src_ids))
+        futures: list[Future[Hypothesis]] = [Future()] * len(sentences)
+        submitted = self._engine.submit([sentences[i] for i in order])
+        for position, future in zip(order, submitted, strict=True):
+            futures[position] = future
+        return _when_all_done(futures, lambda found: self._join(parts, found))
+
+    def close(self) -> None:
+        """Finish what was submitted, then stop."""
+        self._engine.close()
+
+    def _languages(self, options: RequestOptions) -> tuple[str, str]:
+        known = self.manifest.languages
+        for name in ("source_language", "target_language"):
+            language = getattr(options, name)
+            if language is not None and language not in known:
+                raise InvalidRequest(f"{name} {language!r} is unknown; known: {', '.join(known)}")
+        source, target = options.source_language, options.target_language
+        if source is None and target is None:
+            return known[0], known[1]
+        if source is None:
+            source = next(language for language in known if language != target)
+        if target is None:
+            target = next(language for language in known if language != source)
+        if source == target:
+            raise InvalidRequest(f"source_language and target_language are both {source!r}")
+        return source, target
+
+    def _search_options(self, options: RequestOptions) -> SearchOptions:
+        limits = self.manifest.limits
+        width, alpha = options.beam_width, options.length_penalty
+        if width is not None and not 1 <= width <= limits.max_beam_width:
+            raise InvalidRequest(f"beam_width is {width}: give 1 to {limits.max_beam_width}")
+        if alpha is not None and not 0.0 <= alpha <= MAX_LENGTH_PENALTY:
+            raise InvalidRequest(f"length_penalty is {alpha}: give 0 to {MAX_LENGTH_PENALTY:g}")
+        tokens = options.max_tokens
+        if tokens is not None and not 1 <= tokens <= limits.max_target_tokens:
+            raise InvalidRequest(f"max_tokens is {tokens}: give 1 to {limits.max_target_tokens}")
+        return SearchOptions(
+            beam_width=_DEFAULTS.beam_width if width is None else width,
+            length_penalty=_DEFAULTS.length_penalty if alpha is None else alpha,
+        )
+
+    def _split(self, index: int, text: str, language: str, split: bool) -> list[tuple[str, str]]:
+        """Sentences of a text, each with the white space after it."""
+        if not text.strip():
+            raise InvalidRequest(f"text {index} is empty")
+        if len(text) > MAX_TEXT_CHARACTERS:
+            raise InvalidRequest(
+                f"text {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
+                "send it in parts"
+            )
+        return split_sentences(text, language) if split else [(text, "")]
+
+    def _sentence(
+        self, index: int, text: str, target: str, max_tokens: int | None, search: SearchOptions
+    ) -> Sentence:
+        src_ids = self._tokenizer.encode_source(text, target)
+        limits = self.manifest.limits
+        if len(src_ids) > limits.max_source_tokens:
+            raise InvalidRequest(
+                f"text {index} has {len(src_ids)} tokens, more than {limits.max_source_tokens}: "
+                "shorten it, or set split_sentences if it is several sentences"
+            )
+        return Sentence(tuple(src_ids), max_tokens or limits.target_tokens(len(src_ids)), search)
+
+    def _join(
+        self, parts: Sequence[Sequence[tuple[str, str]]], found: Sequence[Hypothesis]
+    ) -> list[Translation]:
+        remaining = iter(found)
+        translations = []
+        for text_parts in parts:
+            text, tokens, complete = "", 0, True
+            for sentence, space in text_parts:
+                if sentence:
+                    hypothesis = next(remaining)
+                    text += self._tokenizer.decode(hypothesis.ids)
+                    tokens += len(hypothesis.ids)
+                    complete &= hypothesis.complete
+                text += space
+            translations.append(Translation(text, tokens, complete))
+        return translations
+
+
+def _when_all_done(
+    futures: Sequence[Future[Hypothesis]],
+    join: Callable[[list[Hypothesis]], list[Translation]],
+) -> Future[list[Translation]]:
+    """A future of what `join` makes of all results, or of the first error."""
+    joined: Future[list[Translation]] = Future()
+    remaining = len(futures)
+    lock = threading.Lock()
+
+    def count(_: Future[Hypothesis]) -> None:
+        nonlocal remaining
+        with lock:
+            remaining -= 1
+            if remaining:
+                return
+        try:
+            joined.set_result(join([future.result() for future in futures]))
+        except Exception as error:  # whatever it was, who waits must hear of it
+            joined.set_exception(error)
+
+    for future in futures:
+        future.add_done_callback(count)
+    return joined

@@ -1,0 +1,1 @@
+"""PyTorch: the model, its training, and the search that defines what a right translation is."""

@@ -1,0 +1,172 @@
+"""Checkpoints: folders that appear whole or not at all, and their average.
+
+A checkpoint holds `model.safetensors`, `config.json` and `tokenizer.model`; those that training can
+go on from hold `optimizer.safetensors` and `progress.json` too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from dragoman.errors import UsageError
+from dragoman.settings import from_mapping
+from dragoman.text import Tokenizer
+from training.config import RunConfig
+from training.model import Transformer
+
+WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
+_OPTIMIZER, _PROGRESS = "optimizer.safetensors", "progress.json"
+_RANDOM_STATE = "random_state"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    step: int = 0
+    epoch: int = 0
+    batches_of_epoch: int = 0
+    tgt_tokens: int = 0
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model with what it takes to use it."""
+
+    model: Transformer
+    config: RunConfig
+    tokenizer: Tokenizer
+
+
+def save(
+    folder: Path,
+    weights: dict[str, Tensor],
+    config: RunConfig,
+    tokenizer: Path,
+    optimizer: torch.optim.Optimizer | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write a checkpoint under another name, flush it to the disk, then give it its name."""
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    safetensors.torch.save_file(weights, partial / WEIGHTS)
+    (partial / CONFIG).write_text(config.to_json(), encoding="utf-8")
+    shutil.copyfile(tokenizer, partial / TOKENIZER)
+    if optimizer is not None and progress is not None:
+        state = {
+            f"{index}.{name}": value
+            for index, values in optimizer.state_dict()["state"].items()
+            for name, value in values.items()
+        }
+        state[_RANDOM_STATE] = torch.get_rng_state()
+        safetensors.torch.save_file(state, partial / _OPTIMIZER)
+        (partial / _PROGRESS).write_text(json.dumps(asdict(progress)), encoding="utf-8")
+    for path in partial.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    if folder.exists():
+        shutil.rmtree(folder)
+    os.replace(partial, folder)
+
+
+def load(folder: Path) -> Checkpoint:
+    """Read a checkpoint's model, in fp32 and evaluation mode.
+
+    Raises:
+        UsageError: a file is missing or damaged, or its tensors do not fit the configuration.
+    """
+    config = RunConfig.from_json(folder / CONFIG)
+    tokenizer = Tokenizer(folder / TOKENIZER)
+    if tokenizer.vocab_size != config.model.vocab_size:
+        raise UsageError(
+            f"{folder / TOKENIZER}: has {tokenizer.vocab_size} entries, but {CONFIG} says "
+            f"{config.model.vocab_size}"
+        )
+    model = Transformer(config.model).eval()
+    load_weights(model, folder / WEIGHTS)
+    return Checkpoint(model, config, tokenizer)
+
+
+def load_weights(model: Transformer, path: Path) -> None:
+    """Fill a model from a safetensors file of any floating-point type.
+
+    Raises:
+        UsageError: the file is missing or damaged, or its names or shapes do not fit.
+    """
+    weights = _read_tensors(path)
+    expected = model.state_dict()
+    for name in sorted(expected.keys() | weights.keys()):
+        if name not in weights or name not in expected:
+            side = "is missing" if name not in weights else "is not part of this model"
+            raise UsageError(f"{path}: the tensor {name!r} {side}")
+        if weights[name].shape != expected[name].shape:
+            raise UsageError(
+                f"{path}: {name!r} has shape {list(weights[name].shape)}, "
+                f"the configuration says {list(expected[name].shape)}"
+            )
+    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+
+
+def load_progress(folder: Path, optimizer: torch.optim.Optimizer) -> Progress:
+    """Bring back the optimiser, PyTorch's generator and the place in the run.
+
+    Raises:
+        UsageError: the checkpoint was made for use alone, or a file is damaged.
+    """
+    tensors = _read_tensors(folder / _OPTIMIZER)
+    torch.set_rng_state(tensors.pop(_RANDOM_STATE))
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        index, _, key = name.partition(".")
+        state.setdefault(int(index), {})[key] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    values: Any = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
+    return from_mapping(Progress, values, str(folder / _PROGRESS))
+
+
+def step_folders(run: Path) -> list[Path]:
+    """The checkpoints of a run, oldest first."""
+    return sorted((run / "checkpoints").glob("step-*"))
+
+
+def average(folders: Sequence[Path], precision: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    """The mean of several checkpoints' weights.
+
+    Args:
+        folders: checkpoints of one architecture, at least one.
+        precision: dtype of the result; the mean is taken in float64.
+
+    Raises:
+        UsageError: no folder, or tensors that do not fit each other.
+
+    Source: Vaswani et al. 2017, section 6.1.
+    """
+    if not folders:
+        raise UsageError("no checkpoints to average")
+    total: dict[str, Tensor] = {}
+    for index, folder in enumerate(folders):
+        for name, tensor in _read_tensors(folder / WEIGHTS).items():
+            if index and (name not in total or total[name].shape != tensor.shape):
+                raise UsageError(f"{folder / WEIGHTS}: {name!r} does not fit {folders[0]}")
+            total[name] = total.get(name, 0) + tensor.double()
+    return {name: (tensor / len(folders)).to(precision) for name, tensor in total.items()}
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error

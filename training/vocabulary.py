@@ -1,0 +1,53 @@
+"""Learning a joint SentencePiece vocabulary."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import sentencepiece
+
+from dragoman.errors import UsageError
+from dragoman.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, language_tag
+from training.config import VocabularyConfig
+
+
+def train_vocabulary(
+    sentences: Iterable[str], languages: Sequence[str], config: VocabularyConfig, path: Path
+) -> None:
+    """Learn BPE pieces from all languages together and write the SentencePiece model.
+
+    Args:
+        sentences: text of every language.
+        languages: each gets a tag, as a control symbol that no text can spell.
+        config: size and coverage.
+        path: where to write; it appears whole or not at all.
+
+    Raises:
+        UsageError: the text does not give so many pieces, or the size is too small for the bytes.
+    """
+    partial = path.with_suffix(".partial")
+    try:
+        with partial.open("wb") as writer:
+            sentencepiece.SentencePieceTrainer.Train(
+                sentence_iterator=iter(sentences),
+                model_writer=writer,
+                model_type="bpe",
+                vocab_size=config.size,
+                character_coverage=config.character_coverage,
+                byte_fallback=True,
+                pad_id=PAD_ID,
+                unk_id=UNKNOWN_ID,
+                bos_id=BEGIN_ID,
+                eos_id=END_ID,
+                control_symbols=[language_tag(language) for language in languages],
+                input_sentence_size=2_000_000,
+                shuffle_input_sentence=False,
+                minloglevel=2,
+            )
+    except RuntimeError as error:
+        partial.unlink(missing_ok=True)
+        reason = str(error).rsplit("] ", 1)[-1] or "no text"
+        raise UsageError(f"vocabulary.size is {config.size}: {reason}") from error
+    os.replace(partial, path)
