@@ -12,13 +12,25 @@ from collections.abc import Sequence
 from dragoman import __version__
 from dragoman.errors import DragomanError
 
-COMMANDS = ("train", "evaluate", "export", "verify", "publish", "serve", "translate", "doctor")
+COMMANDS = (
+    "train",
+    "evaluate",
+    "export",
+    "verify",
+    "publish",
+    "serve",
+    "translate",
+    "demo",
+    "doctor",
+)
 
 _EXTRAS = {
     "torch": "train",
     "tensorboard": "train",
     "sacrebleu": "train",
     "onnx": "export",
+    "dragoman_client": "serve",
+    "tritonclient": "serve",
     "onnxruntime": "serve",
     "pytriton": "serve",
 }

@@ -141,10 +141,11 @@ class Manifest:
         for name in (self.tokenizer, *(graph.file for graph in self.graphs.values())):
             if name not in self.files:
                 raise UsageError(f"{path}: {name!r} is used but not listed under files")
+        for name in self.files:
+            if not (bundle / name).resolve().is_relative_to(bundle.resolve()):
+                raise UsageError(f"{path}: {name!r} leaves the bundle's folder")
         for name, digest in self.files.items():
             file = bundle / name
-            if not file.resolve().is_relative_to(bundle.resolve()):
-                raise UsageError(f"{path}: {name!r} leaves the bundle's folder")
             try:
                 found = sha256(file)
             except OSError as error:

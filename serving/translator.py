@@ -24,6 +24,8 @@ MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
 MAX_LENGTH_PENALTY = 10.0
 _DEFAULTS = SearchOptions()
+_IDS_OF_NOTHING = 2
+"""The tag and the end symbol alone."""
 
 
 class InvalidRequest(UsageError):
@@ -137,15 +139,12 @@ class Translator:
             raise InvalidRequest("text_input is empty: give at least one text")
         source, target = self._languages(options)
         search = self._search_options(options)
-        parts = [
-            self._split(index, text, source, options.split_sentences)
+        pieces = [
+            self._pieces(index, text, source, target, options, search)
             for index, text in enumerate(texts)
         ]
         sentences = [
-            self._sentence(index, sentence, target, options.max_tokens, search)
-            for index, text_parts in enumerate(parts)
-            for sentence, _ in text_parts
-            if sentence
+            piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)
         ]
         # Sentences of like length together waste the least padding.
         order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].src_ids))
@@ -153,7 +152,7 @@ class Translator:
         submitted = self._engine.submit([sentences[i] for i in order])
         for position, future in zip(order, submitted, strict=True):
             futures[position] = future
-        return _when_all_done(futures, lambda found: self._join(parts, found))
+        return _when_all_done(futures, lambda found: self._join(pieces, found))
 
     def close(self) -> None:
         """Finish what was submitted, then stop."""
@@ -191,43 +190,56 @@ class Translator:
             length_penalty=_DEFAULTS.length_penalty if alpha is None else alpha,
         )
 
-    def _split(self, index: int, text: str, language: str, split: bool) -> list[tuple[str, str]]:
-        """Sentences of a text, each with the white space after it."""
-        if not text.strip():
-            raise InvalidRequest(f"text {index} is empty")
+    def _pieces(
+        self,
+        index: int,
+        text: str,
+        source: str,
+        target: str,
+        options: RequestOptions,
+        search: SearchOptions,
+    ) -> list[Sentence | str]:
+        """A text as sentences to translate and strings to keep as they are."""
         if len(text) > MAX_TEXT_CHARACTERS:
             raise InvalidRequest(
                 f"text {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
                 "send it in parts"
             )
-        return split_sentences(text, language) if split else [(text, "")]
-
-    def _sentence(
-        self, index: int, text: str, target: str, max_tokens: int | None, search: SearchOptions
-    ) -> Sentence:
-        src_ids = self._tokenizer.encode_source(text, target)
         limits = self.manifest.limits
-        if len(src_ids) > limits.max_source_tokens:
-            raise InvalidRequest(
-                f"text {index} has {len(src_ids)} tokens, more than {limits.max_source_tokens}: "
-                "shorten it, or set split_sentences if it is several sentences"
-            )
-        return Sentence(tuple(src_ids), max_tokens or limits.target_tokens(len(src_ids)), search)
+        pieces: list[Sentence | str] = []
+        parts = split_sentences(text, source) if options.split_sentences else [(text, "")]
+        for part, space in parts:
+            src_ids = self._tokenizer.encode_source(part, target)
+            if len(src_ids) == _IDS_OF_NOTHING:
+                pieces.append(part + space)
+                continue
+            if len(src_ids) > limits.max_source_tokens:
+                raise InvalidRequest(
+                    f"text {index} has {len(src_ids)} tokens, more than "
+                    f"{limits.max_source_tokens}: shorten it"
+                    + ("" if options.split_sentences else ", or set split_sentences")
+                )
+            max_tokens = options.max_tokens or limits.target_tokens(len(src_ids))
+            pieces += [Sentence(tuple(src_ids), max_tokens, search), space]
+        if not any(isinstance(piece, Sentence) for piece in pieces):
+            raise InvalidRequest(f"text {index} is empty")
+        return pieces
 
     def _join(
-        self, parts: Sequence[Sequence[tuple[str, str]]], found: Sequence[Hypothesis]
+        self, pieces: Sequence[Sequence[Sentence | str]], found: Sequence[Hypothesis]
     ) -> list[Translation]:
         remaining = iter(found)
         translations = []
-        for text_parts in parts:
+        for of_text in pieces:
             text, tokens, complete = "", 0, True
-            for sentence, space in text_parts:
-                if sentence:
-                    hypothesis = next(remaining)
-                    text += self._tokenizer.decode(hypothesis.ids)
-                    tokens += len(hypothesis.ids)
-                    complete &= hypothesis.complete
-                text += space
+            for piece in of_text:
+                if isinstance(piece, str):
+                    text += piece
+                    continue
+                hypothesis = next(remaining)
+                text += self._tokenizer.decode(hypothesis.ids)
+                tokens += len(hypothesis.ids)
+                complete &= hypothesis.complete
             translations.append(Translation(text, tokens, complete))
         return translations
 

@@ -1,0 +1,44 @@
+# Each target makes the virtual environment that it needs by itself.
+PYTHON ?= python3
+ARGS ?=
+
+SERVE := .venv-serve
+DEV := .venv-dev
+PROJECTS := pyproject.toml client/pyproject.toml
+
+.PHONY: help serve demo test lint format clean
+
+help:  ## Say what each target does
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+serve: $(SERVE)/.done  ## Serve the shipped model over HTTP and gRPC; ARGS="--http-port 0 ..."
+	$(SERVE)/bin/dragoman serve $(ARGS)
+
+demo: $(SERVE)/.done  ## Serve, translate twenty sentences by HTTP and by gRPC, stop
+	$(SERVE)/bin/dragoman demo
+
+test: lint  ## Lint, type-check and run every test
+	$(DEV)/bin/pytest $(ARGS)
+
+lint: $(DEV)/.done  ## Check style and types
+	$(DEV)/bin/ruff check .
+	$(DEV)/bin/ruff format --check .
+	$(DEV)/bin/mypy
+
+format: $(DEV)/.done  ## Rewrite the code in the project's style
+	$(DEV)/bin/ruff check --fix .
+	$(DEV)/bin/ruff format .
+
+clean:  ## Remove the virtual environments
+	rm -rf $(SERVE) $(DEV)
+
+# Serving needs no torch; a test holds that.
+$(SERVE)/.done: $(PROJECTS)
+	$(PYTHON) -m venv $(SERVE)
+	$(SERVE)/bin/pip install --quiet --editable ./client --editable '.[serve]'
+	touch $@
+
+$(DEV)/.done: $(PROJECTS)
+	$(PYTHON) -m venv $(DEV)
+	$(DEV)/bin/pip install --quiet --editable ./client --editable '.[serve,dev]'
+	touch $@

@@ -1,0 +1,1 @@
+"""Side-by-side runs against peers; nothing of the project may import from here."""

@@ -1,0 +1,170 @@
+"""What was measured, and the tables and the JSON made of it.
+
+Knows figures alone; must not know how they came about.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run over all sentences of a test set; `cut` sentences ended at the limit of tokens."""
+
+    elapsed_s: float
+    output_tokens: int
+    cut: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Whether both gave the same translations of a test set.
+
+    `*_equal` is the share of sentences with the same text in the same number of tokens, the BLEUs
+    are those of beam search against the reference.
+    """
+
+    test: str
+    sentences: int
+    left_out: int
+    beam_width: int
+    greedy_equal: float
+    beam_equal: float
+    dragoman_bleu: float
+    ctranslate2_bleu: float
+    bleu_signature: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """The rounds of one test set, search and batch size.
+
+    `ctranslate2` has one list of rounds a thread setting; round N of all lists ran side by side.
+    """
+
+    test: str
+    beam_width: int
+    batch_size: int
+    sentences: int
+    source_tokens: int
+    dragoman: tuple[Sample, ...]
+    ctranslate2: Mapping[str, tuple[Sample, ...]]
+
+    @property
+    def best_setting(self) -> str:
+        """The thread setting with which CTranslate2's median is the fastest."""
+        return min(self.ctranslate2, key=lambda setting: median_s(self.ctranslate2[setting]))
+
+    @property
+    def ratios(self) -> list[float]:
+        """How many times as many sentences a second Dragoman translated, a round.
+
+        Of sentences and not of tokens: who writes more for the same text must not gain by it.
+        """
+        peer = self.ctranslate2[self.best_setting]
+        return [
+            theirs.elapsed_s / ours.elapsed_s
+            for ours, theirs in zip(self.dragoman, peer, strict=True)
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """All samples and what the table says of them, for JSON."""
+        best = self.ctranslate2[self.best_setting]
+        named = {"dragoman": self.dragoman, "ctranslate2": best}
+        return {
+            **asdict(self),
+            "best_setting": self.best_setting,
+            "ratios": self.ratios,
+            "ratio_median": statistics.median(self.ratios),
+            **{f"{name}_speed": self._speed(samples) for name, samples in named.items()},
+        }
+
+    def _speed(self, samples: Sequence[Sample]) -> dict[str, float]:
+        elapsed_s = median_s(samples)
+        tokens = samples[0].output_tokens
+        return {
+            "sentences_per_s": self.sentences / elapsed_s,
+            "tokens_per_s": tokens / elapsed_s,
+            "length_ratio": tokens / self.source_tokens,
+            "cut_share": samples[0].cut / self.sentences,
+        }
+
+
+def median_s(samples: Sequence[Sample]) -> float:
+    """The median of the seconds that runs took."""
+    return statistics.median(sample.elapsed_s for sample in samples)
+
+
+def spread(values: Sequence[float]) -> str:
+    """The median of some ratios, and from where to where they go."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f}..{max(values):.2f})"
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose columns are aligned in plain text too.
+
+    Args:
+        header: names of the columns.
+        rows: as many cells each; those after the first column are flush right.
+    """
+    lines = [list(header), *map(list, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    rule = ["-" * widths[0], *(f"{'-' * (width - 1)}:" for width in widths[1:])]
+    return "\n".join(
+        "| " + " | ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) + " |"
+        for line in (lines[0], rule, *lines[1:])
+    )
+
+
+def agreement_table(agreements: Sequence[Agreement]) -> str:
+    """Whether both gave the same translations, in Markdown."""
+    width = agreements[0].beam_width
+    header = (
+        *("test set", "sentences", "left out", "greedy equal", f"beam {width} equal"),
+        *(f"Dragoman BLEU, beam {width}", f"CTranslate2 BLEU, beam {width}"),
+    )
+    rows = [
+        (
+            *(entry.test, str(entry.sentences), str(entry.left_out)),
+            *(_percent(entry.greedy_equal), _percent(entry.beam_equal)),
+            *(f"{entry.dragoman_bleu:.2f}", f"{entry.ctranslate2_bleu:.2f}"),
+        )
+        for entry in agreements
+    ]
+    return markdown_table(header, rows)
+
+
+def speed_table(cases: Sequence[Case]) -> str:
+    """How fast both are, in Markdown."""
+    header = (
+        *("test set", "search", "batch", "Dragoman sent/s", "tok/s", "CTranslate2 sent/s", "tok/s"),
+        *("its threads", "ratio (min..max)", "output/input tokens", "cut"),
+    )
+    rows = []
+    for case in cases:
+        values = case.summary()
+        ours, theirs = values["dragoman_speed"], values["ctranslate2_speed"]
+        rows.append(
+            (
+                *(case.test, search_name(case.beam_width), str(case.batch_size)),
+                *(f"{ours['sentences_per_s']:.1f}", f"{ours['tokens_per_s']:.0f}"),
+                *(f"{theirs['sentences_per_s']:.1f}", f"{theirs['tokens_per_s']:.0f}"),
+                *(case.best_setting, spread(case.ratios)),
+                f"{ours['length_ratio']:.2f} / {theirs['length_ratio']:.2f}",
+                f"{_percent(ours['cut_share'])} / {_percent(theirs['cut_share'])}",
+            )
+        )
+    return markdown_table(header, rows)
+
+
+def search_name(beam_width: int) -> str:
+    """What a search of this width is called."""
+    return "greedy" if beam_width == 1 else f"beam {beam_width}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

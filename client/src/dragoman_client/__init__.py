@@ -1,0 +1,25 @@
+"""Client of the Dragoman translation service, over gRPC or HTTP.
+
+Begin with `Translator`; README.md has examples.
+"""
+
+from dragoman_client.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerError,
+    ServerUnavailable,
+    TranslationError,
+)
+from dragoman_client.request import Translation, TranslationOptions
+from dragoman_client.translator import Translator
+
+__all__ = [
+    "DeadlineExceeded",
+    "InvalidRequest",
+    "ServerError",
+    "ServerUnavailable",
+    "Translation",
+    "TranslationError",
+    "TranslationOptions",
+    "Translator",
+]

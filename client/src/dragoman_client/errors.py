@@ -1,0 +1,62 @@
+"""What a translation can fail with, and which status of the server means what.
+
+    TranslationError          catch this one to catch all
+    ├── InvalidRequest        the server refused the input: mend the request
+    ├── ServerUnavailable     cannot connect, not ready or going down: try again later
+    ├── DeadlineExceeded      no answer in time
+    └── ServerError           everything else: a fault on the server's side
+
+Knows status codes; must not know requests, sockets or tritonclient.
+"""
+
+from __future__ import annotations
+
+
+class TranslationError(Exception):
+    """Base of every error that a request to the server can end in."""
+
+
+class InvalidRequest(TranslationError):
+    """The server refused the input."""
+
+
+class ServerUnavailable(TranslationError):
+    """Nothing answers, or what answers is not ready or going down."""
+
+
+class DeadlineExceeded(TranslationError):
+    """No answer in time."""
+
+
+class ServerError(TranslationError):
+    """The server failed, or answered what no translation server answers."""
+
+
+_KINDS: dict[str, type[TranslationError]] = {
+    "StatusCode.INVALID_ARGUMENT": InvalidRequest,
+    "StatusCode.UNAVAILABLE": ServerUnavailable,
+    "StatusCode.DEADLINE_EXCEEDED": DeadlineExceeded,
+    "StatusCode.CANCELLED": DeadlineExceeded,
+    "400": InvalidRequest,
+    "413": InvalidRequest,
+    "429": ServerUnavailable,
+    "502": ServerUnavailable,
+    "503": ServerUnavailable,
+    "408": DeadlineExceeded,
+    "499": DeadlineExceeded,
+    "504": DeadlineExceeded,
+}
+"""Statuses of gRPC and HTTP as tritonclient spells them; all others are a `ServerError`.
+
+Those that Triton does not send itself (408, 413, 429, 502, 504) come from proxies before it.
+"""
+
+
+def from_status(status: str | None, message: str | None) -> TranslationError:
+    """The error that a status of the server stands for.
+
+    Args:
+        status: `StatusCode.X` of gRPC, or a code of HTTP in digits; None: there was none.
+        message: what the server said, which is kept as it is.
+    """
+    return _KINDS.get(status or "", ServerError)(message or f"no message, status {status}")

@@ -1,0 +1,199 @@
+"""The client that applications use.
+
+Knows how texts are spread over requests; must not know tensors or sockets.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self, Unpack, overload
+
+from dragoman_client.errors import TranslationError
+from dragoman_client.request import (
+    OptionArguments,
+    Translation,
+    TranslationOptions,
+    build_inputs,
+    read_outputs,
+)
+from dragoman_client.transport import Transport, open_transport
+
+DEFAULT_URL = "grpc://localhost:8001"
+"""Where Triton listens unless told otherwise."""
+
+
+class Translator:
+    """A connection to a Dragoman server; several threads may share one.
+
+    Options of a translation are keyword arguments: `source_language`, `target_language`,
+    `max_tokens`, `beam_width`, `length_penalty`, `split_sentences`; see `TranslationOptions`.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        timeout_s: float = 30.0,
+        transport: Transport | None = None,
+    ) -> None:
+        """Prepare a connection, which the first request makes.
+
+        Args:
+            url: `grpc://host:port` or `http://host:port`.
+            timeout_s: longest time for a request. Over HTTP it bounds each wait for the server.
+            transport: another way to the server, instead of the URL's; closed with the translator.
+
+        Raises:
+            TypeError: a timeout that is no number.
+            ValueError: a URL that names no server, or a timeout that is not positive.
+        """
+        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
+            raise TypeError(f"timeout_s must be a number, got {type(timeout_s).__name__}")
+        if not 0 < timeout_s < math.inf:
+            raise ValueError(f"timeout_s is {timeout_s}: it must be positive and finite")
+        self._transport = transport or open_transport(url, timeout_s)
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        """The translator itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections; the translator is of no use any more."""
+        self._closed = True
+        self._transport.close()
+
+    def is_ready(self) -> bool:
+        """Whether the server can translate now; False as well where nothing answers."""
+        self._check_open()
+        try:
+            return self._transport.is_ready()
+        except TranslationError:
+            return False
+
+    # A str is a sequence of str too; the order of the overloads decides.
+    @overload
+    def translate(  # type: ignore[overload-overlap]
+        self, texts: str, **options: Unpack[OptionArguments]
+    ) -> Translation: ...
+
+    @overload
+    def translate(
+        self, texts: Sequence[str], **options: Unpack[OptionArguments]
+    ) -> list[Translation]: ...
+
+    def translate(
+        self, texts: str | Sequence[str], **options: Unpack[OptionArguments]
+    ) -> Translation | list[Translation]:
+        """Translate a text, or several in one request.
+
+        Args:
+            texts: a text, or several; for many use `translate_batches`.
+            **options: see `TranslationOptions`; what is left out is the server's choice.
+
+        Returns:
+            One translation for a text; for several a list in their order.
+
+        Raises:
+            TypeError: something that is no text, or an option of another type.
+            ValueError: an option out of range.
+            TranslationError: the request failed; see `dragoman_client.errors`.
+        """
+        self._check_open()
+        if isinstance(texts, str):
+            return self._send([texts], TranslationOptions(**options))[0]
+        if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
+            raise TypeError(f"texts must be str or a sequence of str, got {type(texts).__name__}")
+        checked = TranslationOptions(**options)
+        return self._send(texts, checked) if texts else []
+
+    def translate_batches(
+        self,
+        texts: Iterable[str],
+        *,
+        batch_size: int = 32,
+        concurrency: int = 2,
+        **options: Unpack[OptionArguments],
+    ) -> Iterator[Translation]:
+        """Translate any number of texts in constant memory.
+
+        Args:
+            texts: read in this thread and only a little ahead of what has been handed out.
+            batch_size: texts in a request.
+            concurrency: requests under way at once. With 1, each is answered before more texts
+                are read, as a dialogue needs; with more, twice as many batches are read ahead.
+            **options: see `TranslationOptions`; what is left out is the server's choice.
+
+        Returns:
+            Translations in the order of the texts.
+
+        Raises:
+            TypeError: an option of another type; while iterating, something that is no text.
+            ValueError: an option out of range.
+            TranslationError: while iterating: a request failed, and those after it are given up.
+        """
+        self._check_open()
+        if isinstance(texts, str | bytes | bytearray):
+            raise TypeError("texts must be an iterable of str, not one text: use translate")
+        for name, value in (("batch_size", batch_size), ("concurrency", concurrency)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{name} must be int, got {type(value).__name__}")
+            if value < 1:
+                raise ValueError(f"{name} is {value}: it must be at least 1")
+        # Not a generator itself, so that wrong options are told here and not at the first text.
+        return self._stream(texts, batch_size, concurrency, TranslationOptions(**options))
+
+    def _stream(
+        self, texts: Iterable[str], batch_size: int, concurrency: int, options: TranslationOptions
+    ) -> Iterator[Translation]:
+        """Keep a window of requests under way and hand out their answers in order."""
+        # Twice the threads, so that a slow first request does not leave the others idle.
+        window = 1 if concurrency == 1 else 2 * concurrency
+        pending: collections.deque[Future[list[Translation]]] = collections.deque()
+        executor = ThreadPoolExecutor(concurrency, thread_name_prefix="dragoman-client")
+        try:
+            for start, batch in _batches(texts, batch_size):
+                pending.append(executor.submit(self._send, batch, options, start))
+                while pending and (len(pending) >= window or pending[0].done()):
+                    yield from pending.popleft().result()
+            while pending:
+                yield from pending.popleft().result()
+        finally:
+            # No wait: after an error nobody wants the answers that are still to come.
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    def _send(
+        self, texts: Sequence[str], options: TranslationOptions, first_index: int = 0
+    ) -> list[Translation]:
+        """One request."""
+        inputs = build_inputs(texts, options, first_index)
+        return read_outputs(self._transport.infer(inputs), len(texts))
+
+    def _check_open(self) -> None:
+        """Refuse work after `close`."""
+        if self._closed:
+            raise RuntimeError("this Translator is closed")
+
+
+def _batches(texts: Iterable[str], batch_size: int) -> Iterator[tuple[int, list[str]]]:
+    """Lists of texts, each with the index of its first."""
+    iterator = iter(texts)
+    for start in itertools.count(0, batch_size):
+        batch = list(itertools.islice(iterator, batch_size))
+        if not batch:
+            return
+        yield start, batch

@@ -1,0 +1,228 @@
+"""Stand-ins: a transport without a server, and servers without a model."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor
+
+TIMEOUT_S = 0.25
+
+REFUSALS = {
+    "!invalid": (grpc.StatusCode.INVALID_ARGUMENT, 400),
+    "!unavailable": (grpc.StatusCode.UNAVAILABLE, 503),
+    "!internal": (grpc.StatusCode.INTERNAL, 500),
+    "!cancelled": (grpc.StatusCode.CANCELLED, 499),
+}
+"""Texts that the servers below refuse, and how."""
+
+LATE = "!late"
+"""A text that the servers below answer too late."""
+
+
+def translated(text: str) -> str:
+    """What every stand-in translates a text into."""
+    return f"<{text.upper()}>"
+
+
+class FakeTransport:
+    """Answers after a random delay, and remembers what it was asked."""
+
+    def __init__(self, longest_delay_s: float = 0.0) -> None:
+        """A transport whose delays are the same in every run."""
+        self.requests: list[Mapping[str, Any]] = []
+        self.most_under_way = 0
+        self.closed = False
+        self._under_way = 0
+        self._lock = threading.Lock()
+        self._random = random.Random(0)
+        self._longest_delay_s = longest_delay_s
+
+    def infer(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Texts in capitals; the length of each as its number of tokens."""
+        with self._lock:
+            self.requests.append(inputs)
+            self._under_way += 1
+            self.most_under_way = max(self.most_under_way, self._under_way)
+            delay_s = self._random.uniform(0, self._longest_delay_s)
+        time.sleep(delay_s)
+        with self._lock:
+            self._under_way -= 1
+        texts = [text.decode() for text in inputs["text_input"]]
+        reasons = [b"length" if "cut" in text else b"stop" for text in texts]
+        return {
+            "text_output": np.array([translated(text).encode() for text in texts], np.object_),
+            "output_tokens": np.array([len(text) for text in texts], np.int32),
+            "finish_reason": np.array(reasons, np.object_),
+        }
+
+    def is_ready(self) -> bool:
+        """Always."""
+        return True
+
+    def close(self) -> None:
+        """Remember it."""
+        self.closed = True
+
+
+def _answer(texts: list[bytes]) -> dict[str, tuple[str, bytes]]:
+    """Datatype and bytes of each output, as Triton writes them."""
+
+    def strings(values: list[bytes]) -> bytes:
+        return bytes(serialize_byte_tensor(np.array(values, np.object_)).item())
+
+    return {
+        "finish_reason": ("BYTES", strings([b"stop"] * len(texts))),
+        "output_tokens": ("INT32", np.array([len(text) for text in texts], np.int32).tobytes()),
+        "text_output": ("BYTES", strings([translated(t.decode()).encode() for t in texts])),
+    }
+
+
+class _GrpcServicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
+    """Triton's gRPC service as far as the client uses it."""
+
+    def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Ready, if it is the right model."""
+        return service_pb2.ModelReadyResponse(ready=request.name == "translate")
+
+    def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Translate."""
+        (texts,) = (
+            deserialize_bytes_tensor(content).tolist()
+            for tensor, content in zip(request.inputs, request.raw_input_contents, strict=True)
+            if tensor.name == "text_input"
+        )
+        first = texts[0].decode()
+        if first in REFUSALS:
+            context.abort(REFUSALS[first][0], f"refused: {first}")
+        if first == LATE:
+            time.sleep(2 * TIMEOUT_S)
+        response = service_pb2.ModelInferResponse(model_name="translate")
+        for name, (datatype, content) in _answer(texts).items():
+            response.outputs.add(name=name, datatype=datatype, shape=[len(texts)])
+            response.raw_output_contents.append(content)
+        return response
+
+
+class _HttpHandler(http.server.BaseHTTPRequestHandler):
+    """Triton's HTTP service as far as the client uses it, with binary tensors."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    connections: ClassVar[set[Any]] = set()
+
+    def do_GET(self) -> None:
+        """Ready, if it is the right model."""
+        self._send(200 if self.path == "/v2/models/translate/ready" else 400, b"")
+
+    def do_POST(self) -> None:
+        """Translate."""
+        self.connections.add(self.client_address)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        offset = int(self.headers["Inference-Header-Content-Length"])
+        for tensor in json.loads(body[:offset])["inputs"]:
+            end = offset + tensor["parameters"]["binary_data_size"]
+            if tensor["name"] == "text_input":
+                texts = deserialize_bytes_tensor(body[offset:end]).tolist()
+            offset = end
+        first = texts[0].decode()
+        if first in REFUSALS:
+            answer = {"error": f"refused: {first}"}
+            return self._send(REFUSALS[first][1], json.dumps(answer).encode())
+        if first == "!proxy":
+            return self._send(502, b"<html>Bad Gateway</html>")
+        if first == "!nonsense":
+            return self._send(200, b"<html>Welcome</html>")
+        if first == LATE:
+            time.sleep(2 * TIMEOUT_S)
+        outputs = [
+            {
+                "name": name,
+                "datatype": datatype,
+                "shape": [len(texts)],
+                "parameters": {"binary_data_size": len(content)},
+            }
+            for name, (datatype, content) in _answer(texts).items()
+        ]
+        head = json.dumps({"outputs": outputs}).encode()
+        tail = b"".join(content for _, content in _answer(texts).values())
+        self._send(200, head + tail, {"Inference-Header-Content-Length": str(len(head))})
+        if first == "!hangup":
+            # Without a word to the client, as a server that drops idle connections does it.
+            self.close_connection = True
+        return None
+
+    def log_message(self, format: str, *values: Any) -> None:
+        """Say nothing."""
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        """Write an answer; the client may have gone."""
+        try:
+            self.send_response(status)
+            for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+        except OSError:
+            self.close_connection = True
+
+
+@pytest.fixture(scope="session")
+def grpc_url() -> Iterator[str]:
+    """A gRPC server that translates."""
+    server = grpc.server(ThreadPoolExecutor(4))
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(_GrpcServicer(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"grpc://127.0.0.1:{port}"
+    server.stop(grace=None)
+
+
+@pytest.fixture(scope="session")
+def http_url() -> Iterator[str]:
+    """An HTTP server that translates."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _HttpHandler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(params=["grpc", "http"])
+def url(request: pytest.FixtureRequest) -> str:
+    """Each of the servers in turn."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture
+def http_connections(http_url: str) -> set[Any]:
+    """Addresses from which the HTTP server was asked to translate since the test began."""
+    _HttpHandler.connections.clear()
+    return _HttpHandler.connections
+
+
+@pytest.fixture
+def silent_address() -> Iterator[str]:
+    """A socket that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])

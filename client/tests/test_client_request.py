@@ -1,0 +1,137 @@
+"""Options and texts to tensors, and tensors to translations."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from dragoman_client import ServerError, Translation, TranslationOptions
+from dragoman_client.request import OptionArguments, build_inputs, read_outputs
+
+
+def outputs(*texts: str, **replaced: Any) -> dict[str, Any]:
+    """A good answer, but for what is replaced."""
+    answer = {
+        "text_output": np.array([text.encode() for text in texts], np.object_),
+        "output_tokens": np.arange(1, len(texts) + 1, dtype=np.int32),
+        "finish_reason": np.array([b"stop"] * len(texts), np.object_),
+    }
+    return {**answer, **replaced}
+
+
+def test_keyword_arguments_and_options_are_the_same() -> None:
+    """A new option must be written in both places."""
+    fields = {field.name: field.type for field in dataclasses.fields(TranslationOptions)}
+    arguments = {
+        name: hint.__forward_arg__ for name, hint in OptionArguments.__annotations__.items()
+    }
+    assert arguments == fields
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("source_language", b"en"),
+        ("target_language", 1),
+        ("max_tokens", True),
+        ("max_tokens", 8.0),
+        ("max_tokens", "8"),
+        ("beam_width", False),
+        ("length_penalty", True),
+        ("length_penalty", "0.6"),
+        ("split_sentences", 1),
+        ("split_sentences", "yes"),
+    ],
+)
+def test_an_option_of_another_type_is_refused_by_name(name: str, value: Any) -> None:
+    """Above all, True is no number and 1 no truth."""
+    with pytest.raises(TypeError, match=name):
+        TranslationOptions(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("source_language", ""),
+        ("max_tokens", 0),
+        ("max_tokens", 2**31),
+        ("beam_width", -1),
+        ("length_penalty", math.nan),
+        ("length_penalty", math.inf),
+        ("length_penalty", 1e39),
+    ],
+)
+def test_an_option_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
+    """1e39 is finite, but not as FP32."""
+    with pytest.raises(ValueError, match=name):
+        TranslationOptions(**{name: value})
+
+
+def test_an_unknown_option_is_refused_by_name() -> None:
+    """A typing error is not swallowed."""
+    with pytest.raises(TypeError, match="beam_widht"):
+        TranslationOptions(beam_widht=4)  # type: ignore[call-arg]
+
+
+def test_texts_alone_make_one_tensor() -> None:
+    """Options that were not given are not sent."""
+    inputs = build_inputs(["Grüße", "", "a\0"], TranslationOptions())
+    assert list(inputs) == ["text_input"]
+    assert inputs["text_input"].dtype == np.object_
+    assert inputs["text_input"].shape == (3,)
+    assert inputs["text_input"].tolist() == ["Grüße".encode(), b"", b"a\0"]
+
+
+def test_each_option_has_its_datatype_and_shape() -> None:
+    """As the model's configuration declares them."""
+    options = TranslationOptions(
+        source_language="en",
+        target_language="de",
+        max_tokens=64,
+        beam_width=4,
+        length_penalty=1,
+        split_sentences=False,
+    )
+    inputs = build_inputs(["a", "b"], options)
+    sent: dict[str, Any] = {name: (a.dtype, a.tolist()) for name, a in inputs.items()}
+    assert sent == {
+        "text_input": (np.object_, [b"a", b"b"]),
+        "source_language": (np.object_, [b"en"]),
+        "target_language": (np.object_, [b"de"]),
+        "max_tokens": (np.int32, [64]),
+        "beam_width": (np.int32, [4]),
+        "length_penalty": (np.float32, [1.0]),
+        "split_sentences": (np.bool_, [False]),
+    }
+
+
+def test_what_is_no_text_is_refused_with_its_place() -> None:
+    """The place is that among all the caller's texts."""
+    with pytest.raises(TypeError, match="text 65 must be str, got bytes"):
+        build_inputs(["a", b"b"], TranslationOptions(), first_index=64)  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="text 1 holds a lone surrogate at character 2"):
+        build_inputs(["a", "ab\udcff"], TranslationOptions())
+
+
+def test_an_answer_becomes_translations() -> None:
+    """Plain Python values, in order."""
+    answer = outputs("Grüße", "b", finish_reason=np.array([b"stop", b"length"], np.object_))
+    translations = read_outputs(answer, 2)
+    assert translations == [Translation("Grüße", 1, "stop"), Translation("b", 2, "length")]
+    assert type(translations[0].output_tokens) is int
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (outputs("a", "b", output_tokens=None), "lacks output_tokens"),
+        (outputs("a"), r"text_output has shape \[1\]: expected \[2\]"),
+        (outputs("a", "b", output_tokens=np.ones((2, 1), np.int32)), "output_tokens has shape"),
+        (outputs("a", "b", text_output=np.array([b"a", b"\xff"], np.object_)), "not UTF-8"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_an_error(answer: dict[str, Any], message: str) -> None:
+    """Never fewer translations than texts."""
+    with pytest.raises(ServerError, match=message):
+        read_outputs(answer, 2)

@@ -1,0 +1,226 @@
+"""Both transports against real sockets."""
+
+import contextlib
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import LATE, TIMEOUT_S, translated
+from dragoman_client import (
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerError,
+    ServerUnavailable,
+    Translator,
+)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:8001",
+        "//localhost:8001",
+        "https://localhost:8000",
+        "grpc://",
+        "http:///v2",
+        "grpc://localhost:8001/path",
+        "http://user:word@localhost:8000",
+        "http://localhost:8000?model=translate",
+        "http://localhost:port",
+        "http://localhost:65536",
+        "http://[::1",
+    ],
+)
+def test_a_url_that_names_no_server_is_refused(url: str) -> None:
+    """In a line that quotes it."""
+    with pytest.raises(ValueError, match="URL ") as caught:
+        Translator(url)
+    assert url in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http"])
+def test_a_host_may_be_an_address_of_ipv6(scheme: str) -> None:
+    """With Triton's usual port or its own, nothing is sent."""
+    Translator(f"{scheme}://[::1]").close()
+    Translator(f"{scheme}://[::1]:9000/").close()
+
+
+def test_texts_go_there_and_back(url: str) -> None:
+    """With every option, and bytes of all lengths."""
+    texts = ["Grüße", "", "a\0b", "x" * 100_000]
+    with Translator(url) as translator:
+        assert translator.is_ready()
+        translations = translator.translate(
+            texts,
+            source_language="en",
+            target_language="de",
+            max_tokens=8,
+            beam_width=4,
+            length_penalty=0.6,
+            split_sentences=True,
+        )
+    assert [translation.text for translation in translations] == [translated(t) for t in texts]
+    assert [t.output_tokens for t in translations] == [len(text.encode()) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("!invalid", InvalidRequest),
+        ("!unavailable", ServerUnavailable),
+        ("!internal", ServerError),
+        ("!cancelled", DeadlineExceeded),
+    ],
+)
+def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Exception]) -> None:
+    """And the connection goes on to serve."""
+    with Translator(url) as translator:
+        with pytest.raises(kind) as caught:
+            translator.translate(text)
+        assert type(caught.value) is kind
+        assert str(caught.value) == f"refused: {text}"
+        assert translator.translate("a").text == translated("a")
+
+
+def test_a_late_answer_is_not_taken_for_the_next(url: str) -> None:
+    """The answer that comes after the timeout belongs to nobody."""
+    with Translator(url, timeout_s=TIMEOUT_S) as translator:
+        with pytest.raises(DeadlineExceeded):
+            translator.translate(LATE)
+        assert translator.translate("a").text == translated("a")
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http"])
+def test_a_server_that_never_answers_runs_into_the_timeout(
+    scheme: str, silent_address: str
+) -> None:
+    """Neither forever nor at once."""
+    begin_s = time.monotonic()
+    with (
+        Translator(f"{scheme}://{silent_address}", timeout_s=TIMEOUT_S) as translator,
+        pytest.raises(DeadlineExceeded),
+    ):
+        translator.translate("a")
+    assert TIMEOUT_S <= time.monotonic() - begin_s < 4 * TIMEOUT_S
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http"])
+def test_a_refused_connection_is_unavailable(scheme: str, free_port: int) -> None:
+    """At once, and `is_ready` just says no."""
+    begin_s = time.monotonic()
+    with Translator(f"{scheme}://127.0.0.1:{free_port}") as translator:
+        with pytest.raises(ServerUnavailable, match="refused"):
+            translator.translate("a")
+        assert not translator.is_ready()
+    assert time.monotonic() - begin_s < 5
+
+
+def test_grpc_soon_looks_again_for_a_server_that_is_away() -> None:
+    """Three times in a second or so; gRPC's own patience begins at a second and grows to 120."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        url = f"grpc://127.0.0.1:{listener.getsockname()[1]}"
+        attempts = 0
+        begin_s = time.monotonic()
+        with Translator(url, timeout_s=TIMEOUT_S) as translator, ThreadPoolExecutor(1) as asker:
+            while attempts < 3 and time.monotonic() - begin_s < 1.7:
+                ready = asker.submit(translator.is_ready)
+                with contextlib.suppress(TimeoutError):
+                    listener.accept()[0].close()
+                    attempts += 1
+                assert not ready.result()
+    assert attempts == 3
+
+
+def test_http_says_when_it_is_no_server_of_ours(http_url: str) -> None:
+    """A proxy's page, and a web server that answers everything."""
+    with Translator(http_url) as translator:
+        with pytest.raises(ServerUnavailable, match="Bad Gateway"):
+            translator.translate("!proxy")
+        with pytest.raises(ServerError, match="not an answer of Triton"):
+            translator.translate("!nonsense")
+
+
+def test_the_wrong_port_is_unavailable(grpc_url: str, http_url: str) -> None:
+    """HTTP to gRPC's port and the other way round."""
+    for url in (grpc_url.replace("grpc", "http"), http_url.replace("http", "grpc")):
+        with Translator(url, timeout_s=1.0) as translator, pytest.raises(ServerUnavailable):
+            translator.translate("a")
+
+
+def test_http_keeps_its_connection(http_url: str, http_connections: set[Any]) -> None:
+    """A refusal does not cost it either."""
+    with Translator(http_url) as translator:
+        for text in ("a", "!invalid", "b"):
+            with contextlib.suppress(InvalidRequest):
+                translator.translate(text)
+    assert len(http_connections) == 1
+
+
+def test_http_outlives_a_connection_that_the_server_dropped(
+    http_url: str, http_connections: set[Any]
+) -> None:
+    """A new one takes its place, and the caller does not notice."""
+    with Translator(http_url) as translator:
+        translator.translate("!hangup")
+        time.sleep(0.05)
+        assert translator.translate("b").text == translated("b")
+    assert len(http_connections) == 2
+
+
+def test_http_gives_up_on_a_server_that_always_hangs_up() -> None:
+    """A dropped connection is tried anew once, and not for ever."""
+    accepted: list[socket.socket] = []
+
+    def serve(listener: socket.socket) -> None:
+        while True:
+            try:
+                accepted.append(listener.accept()[0])
+            except OSError:
+                return
+            with accepted[-1] as connection:
+                if len(accepted) == 1:
+                    connection.recv(65536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                connection.recv(65536)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve, args=(listener,))
+        server.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with Translator(url, timeout_s=2.0) as translator:
+            assert translator.is_ready()
+            with pytest.raises(ServerUnavailable):
+                translator.translate("a")
+        # A shutdown, unlike a close, wakes the thread that waits for a connection.
+        listener.shutdown(socket.SHUT_RDWR)
+        server.join(timeout=2)
+    assert len(accepted) == 2
+
+
+def test_a_translator_serves_many_short_threads(url: str) -> None:
+    """Each answer reaches its thread, and a dead thread leaves no open file behind."""
+    wrong: list[str] = []
+
+    def work(translator: Translator, text: str) -> None:
+        if translator.translate(text).text != translated(text):
+            wrong.append(text)
+
+    with Translator(url) as translator:
+        translator.translate("warm up")
+        files = len(list(Path("/proc/self/fd").iterdir()))
+        for wave in range(10):
+            threads = [
+                threading.Thread(target=work, args=(translator, f"{wave}.{n}")) for n in range(4)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        # At most a connection for each that was under way at once, at both of its ends.
+        assert len(list(Path("/proc/self/fd").iterdir())) <= files + 2 * 4
+    assert not wrong

@@ -1,0 +1,265 @@
+"""`dragoman translate` over a transport without a server."""
+
+import argparse
+import io
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import dragoman_client
+import pytest
+from conftest import FakeTransport, translated
+from dragoman_client import InvalidRequest, ServerUnavailable
+
+from dragoman.commands import translate
+from dragoman.errors import DragomanError, UsageError
+
+Run = Callable[..., list[str]]
+
+
+class Terminal(io.StringIO):
+    """A stderr that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+@pytest.fixture
+def transport(monkeypatch: pytest.MonkeyPatch) -> FakeTransport:
+    """What the command's translator talks to."""
+    fake = FakeTransport(longest_delay_s=0.003)
+    real = dragoman_client.Translator
+    monkeypatch.setattr(
+        "dragoman_client.Translator",
+        lambda url, timeout_s: real(url, timeout_s=timeout_s, transport=fake),
+    )
+    return fake
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Run the command on words and an input; gives the lines of its output."""
+
+    def call(*words: str, stdin: bytes = b"", quiet: bool = False) -> list[str]:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--quiet", action="store_true")
+        translate.configure(parser)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "ascii"))
+        arguments = parser.parse_args(["--quiet", *words] if quiet else words)
+        with open(1, "wb", closefd=False) as stdout:
+            monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(stdout, "ascii"))
+            assert translate.run(arguments) == 0
+        output = capfdbinary.readouterr().out.decode("utf-8")
+        assert not output or output.endswith("\n")
+        return output.split("\n")[:-1]
+
+    return call
+
+
+def test_arguments_give_a_line_each(run: Run, transport: FakeTransport) -> None:
+    """In UTF-8 whatever the locale says; the last option given is sent too."""
+    lines = run(
+        *("Grüße", "two\nlines", " ", "--from", "en", "--to", "de", "--beam-width", "4"),
+        *("--max-tokens", "9", "--length-penalty", "0.5", "--no-split-sentences"),
+    )
+    assert lines == ["<GRÜSSE>", "<TWO LINES>", ""]
+    sent = {name: values.tolist() for name, values in transport.requests[0].items()}
+    assert sent.pop("text_input") == ["Grüße".encode(), b"two\nlines"]
+    assert sent == {
+        "source_language": [b"en"],
+        "target_language": [b"de"],
+        "max_tokens": [9],
+        "beam_width": [4],
+        "length_penalty": [0.5],
+        "split_sentences": [False],
+    }
+    assert transport.closed
+
+
+@pytest.mark.parametrize("batch_size", ["1", "3", "32"])
+def test_the_filter_keeps_order_and_count(
+    run: Run, transport: FakeTransport, batch_size: str
+) -> None:
+    """Blank lines stay where they are and are not sent."""
+    texts = [("" if n % 3 == 0 else " \t" if n % 7 == 0 else f"line {n}") for n in range(60)]
+    texts = ["", *texts, "", "  "]
+    lines = run("--batch-size", batch_size, stdin="".join(f"{t}\n" for t in texts).encode())
+    assert lines == [translated(text) if text.strip() else "" for text in texts]
+    sent = [text for request in transport.requests for text in request["text_input"].tolist()]
+    assert sorted(sent) == sorted(text.encode() for text in texts if text.strip())
+
+
+@pytest.mark.parametrize(
+    ("stdin", "expected"),
+    [
+        (b"", []),
+        (b"\n\n", ["", ""]),
+        (b"a", ["<A>"]),
+        (b"a\r\nb\r\n", ["<A>", "<B>"]),
+        (b"\xef\xbb\xbfa\n", ["<A>"]),
+        ("a\u2028b\x0cc\x85\n".encode(), ["<A\u2028B\x0cC\x85>"]),
+    ],
+)
+def test_only_a_line_feed_ends_a_line(
+    run: Run, transport: FakeTransport, stdin: bytes, expected: list[str]
+) -> None:
+    """With or without a last one, from Windows, and with other separators in it."""
+    assert run(stdin=stdin) == expected
+
+
+def test_json_says_all_that_is_known(run: Run, transport: FakeTransport) -> None:
+    """An object a line, for blank lines too."""
+    rows = [json.loads(line) for line in run("--json", stdin="Grüße\n \ncut\n".encode())]
+    assert rows == [
+        _row("Grüße", "<GRÜSSE>", 5, "stop"),
+        _row(" ", "", 0, "stop"),
+        _row("cut", "<CUT>", 3, "length"),
+    ]
+
+
+def _row(source: str, translation: str, output_tokens: int, finish_reason: str) -> dict[str, Any]:
+    """An object of `--json`."""
+    names = ("source", "translation", "output_tokens", "finish_reason")
+    return dict(zip(names, (source, translation, output_tokens, finish_reason), strict=True))
+
+
+def test_cut_translations_are_told(
+    run: Run, transport: FakeTransport, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, on stderr."""
+    assert len(run(stdin=b"a\ncut\ncut short\n")) == 3
+    assert "2 of 3 translations were cut" in caplog.text
+
+
+def test_what_is_not_utf_8_is_told_with_its_line(run: Run, transport: FakeTransport) -> None:
+    """In one line, as a usage error."""
+    with pytest.raises(UsageError, match="standard input, line 3: not valid UTF-8"):
+        run(stdin=b"a\n\n\xff\nb\n")
+    with pytest.raises(UsageError, match="text 2 is not valid UTF-8"):
+        run("a", "\udcff")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--url", "localhost:8001"),
+        ("--beam-width", "0"),
+        ("--length-penalty", "nan"),
+        ("--timeout-s", "0"),
+        ("--batch-size", "0"),
+        ("--to", ""),
+    ],
+)
+def test_a_wrong_option_is_a_usage_error(run: Run, words: tuple[str, str]) -> None:
+    """Before anything is sent, with the value in one line."""
+    with pytest.raises(UsageError) as caught:
+        run("a", *words)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"), [(InvalidRequest("too\nlong"), 2), (ServerUnavailable("away"), 1)]
+)
+def test_errors_of_the_server_end_it_in_one_line(
+    run: Run, transport: FakeTransport, error: Exception, exit_code: int
+) -> None:
+    """That names the server and how far it came."""
+    infer = transport.infer
+
+    def fail(inputs: Any) -> dict[str, Any]:
+        if len(transport.requests) == 2:
+            raise error
+        return infer(inputs)
+
+    transport.infer = fail  # type: ignore[method-assign]
+    with pytest.raises(DragomanError) as caught:
+        run("--batch-size", "1", "--url", "http://host:1", stdin=b"a\n\nb\nc\n")
+    assert caught.value.exit_code == exit_code
+    expected = "too long" if exit_code == 2 else "away"
+    assert str(caught.value) == f"http://host:1 after line 3: {expected}"
+
+
+def test_a_refused_connection_is_an_error_not_a_traceback(run: Run, free_port: int) -> None:
+    """With the real client."""
+    with pytest.raises(DragomanError, match="refused") as caught:
+        run("a", "--url", f"http://127.0.0.1:{free_port}")
+    assert caught.value.exit_code == 1
+
+
+def test_the_url_comes_from_the_environment(
+    run: Run, monkeypatch: pytest.MonkeyPatch, free_port: int
+) -> None:
+    """Unless an option says otherwise."""
+    monkeypatch.setenv("DRAGOMAN_URL", f"http://127.0.0.1:{free_port}")
+    with pytest.raises(DragomanError, match=str(free_port)):
+        run("a")
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_progress_is_for_terminals_only(
+    run: Run, transport: FakeTransport, monkeypatch: pytest.MonkeyPatch, quiet: bool
+) -> None:
+    """And never among the results."""
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert run(stdin=b"a\nb\n", quiet=quiet) == ["<A>", "<B>"]
+    assert ("2 lines" in terminal.getvalue()) is not quiet
+
+
+def test_a_stderr_that_is_a_file_gets_nothing(
+    run: Run, transport: FakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a log stays a log."""
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    run(stdin=b"a\n")
+    assert log.getvalue() == ""
+
+
+def test_each_line_is_flushed_before_the_next_is_read(
+    transport: FakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one line a request, a program may talk to the command."""
+    written = io.BytesIO()
+
+    class Dialogue(io.RawIOBase):
+        """Gives a line only when the one before was answered."""
+
+        lines = iter([b"a\n", b"b\n", b""])
+        expected = iter([b"", b"<A>\n", b"<A>\n<B>\n"])
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            assert written.getvalue() == next(self.expected)
+            line = next(self.lines)
+            buffer[: len(line)] = line
+            return len(line)
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Dialogue())))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(_Raw(written))))
+    parser = argparse.ArgumentParser()
+    translate.configure(parser)
+    arguments = parser.parse_args(["--batch-size", "1"])
+    arguments.quiet = True
+    assert translate.run(arguments) == 0
+    assert written.getvalue() == b"<A>\n<B>\n"
+
+
+class _Raw(io.RawIOBase):
+    """Writes through, so that only what was flushed arrives."""
+
+    def __init__(self, target: io.BytesIO) -> None:
+        self._target = target
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """On to the target."""
+        return self._target.write(data)

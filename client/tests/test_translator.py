@@ -1,0 +1,213 @@
+"""Single requests and streams of them, over a transport without a server."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dragoman_client.translator
+import pytest
+from conftest import FakeTransport, translated
+from dragoman_client import InvalidRequest, Translator
+
+
+class RefusingTransport(FakeTransport):
+    """Refuses the request that holds a certain text."""
+
+    def infer(self, inputs: Any) -> dict[str, Any]:
+        """Translate, or not."""
+        if b"bad" in inputs["text_input"].tolist():
+            raise InvalidRequest("text 1: bad")
+        return super().infer(inputs)
+
+
+def test_a_text_gives_a_translation_and_a_list_a_list() -> None:
+    """Also a list of one, and other sequences."""
+    with Translator(transport=FakeTransport()) as translator:
+        assert translator.translate("a").text == "<A>"
+        assert [t.text for t in translator.translate(["a"])] == ["<A>"]
+        assert [t.text for t in translator.translate(("a", "b"))] == ["<A>", "<B>"]
+
+
+def test_no_texts_need_no_request() -> None:
+    """But options are checked all the same."""
+    transport = FakeTransport()
+    translator = Translator(transport=transport)
+    assert translator.translate([]) == []
+    assert list(translator.translate_batches([])) == []
+    assert not transport.requests
+    with pytest.raises(TypeError, match="beam_width"):
+        translator.translate([], beam_width=True)
+
+
+@pytest.mark.parametrize("texts", [b"a", 1, None, ["a", None], {"a": "b"}, iter(["a"])])
+def test_what_is_no_text_is_refused(texts: Any) -> None:
+    """Before anything is sent."""
+    transport = FakeTransport()
+    with pytest.raises(TypeError, match="must be str"):
+        Translator(transport=transport).translate(texts)
+    assert not transport.requests
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1.0, float("nan"), float("inf")])
+def test_a_timeout_must_be_positive(timeout_s: float) -> None:
+    """And an end in sight."""
+    with pytest.raises(ValueError, match="timeout_s"):
+        Translator(timeout_s=timeout_s)
+
+
+def test_a_timeout_must_be_a_number() -> None:
+    """Neither True nor text."""
+    for value in (True, "30"):
+        with pytest.raises(TypeError, match="timeout_s"):
+            Translator(timeout_s=value)  # type: ignore[arg-type]
+
+
+def test_a_closed_translator_says_so() -> None:
+    """At every method."""
+    transport = FakeTransport()
+    with Translator(transport=transport) as translator:
+        pass
+    assert transport.closed
+    for method in (translator.is_ready, lambda: translator.translate("a")):
+        with pytest.raises(RuntimeError, match="closed"):
+            method()
+    with pytest.raises(RuntimeError, match="closed"):
+        translator.translate_batches(["a"])
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 200])
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_batches_keep_order_and_count(batch_size: int, concurrency: int) -> None:
+    """However long each request takes."""
+    transport = FakeTransport(longest_delay_s=0.004)
+    texts = [f"line {number}" for number in range(100)]
+    translations = Translator(transport=transport).translate_batches(
+        texts, batch_size=batch_size, concurrency=concurrency, target_language="de"
+    )
+    assert [t.text for t in translations] == [translated(text) for text in texts]
+    sizes = sorted(len(request["text_input"]) for request in transport.requests)
+    assert len(sizes) == -(-100 // batch_size)
+    assert sizes[-1] == min(batch_size, 100)
+    assert all(request["target_language"].tolist() == [b"de"] for request in transport.requests)
+
+
+def test_batches_run_at_once_but_not_more_than_asked() -> None:
+    """The limit is reached and held."""
+    transport = FakeTransport(longest_delay_s=0.01)
+    texts = [str(number) for number in range(60)]
+    list(Translator(transport=transport).translate_batches(texts, batch_size=2, concurrency=3))
+    assert transport.most_under_way == 3
+
+
+def test_batches_read_only_a_little_ahead() -> None:
+    """An endless input is no trouble."""
+    read = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal read
+        for read in itertools.count(1):
+            yield f"line {read}"
+
+    stream = Translator(transport=FakeTransport()).translate_batches(
+        endless(), batch_size=5, concurrency=2
+    )
+    for handed_out in range(1, 101):
+        assert next(stream).text == translated(f"line {handed_out}")
+        assert read <= handed_out + 5 * (2 * 2 + 1)
+
+
+def test_a_dialogue_gets_each_answer_before_the_next_question() -> None:
+    """With one text a request and one request at a time, nothing is read ahead."""
+    heard: list[str] = []
+
+    def dialogue() -> Iterator[str]:
+        for number in range(5):
+            assert len(heard) == number
+            yield str(number)
+
+    stream = Translator(transport=FakeTransport(0.002)).translate_batches(
+        dialogue(), batch_size=1, concurrency=1
+    )
+    for translation in stream:
+        heard.append(translation.text)
+    assert heard == [translated(str(number)) for number in range(5)]
+
+
+def test_batches_check_their_arguments_at_once() -> None:
+    """Not only when somebody asks for the first translation."""
+    translator = Translator(transport=FakeTransport())
+    with pytest.raises(TypeError, match="use translate"):
+        translator.translate_batches("one text")
+    with pytest.raises(ValueError, match="batch_size"):
+        translator.translate_batches([], batch_size=0)
+    with pytest.raises(TypeError, match="concurrency"):
+        translator.translate_batches([], concurrency=True)
+    with pytest.raises(ValueError, match="beam_width"):
+        translator.translate_batches([], beam_width=0)
+
+
+def test_batches_name_the_place_of_what_is_no_text() -> None:
+    """Among all texts, not in its batch."""
+    texts: list[Any] = ["a"] * 10
+    texts[7] = 7
+    stream = Translator(transport=FakeTransport()).translate_batches(texts, batch_size=2)
+    with pytest.raises(TypeError, match="text 7 must be str, got int"):
+        list(stream)
+
+
+def test_a_refused_batch_comes_after_the_good_ones_before_it() -> None:
+    """And ends the stream."""
+    texts = ["a", "b", "c", "bad", "d", "e"]
+    stream = Translator(transport=RefusingTransport(0.01)).translate_batches(texts, batch_size=2)
+    assert [next(stream).text, next(stream).text] == ["<A>", "<B>"]
+    with pytest.raises(InvalidRequest):
+        next(stream)
+    assert list(stream) == []
+
+
+def test_an_abandoned_stream_lets_its_threads_go() -> None:
+    """A reader that stops early leaves none behind."""
+    stream = Translator(transport=FakeTransport()).translate_batches(["a"] * 100, batch_size=1)
+    next(stream)
+    assert isinstance(stream, Iterator)
+    stream.close()  # type: ignore[attr-defined]
+    workers = [t for t in threading.enumerate() if t.name.startswith("dragoman-client")]
+    for worker in workers:
+        worker.join(timeout=1)
+    assert not any(worker.is_alive() for worker in workers)
+
+
+def test_several_threads_share_a_translator() -> None:
+    """Each stream gets its own translations."""
+    translator = Translator(transport=FakeTransport(longest_delay_s=0.002))
+    got: dict[str, list[str]] = {}
+
+    def work(name: str) -> None:
+        texts = (f"{name}{number}" for number in range(40))
+        got[name] = [t.text for t in translator.translate_batches(texts, batch_size=3)]
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == {name: [translated(f"{name}{n}") for n in range(40)] for name in "abcd"}
+
+
+def test_the_examples_of_the_readme_run(
+    grpc_url: str, http_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Against servers that speak Triton's protocol."""
+    readme = Path(dragoman_client.translator.__file__).parents[2] / "README.md"
+    blocks = readme.read_text("utf-8").split("```python\n")[1:]
+    assert len(blocks) == 4
+    for block in blocks:
+        code = block.split("```")[0].replace("http://localhost:8000", http_url)
+        code = code.replace("grpc://localhost:8001", grpc_url)
+        exec(code.replace("localhost:8001", grpc_url.removeprefix("grpc://")), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:3] == ["<GOOD MORNING.> 13 stop", "<GOOD MORNING.>", "<GOOD NIGHT.>"]
+    assert printed[3:103] == [f"<CHAPTER {number}.>" for number in range(1, 101)]
+    assert printed[103:] == ["<GOOD MORNING.>", "<GOOD NIGHT.>"]

@@ -1,0 +1,7 @@
+"""`python -m dragoman` is the `dragoman` command."""
+
+import sys
+
+from dragoman.cli import main
+
+sys.exit(main())

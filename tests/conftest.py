@@ -1,0 +1,90 @@
+"""What several tests need: a small vocabulary, random models, bundles made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.text import Tokenizer
+from export.bundle import export_bundle
+from tests.toy import reverse_pairs
+from training import checkpoint
+from training.config import DataConfig, RunConfig, VocabularyConfig
+from training.model import ModelConfig, Transformer
+from training.vocabulary import train_vocabulary
+
+REPOSITORY = Path(__file__).parents[1]
+CORPORA = Path(os.environ.get("DRAGOMAN_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
+VOCAB_SIZE = 320
+
+# Tensors of a few rows lose more by handing work to threads than they gain.
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vocabulary of the toy task's words, for the languages `en` and `de`."""
+    path = tmp_path_factory.mktemp("vocabulary") / "tokenizer.model"
+    texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]
+    train_vocabulary(texts, ("en", "de"), VocabularyConfig(size=VOCAB_SIZE), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tokenizer_path: Path) -> Tokenizer:
+    """The toy vocabulary."""
+    return Tokenizer(tokenizer_path)
+
+
+def tiny_config(norm: str = "post") -> ModelConfig:
+    """A model small enough for anything, with every dimension different."""
+    return ModelConfig(
+        vocab_size=VOCAB_SIZE,
+        model_size=32,
+        feed_forward_size=48,
+        heads=4,
+        encoder_layers=2,
+        decoder_layers=3,
+        norm=norm,  # type: ignore[arg-type]
+    )
+
+
+def tiny_model(norm: str = "post", seed: int = 0) -> Transformer:
+    """A random model in evaluation mode, its logits spread out so that no two are near."""
+    torch.manual_seed(seed)
+    model = Transformer(tiny_config(norm)).eval()
+    with torch.no_grad():
+        model.embedding.weight.mul_(3.0)
+    return model
+
+
+MakeBundle = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def random_checkpoint(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> MakeBundle:
+    """Writes a checkpoint of a random model; takes the place of the norm."""
+
+    def make(norm: str) -> Path:
+        folder = tmp_path_factory.mktemp("checkpoint") / norm
+        config = RunConfig(
+            model=tiny_config(norm),
+            data=DataConfig(languages=("en", "de")),
+            vocabulary=VocabularyConfig(size=VOCAB_SIZE),
+        )
+        checkpoint.save(folder, tiny_model(norm).state_dict(), config, tokenizer_path)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def random_bundle(tmp_path_factory: pytest.TempPathFactory, random_checkpoint: MakeBundle) -> Path:
+    """A bundle of a random post-norm model."""
+    bundle = tmp_path_factory.mktemp("bundle") / "random"
+    export_bundle(random_checkpoint("post"), bundle)
+    return bundle

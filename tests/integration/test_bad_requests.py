@@ -1,0 +1,187 @@
+"""Rubbish over both protocols: one clear error each, and the server goes on serving."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc
+from dragoman_client import InvalidRequest, Translator
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+from tests.integration.conftest import Served
+
+LONG = "tree " * 400
+
+
+@pytest.fixture(autouse=True)
+def goes_on_serving(shipped: Served) -> Iterator[None]:
+    """After each test, both protocols still translate, in the same process."""
+    yield
+    assert shipped.grpc.translate("I'm hungry.").text == "Ich habe Hunger."
+    assert shipped.http.translate("I'm hungry.").text == "Ich habe Hunger."
+
+
+def clients(shipped: Served) -> tuple[Translator, Translator]:
+    return shipped.grpc, shipped.http
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", {}, "text 0 is empty"),
+        (" \n\t ", {}, "text 0 is empty"),
+        ("x" * 2_000_000, {}, "text 0 has 2000000 characters, more than 100000"),
+        (LONG, {}, "tokens, more than 256"),
+        ("a", {"beam_width": 0}, "beam_width"),
+        ("a", {"beam_width": 10_000}, "beam_width is 10000: give 1 to 8"),
+        ("a", {"max_tokens": 100_000}, "max_tokens is 100000: give 1 to 320"),
+        ("a", {"target_language": "xx"}, "target_language 'xx' is unknown; known: en, de"),
+    ],
+)
+def test_both_protocols_refuse_in_the_same_words(
+    shipped: Served, text: str, options: dict[str, Any], message: str
+) -> None:
+    for client in clients(shipped):
+        with pytest.raises((InvalidRequest, ValueError)) as caught:
+            client.translate(text, **options)
+        assert message in str(caught.value)
+    status, answer = shipped.generate({"text_input": text, **options})
+    assert status == 400
+    assert message in answer["error"]
+    assert "\n" not in answer["error"]
+
+
+def test_the_failing_text_is_named_by_its_index(shipped: Served) -> None:
+    for client in clients(shipped):
+        with pytest.raises(InvalidRequest, match="text 2 is empty"):
+            client.translate(["a", "b", " ", "c"])
+
+
+def test_long_texts_pass_when_split(shipped: Served) -> None:
+    for client in clients(shipped):
+        found = client.translate("I'm hungry. " * 150, split_sentences=True)
+        assert found.text.split(". ")[0] == "Ich habe Hunger"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff\xfe\x00\x01" * 100,
+        b'{"text_input": "\xff\xfe"}',
+        b'{"text_input": 5}',
+        b'{"text_input": null}',
+        b'{"text_input": []}',
+        b'{"text_input": {"a": 1}}',
+        b"{}",
+        b"[]",
+        b'{"text_input": "a", "beam_width": "4"}',
+        b'{"text_input": "a", "beam_width": [1, 2]}',
+        b'{"text_input": "a", "no_such_option": 1}',
+        b'{"text_input": "a", "length_penalty": -1}',
+        b'{"text_input": "\\ud800"}',
+        b'{"text_input": "' + b"x" * 20_000_000 + b'"}',
+    ],
+    ids=lambda body: repr(body[:40]),
+)
+def test_rubbish_in_generate_gets_one_error(shipped: Served, body: bytes) -> None:
+    status, answer = shipped.generate(body)
+    assert 400 <= status <= 500
+    assert answer["error"]
+
+
+def test_an_unknown_option_is_refused_by_name(shipped: Served) -> None:
+    status, answer = shipped.generate({"text_input": "a", "beam_witdh": 4})
+    assert status == 400
+    assert "unknown option 'beam_witdh'" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("text_input", np.array([1, 2], dtype=np.int32)),
+        ("text_input", np.array([[b"a"]], dtype=np.object_)),
+        ("text_input", np.array([], dtype=np.object_)),
+        ("text_input", np.array([b"\xff\xfe"], dtype=np.object_)),
+        ("beam_width", np.array([4.0], dtype=np.float32)),
+        ("beam_width", np.array([1, 2], dtype=np.int32)),
+        ("target_language", np.array([b"\xff"], dtype=np.object_)),
+        ("colour", np.array([1], dtype=np.int32)),
+    ],
+)
+def test_wrong_tensors_over_grpc(
+    shipped: Served, name: str, values: np.ndarray[Any, np.dtype[Any]]
+) -> None:
+    inputs = {"text_input": np.array([b"a"], dtype=np.object_)} | {name: values}
+    address = shipped.server.grpc_url.removeprefix("grpc://")
+    with triton_grpc.InferenceServerClient(address) as client:
+        tensors = []
+        for key, array in inputs.items():
+            kind = np_to_triton_dtype(array.dtype)
+            tensors.append(triton_grpc.InferInput(key, list(array.shape), kind))
+            tensors[-1].set_data_from_numpy(array)
+        with pytest.raises(InferenceServerException) as caught:
+            client.infer("translate", tensors)
+    assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize("chunks", [1000, 1_000_000])
+def test_a_chunked_body_of_many_chunks(shipped: Served, chunks: int) -> None:
+    with socket.create_connection(("127.0.0.1", shipped.server.ports.http), 60) as connection:
+        connection.sendall(
+            b"POST /v2/models/translate/generate HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        for _ in range(chunks // 1000):
+            connection.sendall(b"1\r\nx\r\n" * 1000)
+        connection.sendall(b"0\r\n\r\n")
+        answer = connection.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert b"error" in answer
+
+
+def test_half_a_request_does_no_harm(shipped: Served) -> None:
+    for port in (shipped.server.ports.http, shipped.server.ports.grpc):
+        with socket.create_connection(("127.0.0.1", port), 10) as connection:
+            connection.sendall(b"POST /v2/models/translate/generate HTTP/1.1\r\nContent-Le")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v2/repository/models/translate/unload"),
+        ("POST", "/v2/repository/index"),
+        ("GET", "/v2/systemsharedmemory/status"),
+        ("GET", "/v2/cudasharedmemory/status"),
+        ("GET", "/v2/trace/setting"),
+        ("GET", "/v2/logging"),
+    ],
+)
+def test_dangerous_http_endpoints_are_closed(shipped: Served, method: str, path: str) -> None:
+    request = urllib.request.Request(f"{shipped.server.http_url}{path}", method=method, data=b"{}")
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)
+    assert caught.value.code == 403
+    assert "restricted" in json.load(caught.value)["error"]
+
+
+def test_dangerous_grpc_endpoints_are_closed(shipped: Served) -> None:
+    address = shipped.server.grpc_url.removeprefix("grpc://")
+    with triton_grpc.InferenceServerClient(address) as client:
+        for call in (
+            lambda: client.unload_model("translate"),
+            client.get_model_repository_index,
+            client.get_system_shared_memory_status,
+            client.get_cuda_shared_memory_status,
+            client.get_trace_settings,
+            client.get_log_settings,
+        ):
+            with pytest.raises(InferenceServerException, match=r"restricted|expecting header"):
+                call()

@@ -1,0 +1,102 @@
+"""The shipped model through Triton: what comes out, over both protocols."""
+
+from __future__ import annotations
+
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc
+
+from dragoman.commands.demo import SENTENCES
+from dragoman.manifest import Manifest
+from tests.conftest import CORPORA, REPOSITORY
+from tests.integration.conftest import Served
+from training import checkpoint
+from training.data import read_pairs
+from training.search import beam_search, greedy_search
+
+BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
+
+
+def sentences(number: int) -> list[tuple[str, str]]:
+    """Pairs of the test set where the corpora are there, else of the demonstration."""
+    if (CORPORA / "tatoeba-en-de").is_dir():
+        pairs = read_pairs(CORPORA / "tatoeba-en-de" / "test", ("en", "de"))[:number]
+        return [(english, german) for english, german in pairs]
+    return list(zip(SENTENCES["en"], SENTENCES["de"], strict=True))
+
+
+def test_translations_are_german_and_english(shipped: Served) -> None:
+    assert shipped.grpc.translate("I'm hungry.").text == "Ich habe Hunger."
+    assert "Tom" in shipped.grpc.translate("Tom schläft.", target_language="en").text
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_served_tokens_are_the_oracles(shipped: Served, width: int) -> None:
+    loaded = checkpoint.load(BUNDLE)
+    limits = Manifest.load(BUNDLE).limits
+    for side, (source, target) in enumerate((("en", "de"), ("de", "en"))):
+        texts = [pair[side] for pair in sentences(30)]
+        src = [loaded.tokenizer.encode_source(text, target) for text in texts]
+        most = [limits.target_tokens(len(ids)) for ids in src]
+        if width == 1:
+            right = greedy_search(loaded.model, src, most)
+        else:
+            right = beam_search(loaded.model, src, most, beam_width=4, alpha=0.6)
+        expected = [(loaded.tokenizer.decode(h.ids), len(h.ids)) for h in right]
+        for client in (shipped.grpc, shipped.http):
+            found = client.translate(texts, source_language=source, beam_width=width)
+            assert [(t.text, t.output_tokens) for t in found] == expected
+
+
+def test_concurrent_requests_get_their_own_answers(shipped: Served) -> None:
+    texts = [english for english, _ in sentences(40)]
+    alone = [shipped.grpc.translate(text).text for text in texts]
+
+    def ask(index: int) -> str:
+        client = shipped.grpc if index % 2 else shipped.http
+        return client.translate(texts[index % len(texts)]).text
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(ask, range(3 * len(texts))))
+    assert found == alone * 3
+
+
+def test_many_texts_in_one_request_keep_their_order(shipped: Served) -> None:
+    texts = [f"I have {number} books." for number in range(2, 300)]
+    found = shipped.http.translate(texts, beam_width=1)
+    few = [0, 97, 250]
+    assert [found[i].text for i in few] == [
+        t.text for t in shipped.grpc.translate([texts[i] for i in few], beam_width=1)
+    ]
+    assert len(found) == len(texts)
+
+
+def test_generate_answers_a_text_and_a_list(shipped: Served) -> None:
+    status, one = shipped.generate({"text_input": "I'm hungry."})
+    assert (status, one["text_output"]) == (200, "Ich habe Hunger.")
+    status, several = shipped.generate(
+        {"text_input": ["I'm hungry.", "Good morning."], "target_language": "de"}
+    )
+    assert status == 200
+    assert several["text_output"][0] == one["text_output"]
+    assert several["finish_reason"] == ["stop", "stop"]
+
+
+def test_options_work_as_request_parameters_too(shipped: Served) -> None:
+    address = shipped.server.grpc_url.removeprefix("grpc://")
+    with triton_grpc.InferenceServerClient(address) as client:
+        text = triton_grpc.InferInput("text_input", [1], "BYTES")
+        text.set_data_from_numpy(np.array([b"Ich habe Hunger."], dtype=np.object_))
+        answer = client.infer("translate", [text], parameters={"target_language": "en"})
+        assert answer.as_numpy("text_output")[0].decode() == "I'm hungry."
+
+
+def test_metrics_count_the_requests(shipped: Served) -> None:
+    shipped.grpc.translate("Good morning.")
+    url = f"http://127.0.0.1:{shipped.server.ports.metrics}/metrics"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text = answer.read().decode()
+    assert 'nv_inference_request_success{model="translate"' in text

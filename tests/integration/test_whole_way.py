@@ -1,0 +1,61 @@
+"""From text to a served translation, on a task small enough to learn in a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dragoman_client import Translator
+
+from dragoman.cli import main
+from serving.launcher import ServeOptions, TritonServer
+from tests.toy import reverse_pairs, write_pairs
+
+SETTINGS = (
+    "vocabulary.size=320",
+    "model.preset=tiny",
+    "model.norm=pre",
+    "model.dropout=0.0",
+    "training.steps=700",
+    "training.batch_tokens=1000",
+    "training.warmup_steps=100",
+    "training.cooldown_steps=300",
+    "training.peak_learning_rate=4e-3",
+    "training.label_smoothing=0.0",
+    "training.precision=fp32",
+    "training.checkpoint_every_steps=50",
+    "training.average_last=2",
+)
+
+
+def run(*words: str | Path) -> None:
+    assert main([str(word) for word in words]) == 0
+
+
+def test_the_reverse_task_is_learnt_and_served(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "text", reverse_pairs(5000, seed=1), ("xx", "yy"))
+    held_out = reverse_pairs(200, seed=2)
+    write_pairs(tmp_path / "held", held_out, ("xx", "yy"))
+    checkpoint, bundle = tmp_path / "run" / "final", tmp_path / "bundle"
+    repository = tmp_path / "repository"
+    options = [f"--set={setting}" for setting in SETTINGS]
+    text = (tmp_path / "text.xx", tmp_path / "text.yy")
+    run("train", "--text", *text, "--out", tmp_path / "run", *options)
+    run("export", checkpoint, "--out", bundle)
+    run("verify", bundle, "--test", "held", "--data-dir", tmp_path)
+    printed = capfd.readouterr().out
+    assert "FAIL" not in printed
+    assert "200 of 200 sentences equal" in printed
+    run("publish", bundle, "--to", repository)
+    serve = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
+    with TritonServer(serve) as server:
+        for url in (server.grpc_url, server.http_url):
+            with Translator(url) as client:
+                found = client.translate([source for source, _ in held_out])
+                right = sum(
+                    translation.text == target
+                    for translation, (_, target) in zip(found, held_out, strict=True)
+                )
+                assert right / len(held_out) > 0.99

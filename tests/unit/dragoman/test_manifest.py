@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.errors import UsageError
+from dragoman.manifest import FILE_NAME, Limits, Manifest
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture
+def bundle(random_bundle: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
+
+
+def change(bundle: Path, how: Change) -> None:
+    values = json.loads((bundle / FILE_NAME).read_text())
+    how(values)
+    (bundle / FILE_NAME).write_text(json.dumps(values))
+
+
+def test_a_manifest_reads_as_it_was_written(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    manifest.write(bundle)
+    assert Manifest.load(bundle) == manifest
+    assert set(manifest.graphs) == {
+        "encoder",
+        "decoder_logits",
+        "decoder_topk",
+        "reorder",
+        "score",
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (lambda m: m.update(format_version=99), "format_version is 99, this program reads 1"),
+        (lambda m: m.update(colour="red"), "unknown key 'colour'"),
+        (lambda m: m.pop("languages"), "the key 'languages' is missing"),
+        (lambda m: m["files"].update({"../x": "0"}), "'../x' leaves the bundle's folder"),
+        (lambda m: m["files"].update({"/etc/passwd": "0"}), "'/etc/passwd' leaves the bundle"),
+        (lambda m: m["files"].update({"none": "0"}), "none: cannot be read"),
+        (lambda m: m["files"].update({m["tokenizer"]: "0"}), "SHA-256 differs"),
+        (lambda m: m.update(tokenizer="other"), "'other' is used but not listed"),
+        (lambda m: m["dimensions"].update(heads=5), "5 heads do not divide 32"),
+        (lambda m: m["dimensions"].update(heads=0), "dimensions.heads is 0"),
+        (lambda m: m.update(languages=["en", "fr"]), "lack tags: ['fr']"),
+    ],
+)
+def test_what_does_not_match_is_refused(bundle: Path, how: Change, message: str) -> None:
+    change(bundle, how)
+    with pytest.raises(UsageError) as caught:
+        Manifest.load(bundle)
+    assert message in str(caught.value)
+
+
+def test_links_out_of_the_bundle_are_refused(bundle: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (bundle / "encoder.onnx").rename(outside)
+    (bundle / "encoder.onnx").symlink_to(outside)
+    with pytest.raises(UsageError, match=r"'encoder\.onnx' leaves the bundle's folder"):
+        Manifest.load(bundle)
+
+
+def test_missing_and_broken_manifests_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"manifest\.json: cannot be read"):
+        Manifest.load(tmp_path)
+    (tmp_path / FILE_NAME).write_text("{")
+    with pytest.raises(UsageError, match=r"manifest\.json: not valid JSON"):
+        Manifest.load(tmp_path)
+
+
+def test_target_limits_follow_the_source() -> None:
+    limits = Limits(max_target_tokens=50, target_ratio=2.0, target_margin_tokens=10)
+    assert [limits.target_tokens(length) for length in (1, 10, 100)] == [12, 30, 50]

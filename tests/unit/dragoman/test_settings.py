@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from dragoman.errors import UsageError
+from dragoman.settings import from_mapping, override, read_toml
+
+
+@dataclass(frozen=True)
+class Inner:
+    size: int = 1
+
+
+@dataclass(frozen=True)
+class Outer:
+    name: str
+    rate: float = 0.5
+    limit: int | None = None
+    kind: Literal["a", "b"] = "a"
+    words: tuple[str, ...] = ()
+    inner: Inner = field(default_factory=Inner)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+
+def test_values_become_fields_of_their_types() -> None:
+    values = {
+        "name": "x",
+        "rate": 2,
+        "limit": 3,
+        "kind": "b",
+        "words": ["p", "q"],
+        "inner": {"size": 5},
+        "sizes": {"k": 1},
+    }
+    assert from_mapping(Outer, values, "f") == Outer(
+        "x", 2.0, 3, "b", ("p", "q"), Inner(5), {"k": 1}
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "f: the key 'name' is missing"),
+        ({"name": "x", "nmae": 1}, "f: unknown key 'nmae'"),
+        ({"name": 1}, "f: name is 1: expected str"),
+        ({"name": "x", "rate": "fast"}, "f: rate is 'fast': expected float"),
+        ({"name": "x", "limit": True}, "f: limit is True: expected int"),
+        ({"name": "x", "kind": "c"}, "f: kind is 'c': give one of 'a', 'b'"),
+        ({"name": "x", "inner": {"sise": 1}}, "f: inner: unknown key 'sise'"),
+        ({"name": "x", "inner": 3}, "f: inner: expected a table"),
+        ({"name": "x", "sizes": {"k": "1"}}, "f: sizes.k is '1': expected int"),
+        ([], "f: expected a table"),
+    ],
+)
+def test_what_does_not_fit_is_named(values: Any, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        from_mapping(Outer, values, "f")
+    assert message in str(caught.value)
+
+
+def test_words_override_and_reach_into_tables() -> None:
+    settings: dict[str, Any] = {"model": {"heads": 4}}
+    override(settings, ["model.heads=8", "model.norm=pre", "data.train=['a', 'b']", "x=1.5"])
+    assert settings == {
+        "model": {"heads": 8, "norm": "pre"},
+        "data": {"train": ["a", "b"]},
+        "x": 1.5,
+    }
+
+
+@pytest.mark.parametrize("word", ["model.heads", "=3", "model.heads.more=1"])
+def test_words_that_make_no_sense_are_refused(word: str) -> None:
+    with pytest.raises(UsageError, match="--set"):
+        override({"model": {"heads": 4}}, [word])
+
+
+def test_broken_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    with pytest.raises(UsageError, match=r"a\.toml: cannot be read"):
+        read_toml(path)
+    path.write_text("a = ", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"a\.toml: not valid TOML"):
+        read_toml(path)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import safetensors.torch
+import torch
+
+from dragoman.errors import UsageError
+from dragoman.manifest import FILE_NAME, Limits, Manifest, digests
+from export.bundle import export_bundle
+from export.parity import Outcome, verify
+from export.publishing import publish
+from tests.conftest import REPOSITORY
+from tests.toy import reverse_pairs
+
+TEXTS = [list(side) for side in zip(*reverse_pairs(12, seed=3), strict=True)]
+
+MakeCheckpoint = Callable[[str], Path]
+
+
+def failures(bundle: Path) -> list[Outcome]:
+    return [outcome for outcome in verify(bundle, TEXTS) if not outcome.passed]
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("storage", ["fp32", "fp16"])
+def test_bundles_equal_pytorch_to_the_token(
+    random_checkpoint: MakeCheckpoint, norm: str, storage: str, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "bundle"
+    export_bundle(random_checkpoint(norm), bundle, storage)  # type: ignore[arg-type]
+    outcomes = list(verify(bundle, TEXTS))
+    assert [outcome for outcome in outcomes if not outcome.passed] == []
+    checks = {outcome.check for outcome in outcomes}
+    assert {"tokens: greedy", "tokens: beam 4", "score: values", "reorder: values"} <= checks
+
+
+def test_a_wrong_graph_fails_several_checks_at_once(
+    random_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "bundle"
+    manifest = export_bundle(random_checkpoint("post"), bundle)
+    for name in ("encoder", "decoder_topk"):
+        path = bundle / manifest.graphs[name].file
+        model = onnx.load(path, load_external_data=False)
+        norms = [node for node in model.graph.node if node.op_type == "LayerNormalization"]
+        (epsilon,) = (a for a in norms[-1].attribute if a.name == "epsilon")
+        epsilon.f = 0.5
+        path.write_bytes(model.SerializeToString())
+    replace(manifest, files=digests(bundle, manifest.files)).write(bundle)
+    checks = {outcome.check for outcome in failures(bundle)}
+    assert {"encoder: values", "decoder_topk: scores of its ids"} <= checks
+    assert "reorder: values" not in checks
+
+
+def test_tensors_of_other_names_are_refused(random_bundle: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    bundle.symlink_to(random_bundle)
+    manifest = Manifest.load(bundle)
+    entry = manifest.graphs["encoder"]
+    renamed = replace(entry, inputs=(replace(entry.inputs[0], name="ids"), entry.inputs[1]))
+    changed = replace(manifest, graphs={**manifest.graphs, "encoder": renamed})
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in manifest.files:
+        (copy / name).write_bytes((bundle / name).read_bytes())
+    changed.write(copy)
+    with pytest.raises(UsageError, match=r"encoder\.onnx: inputs \['input_ids'"):
+        failures(copy)
+
+
+def test_graphs_and_checkpoint_share_their_weights(
+    random_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "bundle"
+    manifest = export_bundle(random_checkpoint("pre"), bundle, "fp16")
+    weights = safetensors.torch.load_file(bundle / "model.safetensors")
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
+    model = onnx.load(bundle / manifest.graphs["encoder"].file)
+    for tensor in model.graph.initializer:
+        if tensor.name in weights:
+            array = onnx.numpy_helper.to_array(tensor)
+            assert np.array_equal(array, weights[tensor.name].numpy()), tensor.name
+    graph_bytes = sum((bundle / graph.file).stat().st_size for graph in manifest.graphs.values())
+    # The position table, 320 x 32 floats, is the largest thing in a graph.
+    assert graph_bytes < 5 * 4 * 320 * 32 + 400_000
+
+
+def test_folders_in_use_are_not_overwritten(random_bundle: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="exists already"):
+        export_bundle(random_bundle, tmp_path)
+    with pytest.raises(UsageError, match="exists already"):
+        publish(random_bundle, tmp_path, REPOSITORY / "model_repository")
+
+
+def test_limits_must_fit_the_vocabulary(random_checkpoint: MakeCheckpoint, tmp_path: Path) -> None:
+    for limits in (Limits(max_beam_width=200, top_k=400), Limits(max_beam_width=9, top_k=16)):
+        with pytest.raises(UsageError, match="does not fit"):
+            export_bundle(random_checkpoint("post"), tmp_path / "bundle", limits=limits)
+
+
+def test_a_published_repository_holds_the_whole_bundle(random_bundle: Path, tmp_path: Path) -> None:
+    publish(random_bundle, tmp_path / "repository", REPOSITORY / "model_repository")
+    folder = tmp_path / "repository" / "translate"
+    assert (folder / "config.pbtxt").is_file()
+    assert (folder / "1" / "model.py").is_file()
+    assert Manifest.load(folder / "1" / "bundle") == Manifest.load(random_bundle)
+    assert (folder / "1" / "bundle" / FILE_NAME).is_file()

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dragoman.cli import main
+from serving import diagnosis
+
+
+def test_what_is_missing_is_said_with_the_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = diagnosis._runtime("1.31.1", "1.31.1")
+    assert (both.severity, "overwrite" in both.text) == ("missing", True)
+    assert "pip uninstall" in both.mend
+    assert diagnosis._runtime(None, None).severity == "missing"
+    assert diagnosis._runtime("1.31.1", None).severity == "ok"
+    assert diagnosis._glibc(("glibc", "2.31")).severity == "missing"
+    assert diagnosis._glibc(("glibc", "2.35")).severity == "ok"
+    assert diagnosis._glibc(("", "")).severity == "missing"
+    monkeypatch.setattr("sysconfig.get_config_var", lambda name: "/nowhere")
+    monkeypatch.setattr(sys, "version_info", SimpleNamespace(major=3, minor=99))
+    library = diagnosis._python_library()
+    assert library.severity == "missing"
+    assert "libpython3.99" in library.mend
+
+
+def test_the_processor_is_read_from_its_flags(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    assert diagnosis._vnni(cpuinfo).severity == "slow"
+    cpuinfo.write_text("flags : fpu avx512_vnni\n")
+    assert diagnosis._vnni(cpuinfo).severity == "ok"
+
+
+def test_the_command_prints_a_line_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["doctor", "--ports", port]) == 1
+    printed = capsys.readouterr().out
+    assert f"missing  port {port} is in use on 127.0.0.1: stop who listens there" in printed
+    assert len(printed.splitlines()) == 7

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import UsageError
+from dragoman.manifest import FILE_NAME
+from export.publishing import publish
+from serving.launcher import ServeOptions, TritonServer, free_ports
+from tests.conftest import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def repository(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("published") / "repository"
+    publish(random_bundle, folder, REPOSITORY / "model_repository")
+    return folder
+
+
+def refusal(options: ServeOptions) -> str:
+    with pytest.raises(UsageError) as caught:
+        TritonServer(options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_missing_repository_or_model_is_named(tmp_path: Path, repository: Path) -> None:
+    assert "holds no model 'translate'" in refusal(ServeOptions(tmp_path / "none"))
+    copy = Path(shutil.copytree(repository, tmp_path / "copy"))
+    shutil.rmtree(copy / "translate" / "1" / "bundle")
+    assert "bundle: no model here" in refusal(ServeOptions(copy))
+
+
+def test_a_damaged_or_escaping_bundle_is_refused(tmp_path: Path, repository: Path) -> None:
+    copy = Path(shutil.copytree(repository, tmp_path / "copy"))
+    bundle = copy / "translate" / "1" / "bundle"
+    with (bundle / "model.safetensors").open("ab") as file:
+        file.write(b"x")
+    assert "SHA-256 differs" in refusal(ServeOptions(copy))
+    manifest = json.loads((bundle / FILE_NAME).read_text())
+    manifest["files"]["../../config.pbtxt"] = "0"
+    (bundle / FILE_NAME).write_text(json.dumps(manifest))
+    assert "leaves the bundle's folder" in refusal(ServeOptions(copy))
+
+
+def test_a_port_in_use_is_named(repository: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = refusal(ServeOptions(repository, http_port=port))
+        assert f"--http-port {port} is in use" in message
+    (port,) = free_ports(1)
+    assert "must differ" in refusal(ServeOptions(repository, http_port=port, grpc_port=port))
+
+
+@pytest.mark.skipif(shutil.which("tritonserver") is not None, reason="not the embedded server")
+def test_the_embedded_server_stays_on_loopback(repository: Path) -> None:
+    message = refusal(ServeOptions(repository, address="0.0.0.0"))
+    assert "CVE-2025-23310" in message
+    assert "--expose-unpatched-server" in message
+    assert "give an IP address" in refusal(ServeOptions(repository, address="localhost"))

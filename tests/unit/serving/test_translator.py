@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from serving.translator import MAX_TEXT_CHARACTERS, InvalidRequest, RequestOptions, Translator
+
+
+@pytest.fixture(scope="module")
+def translator(random_bundle: Path) -> Iterator[Translator]:
+    running = Translator(random_bundle, threads=1)
+    yield running
+    running.close()
+
+
+def translate(translator: Translator, texts: list[str], **options: Any) -> list[str]:
+    found = translator.translate(texts, RequestOptions.from_mapping(options))
+    return [translation.text for translation in found]
+
+
+TEXTS = ["red blue", "green", "white white black", "pink grey brown red blue green"]
+
+
+def test_a_list_is_translated_as_its_texts_are(translator: Translator) -> None:
+    together = translate(translator, TEXTS)
+    assert together == [translate(translator, [text])[0] for text in TEXTS]
+    assert len(set(together)) > 1
+
+
+def test_languages_may_be_given_from_either_side(translator: Translator) -> None:
+    to_german = translate(translator, TEXTS)
+    assert translate(translator, TEXTS, target_language="de") == to_german
+    assert translate(translator, TEXTS, source_language="en") == to_german
+    to_english = translate(translator, TEXTS, target_language="en")
+    assert translate(translator, TEXTS, source_language="de") == to_english
+    assert to_english != to_german
+
+
+def test_a_cut_translation_says_so(translator: Translator) -> None:
+    for limit in (1, 2):
+        (found,) = translator.translate(["red"], RequestOptions(max_tokens=limit))
+        assert found.output_tokens <= limit
+        if not found.complete:
+            assert found.output_tokens == limit
+
+
+def test_split_sentences_are_translated_one_by_one(translator: Translator) -> None:
+    first, second = "red blue green.", "White black!"
+    (whole,) = translate(translator, [f"{first}\n\n {second} "], split_sentences=True)
+    parts = translate(translator, [first, second])
+    assert whole == f"{parts[0]}\n\n {parts[1]} "
+
+
+def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
+    text = "red blue green. " * 100
+    with pytest.raises(InvalidRequest, match=r"text 1 has \d+ tokens, more than 256"):
+        translate(translator, ["red", text])
+    assert translate(translator, [text], split_sentences=True, max_tokens=5)
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        ([], {}, "text_input is empty"),
+        (["red", ""], {}, "text 1 is empty"),
+        (["  \n\t\u00a0"], {}, "text 0 is empty"),
+        (["\u200b \u200b"], {}, "text 0 is empty"),
+        (["x" * (MAX_TEXT_CHARACTERS + 1)], {}, "text 0 has 100001 characters"),
+        (["red"], {"colour": 1}, "unknown option 'colour'"),
+        (["red"], {"beam_width": 0}, "beam_width is 0: give 1 to 8"),
+        (["red"], {"beam_width": 10_000}, "beam_width is 10000: give 1 to 8"),
+        (["red"], {"beam_width": "4"}, "option beam_width is '4': expected a whole number"),
+        (["red"], {"beam_width": True}, "option beam_width is True"),
+        (["red"], {"length_penalty": -0.1}, "length_penalty is -0.1: give 0 to 10"),
+        (["red"], {"length_penalty": float("nan")}, "length_penalty is nan"),
+        (["red"], {"max_tokens": 0}, "max_tokens is 0: give 1 to 320"),
+        (["red"], {"max_tokens": 321}, "max_tokens is 321: give 1 to 320"),
+        (["red"], {"split_sentences": 1}, "option split_sentences is 1: expected true or false"),
+        (["red"], {"target_language": "fr"}, "target_language 'fr' is unknown; known: en, de"),
+        (["red"], {"source_language": "xx"}, "source_language 'xx' is unknown"),
+        (["red"], {"source_language": "de", "target_language": "de"}, "are both 'de'"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_by_name(
+    translator: Translator, texts: list[str], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        translate(translator, texts, **options)
+    assert message in str(caught.value)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(min_size=1, max_size=40), st.booleans())
+def test_no_text_breaks_the_translator(translator: Translator, text: str, split: bool) -> None:
+    try:
+        (found,) = translate(translator, [text], split_sentences=split, max_tokens=4)
+    except InvalidRequest:
+        return
+    assert isinstance(found, str)

@@ -1,0 +1,81 @@
+"""The table of who may import whom, in DESIGN.md and docs/architecture.md, held true."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+OURS = {"dragoman", "training", "export", "serving", "dragoman_client", "benchmarks", "tests"}
+MAY_IMPORT = {
+    "dragoman": set[str](),
+    "training": {"dragoman"},
+    "export": {"dragoman", "training", "serving"},
+    "serving": {"dragoman"},
+    "model_repository": {"serving"},
+    "client": set[str](),
+}
+FOLDERS = {"client": "client/src"}
+
+
+def imported(tree: ast.AST, at_import_time: bool) -> set[str]:
+    """Top-level packages that code imports; inside functions only if asked for."""
+    found: set[str] = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+        elif at_import_time and _runs_later_or_never(node):
+            continue
+        else:
+            found |= imported(node, at_import_time)
+    return found
+
+
+def _runs_later_or_never(node: ast.AST) -> bool:
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_parts_import_only_what_the_table_allows(part: str) -> None:
+    files = list((REPOSITORY / FOLDERS.get(part, part)).rglob("*.py"))
+    assert files
+    own = {part, "dragoman_client"} if part == "client" else {part}
+    for path in files:
+        # The command line may import any part, but only when a command is run.
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        wrong = (imported(tree, part == "dragoman") & OURS) - MAY_IMPORT[part] - own
+        assert not wrong, f"{path.relative_to(REPOSITORY)} imports {wrong}"
+
+
+def test_the_check_sees_imports_wherever_they_stand() -> None:
+    kept_out = "if TYPE_CHECKING:\n import numpy\ndef f():\n from serving.x import y\n"
+    tree = ast.parse(f"if a:\n import torch.nn\n{kept_out}")
+    assert imported(tree, at_import_time=False) == {"numpy", "torch", "serving"}
+    assert imported(tree, at_import_time=True) == {"torch"}
+
+
+@pytest.mark.parametrize(
+    "modules", ["dragoman.cli", "serving.translator", "serving.launcher", "dragoman_client"]
+)
+def test_serving_and_clients_load_without_torch(modules: str) -> None:
+    code = f"import sys, {modules}; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_modules_have_no_forbidden_names() -> None:
+    forbidden = {"utils", "helpers", "common", "manager"}
+    for part in MAY_IMPORT:
+        names = {path.stem for path in Path(REPOSITORY / part).rglob("*.py")}
+        assert not names & forbidden

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from dragoman.errors import UsageError
+from tests.conftest import tiny_model
+from training import checkpoint
+
+
+def test_what_is_saved_is_loaded(random_checkpoint: Callable[[str], Path]) -> None:
+    loaded = checkpoint.load(random_checkpoint("pre"))
+    for name, tensor in tiny_model("pre").state_dict().items():
+        assert torch.equal(loaded.model.state_dict()[name], tensor)
+    assert loaded.config.model.norm == "pre"
+    assert not loaded.model.training
+
+
+def test_the_average_is_the_mean(tmp_path: Path) -> None:
+    for index, value in enumerate((1.0, 2.0, 6.0)):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        tensors = {"w": torch.full((2,), value)}
+        safetensors.torch.save_file(tensors, folder / checkpoint.WEIGHTS)
+    mean = checkpoint.average([tmp_path / str(index) for index in range(3)])
+    assert mean["w"].tolist() == [3.0, 3.0]
+    safetensors.torch.save_file({"w": torch.ones(3)}, tmp_path / "2" / checkpoint.WEIGHTS)
+    with pytest.raises(UsageError, match="'w' does not fit"):
+        checkpoint.average([tmp_path / str(index) for index in range(3)])
+    with pytest.raises(UsageError, match="no checkpoints"):
+        checkpoint.average([])
+
+
+def test_a_save_that_breaks_off_leaves_the_old_one(
+    random_checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = random_checkpoint("post")
+    loaded = checkpoint.load(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full_disk)
+    weights = tiny_model(seed=1).state_dict()
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.save(folder, weights, loaded.config, folder / checkpoint.TOKENIZER)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert checkpoint.step_folders(folder.parent) == []
+
+
+def test_damaged_checkpoints_are_named(random_checkpoint: Callable[[str], Path]) -> None:
+    folder = random_checkpoint("post")
+    weights = folder / checkpoint.WEIGHTS
+    tensors = safetensors.torch.load_file(weights)
+    tensors["surplus"] = torch.ones(1)
+    safetensors.torch.save_file(tensors, weights)
+    with pytest.raises(UsageError, match=r"'surplus' is not part of this model"):
+        checkpoint.load(folder)
+    del tensors["surplus"]
+    tensors["embedding.weight"] = torch.ones(3, 3)
+    safetensors.torch.save_file(tensors, weights)
+    with pytest.raises(UsageError, match=r"'embedding\.weight' has shape \[3, 3\]"):
+        checkpoint.load(folder)
+    del tensors["embedding.weight"]
+    safetensors.torch.save_file(tensors, weights)
+    with pytest.raises(UsageError, match=r"'embedding\.weight' is missing"):
+        checkpoint.load(folder)
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(UsageError, match=r"model\.safetensors: cannot be read"):
+        checkpoint.load(folder)
+    config = json.loads((folder / checkpoint.CONFIG).read_text())
+    config["model"]["vocab_size"] = 321
+    (folder / checkpoint.CONFIG).write_text(json.dumps(config))
+    with pytest.raises(UsageError, match=r"has 320 entries, but config\.json says 321"):
+        checkpoint.load(folder)

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from training.evaluation import measure
+
+
+def test_scores_are_cased_and_signed() -> None:
+    right = ["The quick brown fox jumps over the lazy dog ."]
+    assert measure(right, right).bleu == 100.0
+    lowered = measure([right[0].lower()], right)
+    assert lowered.bleu < 90
+    assert "case:mixed" in lowered.bleu_signature
+    assert "tok:13a" in lowered.bleu_signature
+    assert lowered.chrf_signature

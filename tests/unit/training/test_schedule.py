@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from training.config import OptimisationConfig
+from training.schedule import learning_rate
+
+
+def test_the_papers_schedule() -> None:
+    config = OptimisationConfig(warmup_steps=4000)
+    for step in (1, 1000, 4000, 9000, 100_000):
+        right = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+        assert learning_rate(step, config, model_size=512) == pytest.approx(right)
+
+
+def test_a_given_peak_is_reached_at_the_end_of_the_warm_up() -> None:
+    config = OptimisationConfig(warmup_steps=10, peak_learning_rate=0.5)
+    rates = [learning_rate(step, config, 512) for step in range(1, 30)]
+    assert max(rates) == rates[9] == 0.5
+
+
+def test_the_cool_down_ends_near_zero() -> None:
+    config = OptimisationConfig(steps=100, warmup_steps=10, cooldown_steps=20)
+    without = OptimisationConfig(steps=100, warmup_steps=10)
+    assert learning_rate(80, config, 8) == learning_rate(80, without, 8)
+    assert learning_rate(100, config, 8) == pytest.approx(learning_rate(100, without, 8) / 20)
+    rates = [learning_rate(step, config, 8) for step in range(80, 101)]
+    assert rates == sorted(rates, reverse=True)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dragoman.text import BEGIN_ID, END_ID
+from tests.conftest import tiny_model
+from training.model import Transformer
+from training.search import beam_search, greedy_search, length_penalty
+
+
+def sources(number: int, seed: int = 0) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        torch.randint(6, 320, (int(length),), generator=generator).tolist()
+        for length in torch.randint(2, 12, (number,), generator=generator)
+    ]
+
+
+@pytest.fixture(scope="module", params=["post", "pre"])
+def model(request: pytest.FixtureRequest) -> Transformer:
+    return tiny_model(request.param)
+
+
+def test_batched_equals_single(model: Transformer) -> None:
+    src, limits = sources(12), list(range(3, 15))
+    together = greedy_search(model, src, limits)
+    for ids, limit, found in zip(src, limits, together, strict=True):
+        (alone,) = greedy_search(model, [ids], [limit])
+        assert alone.ids == found.ids
+        assert alone.score == pytest.approx(found.score, abs=1e-4)
+
+
+def test_a_beam_of_one_is_greedy(model: Transformer) -> None:
+    src, limits = sources(12), [12] * 12
+    greedy = greedy_search(model, src, limits)
+    beam = beam_search(model, src, limits, beam_width=1, alpha=0.0)
+    assert [h.ids for h in greedy] == [h.ids for h in beam]
+    assert [h.complete for h in greedy] == [h.complete for h in beam]
+
+
+def test_scores_are_those_of_the_tokens(model: Transformer) -> None:
+    (src,) = sources(1)
+    (found,) = beam_search(model, [src], [9], beam_width=4, alpha=0.6)
+    tokens = [*found.ids, END_ID] if found.complete else list(found.ids)
+    keep = torch.ones(1, len(src), dtype=torch.bool)
+    with torch.no_grad():
+        hidden = model(torch.tensor([src]), keep, torch.tensor([[BEGIN_ID, *tokens[:-1]]]))
+        log_probs = model.project(hidden)[0].log_softmax(dim=-1)
+    total = log_probs.gather(1, torch.tensor(tokens)[:, None]).sum().item()
+    assert found.score == pytest.approx(total / length_penalty(len(tokens), 0.6), abs=1e-4)
+
+
+class TableModel:
+    """Scores that depend on the last token alone: small enough to search by hand."""
+
+    def __init__(self, probabilities: dict[int, dict[int, float]]) -> None:
+        self._log = torch.full((8, 8), -50.0)
+        for last, nexts in probabilities.items():
+            for token, probability in nexts.items():
+                self._log[last, token] = torch.tensor(probability).log()
+
+    def encode(self, src_ids: torch.Tensor, src_keep_mask: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(src_ids.size(0), 1, 1)
+
+    def decode(self, tgt_ids: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return tgt_ids[..., None].float()
+
+    def project(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self._log[hidden[..., 0].long()]
+
+
+def test_a_beam_finds_what_greedy_search_misses() -> None:
+    # The likelier first word, 4, leads nowhere; 5 leads to a sure end.
+    table = {BEGIN_ID: {4: 0.6, 5: 0.4}, 4: {6: 0.5, 7: 0.5}, 5: {END_ID: 1.0}}
+    table |= {6: {END_ID: 1.0}, 7: {END_ID: 1.0}}
+    model = TableModel(table)
+    (greedy,) = greedy_search(model, [[9]], [5])  # type: ignore[arg-type]
+    (beam,) = beam_search(model, [[9]], [5], beam_width=2, alpha=0.0)  # type: ignore[arg-type]
+    assert greedy.ids[0] == 4
+    assert beam.ids == (5,)
+    assert beam.complete
+
+
+def test_the_length_penalty_favours_the_longer() -> None:
+    table = {BEGIN_ID: {END_ID: 0.5, 4: 0.5}, 4: {5: 0.9, 6: 0.1}, 5: {END_ID: 1.0}}
+    table |= {6: {END_ID: 1.0}}
+    model = TableModel(table)
+    for alpha, right in ((0.0, ()), (2.0, (4, 5))):
+        (found,) = beam_search(model, [[9]], [6], 2, alpha)  # type: ignore[arg-type]
+        assert found.ids == right
+
+
+def test_the_limit_cuts_and_says_so() -> None:
+    model = TableModel({BEGIN_ID: {4: 1.0}, 4: {4: 1.0}})
+    for width in (1, 3):
+        (found,) = beam_search(model, [[9]], [4], width, 0.6)  # type: ignore[arg-type]
+        assert found.ids == (4, 4, 4, 4)
+        assert not found.complete
+    (greedy,) = greedy_search(model, [[9]], [4])  # type: ignore[arg-type]
+    assert (greedy.ids, greedy.complete) == ((4, 4, 4, 4), False)
