@@ -111,6 +111,12 @@ class Manifest:
         text = json.dumps(dataclasses.asdict(self), indent=1) + "\n"
         (bundle / FILE_NAME).write_text(text, encoding="utf-8")
 
+    def record(self, bundle: Path, measured: dict[str, float]) -> Manifest:
+        """Add measurements to a bundle's manifest and return it."""
+        recorded = dataclasses.replace(self, measured={**self.measured, **measured})
+        recorded.write(bundle)
+        return recorded
+
     @classmethod
     def load(cls, bundle: Path) -> Manifest:
         """Read a bundle's manifest and check every file against it.

@@ -196,6 +196,8 @@ class TritonServer:
             f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:"
             f"dragoman-closed={secrets.token_hex(16)}",
         ]
+        if installation.embedded:
+            arguments.append("--pinned-memory-pool-byte-size=0")  # there is no GPU to copy to
         if installation.backends is not None:
             backends = _lay_out_backends(installation.backends, scratch)
             arguments.append(f"--backend-directory={backends}")

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import UsageError
+from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
 from dragoman.text import Tokenizer, split_sentences
 from serving.engine.engine import Engine
 from serving.engine.onnx_session import OnnxSession
 from serving.engine.scheduler import BatchLimits
-from serving.engine.sentence import Hypothesis, SearchOptions, Sentence
+from serving.engine.sentence import SearchOptions, Sentence
 
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""

@@ -11,24 +11,11 @@ from dataclasses import dataclass
 
 import torch
 
+from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Limits
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 from training.data import pad
 from training.model import Transformer
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A finished translation.
-
-    `ids` are its tokens without start and end symbol; `score` is the sum of their
-    log-probabilities, the end symbol's included, over the length penalty; `complete` is false where
-    the limit cut it.
-    """
-
-    ids: tuple[int, ...]
-    score: float
-    complete: bool
 
 
 def length_penalty(length: int, alpha: float) -> float:

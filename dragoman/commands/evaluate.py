@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import sys
 from pathlib import Path
 
 from dragoman.errors import UsageError
 
 HELP = "measure a checkpoint's BLEU and chrF on held-out text"
+
+_CHUNK = 256
+"""Sentences between two steps of the progress bar."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,12 +30,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--length-penalty", type=float, default=0.6, help="default: 0.6")
     parser.add_argument("--first", type=int, help="only so many sentences a direction")
     parser.add_argument("--out", type=Path, help="folder for the translations, a file a direction")
+    parser.add_argument(
+        "--record", action="store_true", help="write the scores into the bundle's manifest"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a direction")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a test set and direction."""
-    from dragoman.manifest import Limits
+    from rich.console import Console
+    from rich.progress import track
+
+    from dragoman.manifest import Limits, Manifest
     from training.checkpoint import load
     from training.data import read_pairs
     from training.evaluation import measure
@@ -51,15 +61,27 @@ def run(arguments: argparse.Namespace) -> int:
         pairs = read_pairs(arguments.data_dir / prefix, languages)[: arguments.first]
         for src in range(len(languages)):
             tgt = 1 - src
-            hypotheses = translator.translate([pair[src] for pair in pairs], languages[tgt])
+            direction = f"{languages[src]}-{languages[tgt]}"
+            chunks = [pairs[i : i + _CHUNK] for i in range(0, len(pairs), _CHUNK)]
+            hypotheses = []
+            for chunk in track(
+                chunks,
+                description=f"{prefix} {direction}",
+                console=Console(stderr=True),
+                disable=arguments.quiet or not sys.stderr.isatty(),
+            ):
+                hypotheses += translator.translate([pair[src] for pair in chunk], languages[tgt])
             texts = [checkpoint.tokenizer.decode(h.ids) for h in hypotheses]
             quality = measure(texts, [pair[tgt] for pair in pairs])
-            direction = f"{languages[src]}-{languages[tgt]}"
             cut = sum(not hypothesis.complete for hypothesis in hypotheses)
             if arguments.out:
                 arguments.out.mkdir(parents=True, exist_ok=True)
                 name = f"{prefix.replace('/', '.')}.{direction}.txt"
                 (arguments.out / name).write_text("".join(f"{t}\n" for t in texts), "utf-8")
+            if arguments.record:
+                name = f"{prefix} {direction}, beam {arguments.beam_width}"
+                measured = {f"BLEU {name}": quality.bleu, f"chrF {name}": quality.chrf}
+                Manifest.load(arguments.checkpoint).record(arguments.checkpoint, measured)
             if arguments.json:
                 row = {"test": prefix, "direction": direction, "sentences": len(pairs)}
                 print(json.dumps({**row, "cut": cut, **dataclasses.asdict(quality)}))

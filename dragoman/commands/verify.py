@@ -18,6 +18,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefix begins")
     parser.add_argument(
+        "--record", action="store_true", help="write the outcome into the bundle's manifest"
+    )
+    parser.add_argument(
         "--sentences",
         type=int,
         default=200,
@@ -31,15 +34,18 @@ def run(arguments: argparse.Namespace) -> int:
     from export.parity import verify
     from training.data import read_pairs
 
-    languages = Manifest.load(arguments.bundle).languages
+    manifest = Manifest.load(arguments.bundle)
     number = max(1, arguments.sentences // 2)
-    pairs = read_pairs(arguments.data_dir / arguments.test, languages)[:number]
+    pairs = read_pairs(arguments.data_dir / arguments.test, manifest.languages)[:number]
     failed = 0
     for outcome in verify(arguments.bundle, list(zip(*pairs, strict=True))):
         print(
             f"{'ok  ' if outcome.passed else 'FAIL'}  {outcome.check}: {outcome.detail}", flush=True
         )
         failed += not outcome.passed
+    if arguments.record:
+        measured = {"verify: sentences": 2.0 * len(pairs), "verify: failed checks": float(failed)}
+        manifest.record(arguments.bundle, measured)
     if failed:
         raise CheckFailed(f"{arguments.bundle}: {failed} checks failed")
     return 0

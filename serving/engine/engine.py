@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dragoman.errors import DragomanError
+from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import SpecialIds
 from serving.engine.cache import Cache, Ids
 from serving.engine.scheduler import BatchLimits, Scheduler
 from serving.engine.search import Search
-from serving.engine.sentence import Hypothesis, Sentence
+from serving.engine.sentence import Sentence
 from serving.engine.session import Session
 
 log = logging.getLogger(__name__)

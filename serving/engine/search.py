@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from serving.engine.sentence import Hypothesis, Sentence
+from dragoman.hypothesis import Hypothesis
+from serving.engine.sentence import Sentence
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What goes into the engine and what comes out of it."""
+"""What goes into the engine."""
 
 from __future__ import annotations
 
@@ -24,17 +24,3 @@ class Sentence:
     src_ids: tuple[int, ...]
     max_tokens: int
     options: SearchOptions
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A translation.
-
-    `ids` are its tokens without start and end symbol; `score` is the sum of their
-    log-probabilities, the end symbol's included, over the length penalty; `complete` is false where
-    the limit cut it.
-    """
-
-    ids: tuple[int, ...]
-    score: float
-    complete: bool

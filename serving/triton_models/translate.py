@@ -29,14 +29,6 @@ from serving.engine.scheduler import BatchLimits, Closed, Overloaded
 from serving.translator import InvalidRequest, RequestOptions, Translation, Translator
 
 _TEXT = "text_input"
-_OPTION_INPUTS = {
-    "source_language": str,
-    "target_language": str,
-    "max_tokens": int,
-    "beam_width": int,
-    "length_penalty": float,
-    "split_sentences": bool,
-}
 _TRITON_PARAMETERS = {"sequence_id", "sequence_start", "sequence_end", "priority", "timeout"}
 """Request parameters with a meaning to Triton itself."""
 
@@ -111,7 +103,7 @@ def _read(request: Any) -> tuple[list[str], RequestOptions]:
 def _option(name: str, values: npt.NDArray[Any]) -> Any:
     if len(values) != 1:
         raise InvalidRequest(f"input {name} has {len(values)} values: give one")
-    if _OPTION_INPUTS[name] is str:
+    if values.dtype == np.object_:
         return _decode(values[0], f"input {name}")
     return values[0].item()
 

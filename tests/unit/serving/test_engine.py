@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest, SpecialIds
 from serving.engine.cache import FIRST_CAPACITY, Cache, Floats, Ids
 from serving.engine.engine import Engine, EngineFailure
 from serving.engine.onnx_session import OnnxSession
 from serving.engine.scheduler import BatchLimits, Closed, Overloaded
-from serving.engine.sentence import Hypothesis, SearchOptions, Sentence
+from serving.engine.sentence import SearchOptions, Sentence
 from training import checkpoint
 from training.search import beam_search, greedy_search
 

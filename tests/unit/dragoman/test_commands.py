@@ -1,0 +1,77 @@
+"""The command line beyond what other tests run: evaluation, verification, plain errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli import COMMANDS, main
+from dragoman.manifest import Manifest
+from tests.toy import reverse_pairs, write_pairs
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    write_pairs(tmp_path / "held", reverse_pairs(6, seed=5), ("en", "de"))
+    return tmp_path
+
+
+def test_evaluate_reports_both_directions(
+    text: Path, random_checkpoint: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", str(random_checkpoint("post")), "--data-dir", str(text), "--test", "held"]
+    assert main([*words, "--json", "--out", str(text / "out")]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["direction"] for row in rows] == ["en-de", "de-en"]
+    assert all(row["sentences"] == 6 and row["bleu_signature"] for row in rows)
+    assert len((text / "out" / "held.de-en.txt").read_text().splitlines()) == 6
+    assert main([*words, "--beam-width", "1"]) == 0
+    assert "held en-de: BLEU" in capsys.readouterr().out
+
+
+def test_verify_prints_each_check_and_passes(
+    text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["verify", str(random_bundle), "--data-dir", str(text), "--test", "held"]
+    assert main([*words, "--record"]) == 0
+    assert Manifest.load(random_bundle).measured["verify: failed checks"] == 0.0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 13
+    assert all(line.startswith("ok ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "none", "--test", "x"],
+        ["export", "none", "--out", "y"],
+        ["verify", "none", "--test", "x"],
+        ["publish", "none", "--to", "y"],
+        ["serve", "--repository", "none"],
+        ["demo", "--repository", "none"],
+        ["translate", "--url", "nonsense", "text"],
+    ],
+)
+def test_a_user_s_error_is_one_line(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"dragoman {words[0]}: ")
+    assert len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert "--help" in capsys.readouterr().out
