@@ -219,7 +219,7 @@ def _tokens(
 ) -> Iterator[Outcome]:
     """The engine's tokens against the oracle's, greedy and beam 4."""
     limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
-    engine = Engine(OnnxSession(bundle, manifest), manifest.special_ids)
+    engine = Engine([OnnxSession(bundle, manifest)], manifest.special_ids)
     try:
         for width, alpha in ((1, 0.0), (4, 0.6)):
             if width == 1:

@@ -40,6 +40,8 @@ _CLOSED_ENDPOINTS = "shared-memory,model-repository,trace,logging"
 _STACK_BYTES = 1 << 30
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _DRAIN_S = 30
+_STDERR = 2
+"""Triton writes its log there and some lines to stdout, which is for results."""
 _DEATH_SIGNAL_OPTION = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
@@ -212,6 +214,7 @@ class TritonServer:
             arguments,
             env=environment,
             stdin=subprocess.DEVNULL,
+            stdout=_STDERR,
             start_new_session=True,
             preexec_fn=_prepare_child,
         )

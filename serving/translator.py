@@ -93,13 +93,18 @@ class Translator:
     """A bundle, ready to translate."""
 
     def __init__(
-        self, bundle: Path, threads: int | None = None, limits: BatchLimits | None = None
+        self,
+        bundle: Path,
+        sessions: int = 1,
+        threads: int = 1,
+        limits: BatchLimits | None = None,
     ) -> None:
         """Check and load a bundle, and start its engine.
 
         Args:
             bundle: folder of the bundle.
-            threads: threads of the engine's graphs; None lets the runtime choose.
+            sessions: batches that are decoded beside each other.
+            threads: threads of each session.
             limits: bounds on what the engine holds.
 
         Raises:
@@ -112,8 +117,8 @@ class Translator:
                 f"{bundle / self.manifest.tokenizer}: has {self._tokenizer.vocab_size} entries, "
                 f"the manifest says {self.manifest.dimensions.vocab_size}"
             )
-        session = OnnxSession(bundle, self.manifest, threads)
-        self._engine = Engine(session, self.manifest.special_ids, limits)
+        opened = [OnnxSession(bundle, self.manifest, threads) for _ in range(sessions)]
+        self._engine = Engine(opened, self.manifest.special_ids, limits)
 
     def translate(
         self, texts: Sequence[str], options: RequestOptions | None = None

@@ -33,23 +33,31 @@ class _Job:
 
 
 class Engine:
-    """Translates what waits, a batch at a time, in a thread of its own."""
+    """Translates what waits, a batch at a time, in one worker thread a session."""
 
     def __init__(
-        self, session: Session, special_ids: SpecialIds, limits: BatchLimits | None = None
+        self,
+        sessions: Sequence[Session],
+        special_ids: SpecialIds,
+        limits: BatchLimits | None = None,
     ) -> None:
-        """Start the worker thread.
+        """Start the worker threads.
 
         Args:
-            session: the graphs; from now on this engine's alone.
+            sessions: the graphs, once a worker; from now on this engine's alone.
             special_ids: of the model's vocabulary.
             limits: bounds on rows and waiting sentences.
         """
-        self._session = session
         self._special_ids = special_ids
         self._scheduler: Scheduler[_Job] = Scheduler(limits or BatchLimits())
-        self._worker = threading.Thread(target=self._work, name="dragoman-engine", daemon=True)
-        self._worker.start()
+        self._workers = [
+            threading.Thread(
+                target=self._work, args=(session,), name=f"dragoman-engine-{index}", daemon=True
+            )
+            for index, session in enumerate(sessions)
+        ]
+        for worker in self._workers:
+            worker.start()
 
     def submit(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """Let sentences wait for translation, all or none of them.
@@ -65,12 +73,13 @@ class Engine:
     def close(self) -> None:
         """Translate what waits, then stop. Further submissions are refused."""
         self._scheduler.close()
-        self._worker.join()
+        for worker in self._workers:
+            worker.join()
 
-    def _work(self) -> None:
+    def _work(self, session: Session) -> None:
         while batch := self._scheduler.next_batch():
             try:
-                self._translate(batch)
+                self._translate(session, batch)
             except Exception as error:  # whatever it was, these requests must hear of it
                 log.exception("a batch of %d sentences failed", len(batch))
                 for job in batch:
@@ -79,12 +88,12 @@ class Engine:
                             EngineFailure(f"the engine failed: {type(error).__name__}")
                         )
 
-    def _translate(self, jobs: Sequence[_Job]) -> None:
+    def _translate(self, session: Session, jobs: Sequence[_Job]) -> None:
         src_lengths = np.array([len(job.sentence.src_ids) for job in jobs])
         src_ids = np.full((len(jobs), src_lengths.max()), self._special_ids.pad, np.int64)
         for row, job in zip(src_ids, jobs, strict=True):
             row[: len(job.sentence.src_ids)] = job.sentence.src_ids
-        cache = self._session.encode(src_ids, src_lengths)
+        cache = session.encode(src_ids, src_lengths)
         active = [(job, Search(job.sentence, self._special_ids.end)) for job in jobs]
         tokens = np.full(len(jobs), self._special_ids.begin)
         position = 0
@@ -92,7 +101,7 @@ class Engine:
             if position == cache.capacity:
                 cache.grow()
             positions = np.full(len(tokens), position)
-            top_scores, top_ids = self._session.step(cache, tokens, positions)
+            top_scores, top_ids = session.step(cache, tokens, positions)
             position += 1
             first_row = 0
             rows: list[int] = []
@@ -114,11 +123,13 @@ class Engine:
             active = going_on
             if not active:
                 return
-            self._reorder(cache, np.array(rows), sources_stay)
+            _reorder(session, cache, np.array(rows), sources_stay)
             tokens = np.array(next_tokens)
 
-    def _reorder(self, cache: Cache, rows: Ids, sources_stay: bool) -> None:
-        if not sources_stay:
-            cache.select_sources(rows)
-        if len(rows) != len(cache.past[0]) or (rows != np.arange(len(rows))).any():
-            self._session.reorder(cache, rows)
+
+def _reorder(session: Session, cache: Cache, rows: Ids, sources_stay: bool) -> None:
+    """Make the cache that of these rows; most steps of greedy search change nothing."""
+    if not sources_stay:
+        cache.select_sources(rows)
+    if len(rows) != len(cache.past[0]) or (rows != np.arange(len(rows))).any():
+        session.reorder(cache, rows)

@@ -43,7 +43,7 @@ class BatchLimits:
 
 
 class Scheduler(Generic[W]):
-    """First come, first served: a batch is what waits, up to the limit of rows."""
+    """First come, first served: a batch is what waits, shared evenly by the idle workers."""
 
     def __init__(self, limits: BatchLimits) -> None:
         """Begin with nothing waiting."""
@@ -51,6 +51,7 @@ class Scheduler(Generic[W]):
         self._waiting: deque[W] = deque()
         self._changed = threading.Condition()
         self._closed = False
+        self._idle = 0
 
     def add(self, arrivals: Sequence[W]) -> None:
         """Let sentences wait, all or none of them.
@@ -69,15 +70,18 @@ class Scheduler(Generic[W]):
                     f"of {self._limits.waiting}: try again later, or send fewer"
                 )
             self._waiting.extend(arrivals)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def next_batch(self) -> list[W]:
         """Wait for sentences and take the next batch; an empty one once closed and done."""
         with self._changed:
+            self._idle += 1
             self._changed.wait_for(lambda: self._waiting or self._closed)
+            share = -(-len(self._waiting) // self._idle)
+            self._idle -= 1
             batch: list[W] = []
             rows = 0
-            while self._waiting:
+            while self._waiting and len(batch) < share:
                 rows += self._waiting[0].sentence.options.beam_width
                 if batch and rows > self._limits.rows:
                     break

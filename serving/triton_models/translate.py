@@ -52,11 +52,13 @@ class TranslateModel:
         try:
             settings = {
                 name: int(parameters[name]["string_value"])
-                for name in ("threads", "max_rows", "max_waiting")
+                for name in ("sessions", "threads", "max_rows", "max_waiting")
             }
             limits = BatchLimits(rows=settings["max_rows"], waiting=settings["max_waiting"])
-            threads = settings["threads"] or len(os.sched_getaffinity(0))
-            self._translator = Translator(folder / "bundle", threads, limits)
+            # One-thread sessions beside each other beat one session with all the threads.
+            cores = len(os.sched_getaffinity(0))
+            sessions = settings["sessions"] or max(1, cores // settings["threads"])
+            self._translator = Translator(folder / "bundle", sessions, settings["threads"], limits)
             self._translator.translate(["1"])
         except UsageError as error:
             raise pb_utils.TritonModelException(str(error)) from None

@@ -181,5 +181,5 @@ def test_a_converted_model_writes_the_oracles_tokens(
 def test_different_translations_are_not_raced() -> None:
     agreement = Agreement("a/test", 100, 0, 4, 0.98, 0.5, 30.0, 30.0, "signature")
     translation._check_agreement([agreement])
-    with pytest.raises(CheckFailed, match="a/test: only 97.0%"):
+    with pytest.raises(CheckFailed, match=r"a/test: only 97\.0%"):
         translation._check_agreement([agreement, replace(agreement, greedy_equal=0.97)])

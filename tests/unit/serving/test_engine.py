@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def session() -> CopySession:
 
 @pytest.fixture
 def engine(session: CopySession) -> Iterator[Engine]:
-    running = Engine(session, SPECIAL_IDS, BatchLimits(rows=8, waiting=20))
+    running = Engine([session], SPECIAL_IDS, BatchLimits(rows=8, waiting=20))
     yield running
     session.gate.set()
     running.close()
@@ -130,6 +131,17 @@ def test_what_waits_makes_one_batch_up_to_the_limit_of_rows(
     assert max(session.batch_sizes) <= 8
 
 
+def test_idle_workers_share_what_waits() -> None:
+    sessions = [CopySession(), CopySession()]
+    engine = Engine(sessions, SPECIAL_IDS)
+    while engine._scheduler._idle < 2:
+        time.sleep(0.001)
+    found = results(engine, [sentence(10, *[11] * length) for length in range(9)])
+    engine.close()
+    assert [len(h.ids) for h in found] == list(range(1, 10))
+    assert sorted(session.batch_sizes for session in sessions) == [[4], [5]]
+
+
 def test_a_failing_batch_fails_alone(engine: Engine, session: CopySession) -> None:
     session.fail = True
     (future,) = engine.submit([sentence(10)])
@@ -149,7 +161,7 @@ def test_too_many_waiting_are_refused_all_at_once(engine: Engine, session: CopyS
 
 
 def test_closing_finishes_what_waits_and_refuses_more(session: CopySession) -> None:
-    engine = Engine(session, SPECIAL_IDS)
+    engine = Engine([session], SPECIAL_IDS)
     session.gate.clear()
     futures = engine.submit([sentence(10), sentence(11)])
     session.gate.set()
@@ -162,7 +174,8 @@ def test_closing_finishes_what_waits_and_refuses_more(session: CopySession) -> N
 @pytest.fixture(scope="module")
 def bundle_engine(random_bundle: Path) -> Iterator[Engine]:
     manifest = Manifest.load(random_bundle)
-    running = Engine(OnnxSession(random_bundle, manifest, threads=1), manifest.special_ids)
+    sessions = [OnnxSession(random_bundle, manifest, threads=1) for _ in range(2)]
+    running = Engine(sessions, manifest.special_ids)
     yield running
     running.close()
 

@@ -20,4 +20,4 @@ def test_the_inputs_are_the_texts_and_the_options() -> None:
     assert [tensor.name for tensor in config.input if not tensor.optional] == ["text_input"]
     assert config.max_batch_size == 0
     assert not config.model_transaction_policy.decoupled
-    assert {"threads", "max_rows", "max_waiting"} == set(config.parameters)
+    assert {"sessions", "threads", "max_rows", "max_waiting"} == set(config.parameters)

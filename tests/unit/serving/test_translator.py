@@ -13,7 +13,7 @@ from serving.translator import MAX_TEXT_CHARACTERS, InvalidRequest, RequestOptio
 
 @pytest.fixture(scope="module")
 def translator(random_bundle: Path) -> Iterator[Translator]:
-    running = Translator(random_bundle, threads=1)
+    running = Translator(random_bundle)
     yield running
     running.close()
 
