@@ -1,11 +1,13 @@
-"""`dragoman evaluate`: BLEU and chrF of a checkpoint on held-out text, with PyTorch."""
+"""`dragoman evaluate`: BLEU and chrF of a checkpoint or bundle on held-out text."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import json
+import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dragoman.errors import UsageError
@@ -26,6 +28,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="prefix of two text files, such as tatoeba-en-de/test; may be given again",
     )
     parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefixes begin")
+    parser.add_argument(
+        "--runtime",
+        choices=("torch", "engine"),
+        default="torch",
+        help="torch: the slow, plain search that defines what is right; engine: the serving engine "
+        "on a bundle, which gives the same tokens (default: torch)",
+    )
     parser.add_argument("--beam-width", type=int, default=4, help="1: greedy (default: 4)")
     parser.add_argument("--length-penalty", type=float, default=0.6, help="default: 0.6")
     parser.add_argument("--first", type=int, help="only so many sentences a direction")
@@ -36,15 +45,77 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object a direction")
 
 
+@dataclasses.dataclass(frozen=True)
+class _System:
+    """Something that translates; it says of each text whether it came to an end."""
+
+    languages: Sequence[str]
+    translate: Callable[[Sequence[str], str, str], list[tuple[str, bool]]]
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a test set and direction."""
+    from training.data import read_pairs
+
+    system = (_oracle if arguments.runtime == "torch" else _engine)(arguments)
+    for prefix in arguments.test:
+        pairs = read_pairs(arguments.data_dir / prefix, system.languages)[: arguments.first]
+        for src in range(len(system.languages)):
+            _evaluate(arguments, system, prefix, pairs, src)
+    return 0
+
+
+def _evaluate(
+    arguments: argparse.Namespace,
+    system: _System,
+    prefix: str,
+    pairs: Sequence[Sequence[str]],
+    src: int,
+) -> None:
+    """One test set in one direction."""
     from rich.console import Console
     from rich.progress import track
 
-    from dragoman.manifest import Limits, Manifest
-    from training.checkpoint import load
-    from training.data import read_pairs
+    from dragoman.manifest import Manifest
     from training.evaluation import measure
+
+    tgt = 1 - src
+    direction = f"{system.languages[src]}-{system.languages[tgt]}"
+    found: list[tuple[str, bool]] = []
+    for chunk in track(
+        [pairs[i : i + _CHUNK] for i in range(0, len(pairs), _CHUNK)],
+        description=f"{prefix} {direction}",
+        console=Console(stderr=True),
+        disable=arguments.quiet or not sys.stderr.isatty(),
+    ):
+        texts = [pair[src] for pair in chunk]
+        found += system.translate(texts, system.languages[src], system.languages[tgt])
+    quality = measure([text for text, _ in found], [pair[tgt] for pair in pairs])
+    cut = sum(not complete for _, complete in found)
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        path = arguments.out / f"{prefix.replace('/', '.')}.{direction}.txt"
+        path.write_text("".join(f"{text}\n" for text, _ in found), "utf-8")
+    if arguments.record:
+        name = f"{prefix} {direction}, beam {arguments.beam_width}"
+        measured = {f"BLEU {name}": quality.bleu, f"chrF {name}": quality.chrf}
+        Manifest.load(arguments.checkpoint).record(arguments.checkpoint, measured)
+    if arguments.json:
+        row = {"test": prefix, "direction": direction, "sentences": len(pairs), "cut": cut}
+        print(json.dumps({**row, **dataclasses.asdict(quality)}), flush=True)
+        return
+    print(
+        f"{prefix} {direction}: BLEU {quality.bleu:.1f} ({quality.bleu_signature}), "
+        f"chrF {quality.chrf:.1f} ({quality.chrf_signature}), "
+        f"{len(pairs)} sentences, {cut} cut at the length limit",
+        flush=True,
+    )
+
+
+def _oracle(arguments: argparse.Namespace) -> _System:
+    """PyTorch, with the search that defines what is right."""
+    from dragoman.manifest import Limits
+    from training.checkpoint import load
     from training.search import Translator
 
     limits = Limits()
@@ -56,39 +127,27 @@ def run(arguments: argparse.Namespace) -> int:
         beam_width=arguments.beam_width,
         alpha=arguments.length_penalty,
     )
-    languages = checkpoint.config.data.languages
-    for prefix in arguments.test:
-        pairs = read_pairs(arguments.data_dir / prefix, languages)[: arguments.first]
-        for src in range(len(languages)):
-            tgt = 1 - src
-            direction = f"{languages[src]}-{languages[tgt]}"
-            chunks = [pairs[i : i + _CHUNK] for i in range(0, len(pairs), _CHUNK)]
-            hypotheses = []
-            for chunk in track(
-                chunks,
-                description=f"{prefix} {direction}",
-                console=Console(stderr=True),
-                disable=arguments.quiet or not sys.stderr.isatty(),
-            ):
-                hypotheses += translator.translate([pair[src] for pair in chunk], languages[tgt])
-            texts = [checkpoint.tokenizer.decode(h.ids) for h in hypotheses]
-            quality = measure(texts, [pair[tgt] for pair in pairs])
-            cut = sum(not hypothesis.complete for hypothesis in hypotheses)
-            if arguments.out:
-                arguments.out.mkdir(parents=True, exist_ok=True)
-                name = f"{prefix.replace('/', '.')}.{direction}.txt"
-                (arguments.out / name).write_text("".join(f"{t}\n" for t in texts), "utf-8")
-            if arguments.record:
-                name = f"{prefix} {direction}, beam {arguments.beam_width}"
-                measured = {f"BLEU {name}": quality.bleu, f"chrF {name}": quality.chrf}
-                Manifest.load(arguments.checkpoint).record(arguments.checkpoint, measured)
-            if arguments.json:
-                row = {"test": prefix, "direction": direction, "sentences": len(pairs)}
-                print(json.dumps({**row, "cut": cut, **dataclasses.asdict(quality)}))
-                continue
-            print(
-                f"{prefix} {direction}: BLEU {quality.bleu:.1f} ({quality.bleu_signature}), "
-                f"chrF {quality.chrf:.1f} ({quality.chrf_signature}), "
-                f"{len(pairs)} sentences, {cut} cut at the length limit"
-            )
-    return 0
+
+    def translate(texts: Sequence[str], source: str, target: str) -> list[tuple[str, bool]]:
+        found = translator.translate(texts, target)
+        return [(checkpoint.tokenizer.decode(h.ids), h.complete) for h in found]
+
+    return _System(checkpoint.config.data.languages, translate)
+
+
+def _engine(arguments: argparse.Namespace) -> _System:
+    """The serving engine on a bundle's graphs."""
+    from serving.translator import RequestOptions, Translator
+
+    translator = Translator(arguments.checkpoint, sessions=len(os.sched_getaffinity(0)))
+
+    def translate(texts: Sequence[str], source: str, target: str) -> list[tuple[str, bool]]:
+        options = RequestOptions(
+            source_language=source,
+            target_language=target,
+            beam_width=arguments.beam_width,
+            length_penalty=arguments.length_penalty,
+        )
+        return [(found.text, found.complete) for found in translator.translate(texts, options)]
+
+    return _System(translator.manifest.languages, translate)

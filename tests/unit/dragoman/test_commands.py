@@ -32,6 +32,17 @@ def test_evaluate_reports_both_directions(
     assert "held en-de: BLEU" in capsys.readouterr().out
 
 
+def test_both_runtimes_evaluate_alike(
+    text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", str(random_bundle), "--data-dir", str(text), "--test", "held", "--json"]
+    printed = []
+    for runtime in ("torch", "engine"):
+        assert main([*words, "--runtime", runtime]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+
+
 def test_verify_prints_each_check_and_passes(
     text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
