@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,24 @@ class Cache:
         rows, heads, _, head_size = cross[0].shape
         shape = (rows, heads, FIRST_CAPACITY, head_size)
         return cls(cross, src_lengths, [np.zeros(shape, np.float32) for _ in cross])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Cache]) -> Cache:
+        """The rows of several caches without tokens, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        src_lengths = np.concatenate([part.src_lengths for part in parts])
+        width = max(part.cross[0].shape[2] for part in parts)
+        cross = []
+        for index, (_, heads, _, head_size) in enumerate(p.shape for p in parts[0].cross):
+            whole = np.zeros((len(src_lengths), heads, width, head_size), np.float32)
+            first_row = 0
+            for part in parts:
+                piece = part.cross[index]
+                whole[first_row : first_row + part.rows, :, : piece.shape[2]] = piece
+                first_row += part.rows
+            cross.append(whole)
+        return cls.begin(cross, src_lengths)
 
     @property
     def rows(self) -> int:

@@ -14,7 +14,7 @@ from dragoman.errors import DragomanError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import SpecialIds
 from serving.engine.cache import Cache, Ids
-from serving.engine.scheduler import BatchLimits, Scheduler
+from serving.engine.scheduler import BatchLimits, Scheduler, length_groups
 from serving.engine.search import Search
 from serving.engine.sentence import Sentence
 from serving.engine.session import Session
@@ -88,12 +88,18 @@ class Engine:
                             EngineFailure(f"the engine failed: {type(error).__name__}")
                         )
 
+    def _encode(self, session: Session, sources: Sequence[Sequence[int]]) -> Cache:
+        src_lengths = np.array([len(ids) for ids in sources])
+        src_ids = np.full((len(sources), src_lengths.max()), self._special_ids.pad, np.int64)
+        for row, ids in zip(src_ids, sources, strict=True):
+            row[: len(ids)] = ids
+        return session.encode(src_ids, src_lengths)
+
     def _translate(self, session: Session, jobs: Sequence[_Job]) -> None:
-        src_lengths = np.array([len(job.sentence.src_ids) for job in jobs])
-        src_ids = np.full((len(jobs), src_lengths.max()), self._special_ids.pad, np.int64)
-        for row, job in zip(src_ids, jobs, strict=True):
-            row[: len(job.sentence.src_ids)] = job.sentence.src_ids
-        cache = session.encode(src_ids, src_lengths)
+        jobs = sorted(jobs, key=lambda job: len(job.sentence.src_ids))
+        sources = [job.sentence.src_ids for job in jobs]
+        groups = length_groups([len(ids) for ids in sources])
+        cache = Cache.joined([self._encode(session, sources[group]) for group in groups])
         active = [(job, Search(job.sentence, self._special_ids.end)) for job in jobs]
         tokens = np.full(len(jobs), self._special_ids.begin)
         position = 0

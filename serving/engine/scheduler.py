@@ -11,6 +11,9 @@ from typing import Generic, Protocol, TypeVar
 from dragoman.errors import DragomanError
 from serving.engine.sentence import Sentence
 
+_MOST_PADDED = 1.15
+"""Padded over real tokens that a group may have."""
+
 
 class Overloaded(DragomanError):
     """More sentences wait than the engine may hold."""
@@ -93,3 +96,19 @@ class Scheduler(Generic[W]):
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+
+def length_groups(lengths: Sequence[int]) -> list[slice]:
+    """Cut lengths in rising order into groups that waste little when each is padded by itself.
+
+    Source sentences differ in length by several times; padded to the longest of a batch, half of
+    the encoder's work could be on padding.
+    """
+    groups: list[slice] = []
+    start = tokens = 0
+    for index, length in enumerate(lengths):
+        if index > start and length * (index - start + 1) > _MOST_PADDED * (tokens + length):
+            groups.append(slice(start, index))
+            start, tokens = index, 0
+        tokens += length
+    return [*groups, slice(start, len(lengths))]
