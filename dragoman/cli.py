@@ -71,7 +71,8 @@ def main(words: Sequence[str] | None = None) -> int:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        message = f"{error.name} is not installed: pip install 'dragoman[{extra}]'"
+        mend = f"from the checkout, pip install -e ./client -e '.[{extra}]'"
+        message = f"{error.name} is not installed: {mend}"
         print(f"dragoman {arguments.command}: {message}", file=sys.stderr)
         return 2
     except BrokenPipeError:

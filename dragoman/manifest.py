@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +64,20 @@ class Limits:
     target_ratio: float = 2.0
     target_margin_tokens: int = 10
 
+    def __post_init__(self) -> None:
+        for name in ("max_source_tokens", "max_target_tokens", "max_beam_width"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"limits.{name} is {getattr(self, name)}: give 1 or more")
+        if self.top_k < 2 * self.max_beam_width:
+            raise UsageError(
+                f"limits.top_k is {self.top_k}: less than twice max_beam_width, "
+                f"{self.max_beam_width}"
+            )
+        if not (math.isfinite(self.target_ratio) and self.target_ratio >= 0):
+            raise UsageError(f"limits.target_ratio is {self.target_ratio}: give 0 or more")
+        if self.target_margin_tokens < 1:
+            raise UsageError(f"limits.target_margin_tokens is {self.target_margin_tokens}")
+
     def target_tokens(self, source_tokens: int) -> int:
         """How long a translation may get when the request does not say, end symbol included."""
         wanted = int(self.target_ratio * source_tokens) + self.target_margin_tokens
@@ -99,6 +115,8 @@ class Manifest:
     special_ids: SpecialIds
     limits: Limits
     tokenizer: str
+    weights: str
+    """What the graphs' tensors lie in."""
     precision: str
     graphs: dict[str, GraphEntry]
     files: dict[str, str]
@@ -109,7 +127,9 @@ class Manifest:
     def write(self, bundle: Path) -> None:
         """Write `manifest.json` into a bundle."""
         text = json.dumps(dataclasses.asdict(self), indent=1) + "\n"
-        (bundle / FILE_NAME).write_text(text, encoding="utf-8")
+        partial = bundle / f"{FILE_NAME}.partial"
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, bundle / FILE_NAME)
 
     def record(self, bundle: Path, measured: dict[str, float]) -> Manifest:
         """Add measurements to a bundle's manifest and return it."""
@@ -144,11 +164,13 @@ class Manifest:
 
     def _check(self, bundle: Path) -> None:
         path = bundle / FILE_NAME
-        for name in (self.tokenizer, *(graph.file for graph in self.graphs.values())):
+        used = (self.tokenizer, self.weights, *(graph.file for graph in self.graphs.values()))
+        for name in used:
             if name not in self.files:
                 raise UsageError(f"{path}: {name!r} is used but not listed under files")
         for name in self.files:
-            if not (bundle / name).resolve().is_relative_to(bundle.resolve()):
+            plain = Path(name).name == name and "\0" not in name
+            if not plain or not (bundle / name).resolve().is_relative_to(bundle.resolve()):
                 raise UsageError(f"{path}: {name!r} leaves the bundle's folder")
         for name, digest in self.files.items():
             file = bundle / name
@@ -166,6 +188,9 @@ class Manifest:
                 raise UsageError(f"{path}: dimensions.{name} is {value}")
         if sizes.model_size % sizes.heads:
             raise UsageError(f"{path}: {sizes.heads} heads do not divide {sizes.model_size}")
+        ids = self.special_ids
+        if max(ids.pad, ids.begin, ids.end, *ids.tags.values()) >= sizes.vocab_size:
+            raise UsageError(f"{path}: a special id is not below vocab_size {sizes.vocab_size}")
         missing = [language for language in self.languages if language not in self.special_ids.tags]
         if len(self.languages) < 2 or missing:
             raise UsageError(f"{path}: languages {list(self.languages)} lack tags: {missing}")

@@ -54,10 +54,9 @@ def export_bundle(
     loaded = checkpoint.load(source)
     config = loaded.config
     limits = limits or Limits()
-    if limits.top_k > config.model.vocab_size or limits.top_k < 2 * limits.max_beam_width:
+    if limits.top_k > config.model.vocab_size:
         raise UsageError(
-            f"top_k {limits.top_k} does not fit a vocabulary of {config.model.vocab_size} and "
-            f"beams up to {limits.max_beam_width}"
+            f"limits.top_k is {limits.top_k}: more than the vocabulary's {config.model.vocab_size}"
         )
     partial = bundle.with_name(f".{bundle.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -81,6 +80,7 @@ def export_bundle(
         special_ids=SpecialIds(tags={name: loaded.tokenizer.tag_id(name) for name in languages}),
         limits=limits,
         tokenizer=checkpoint.TOKENIZER,
+        weights=checkpoint.WEIGHTS,
         precision="fp32",
         graphs={name: graph.entry for name, graph in graphs.items()},
         files=digests(partial, [*files, *(graph.entry.file for graph in graphs.values())]),
@@ -92,6 +92,6 @@ def export_bundle(
 
 
 def _versions() -> dict[str, str]:
-    packages = ("torch", "onnx", "onnxruntime", "sentencepiece")
+    packages = ("torch", "onnx", "sentencepiece")
     found = {name: importlib.metadata.version(name) for name in packages}
     return {"dragoman": __version__, "python": platform.python_version(), **found}

@@ -10,6 +10,7 @@ when it loads the graph.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from collections.abc import Sequence
@@ -123,8 +124,8 @@ class GraphBuilder:
     def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike = np.int64) -> str:
         """A constant stored in the graph itself, once a value."""
         array = np.asarray(value, dtype=dtype)
-        digest = hash((array.tobytes(), array.shape, array.dtype.str)) & 0xFFFFFFFFFFFF
-        name = f"constant_{digest:012x}"
+        described = f"{array.dtype.str}{array.shape}".encode() + array.tobytes()
+        name = f"constant_{hashlib.sha256(described).hexdigest()[:16]}"
         self._initializers[name] = numpy_helper.from_array(array, name)
         return name
 

@@ -244,11 +244,16 @@ def decoder(
     if head == "logits":
         graph.output(logits, "logits", "float32", "R", config.vocab_size)
         return writer.finish()
-    # Softmax, top-k, then the logarithm of the few: far cheaper than a log-softmax of all.
-    likely = graph.op("Softmax", logits, axis=-1)
+    # The log-softmax of the best few alone: their logits, less the logarithm of the sum over all,
+    # which is taken relative to the best one, so that nothing overflows or vanishes.
     top_k = graph.constant([limits.top_k])
-    top, top_ids = graph.split_op("TopK", likely, top_k, outputs=2, axis=-1)
-    graph.output(graph.op("Log", top), "top_scores", "float32", "R", limits.top_k)
+    top, top_ids = graph.split_op("TopK", logits, top_k, outputs=2, axis=-1)
+    ends = (graph.constant([0]), graph.constant([1]), graph.constant([1]))
+    best = graph.op("Slice", top, *ends)  # [R, 1]
+    likely = graph.op("Exp", graph.op("Sub", logits, best))
+    total = graph.op("ReduceSum", likely, graph.constant([1]), keepdims=1)
+    scores = graph.op("Sub", graph.op("Sub", top, best), graph.op("Log", total))
+    graph.output(scores, "top_scores", "float32", "R", limits.top_k)
     graph.output(top_ids, "top_ids", "int64", "R", limits.top_k)
     return writer.finish()
 

@@ -20,7 +20,7 @@ from dragoman.tensors import cross_names, past_names, present_names
 from dragoman.text import BEGIN_ID, PAD_ID
 from serving.engine.cache import Cache
 from serving.engine.engine import Engine
-from serving.engine.onnx_session import OnnxSession, open_graph
+from serving.engine.onnx_session import OnnxSession, load_graph
 from serving.engine.sentence import SearchOptions, Sentence
 from training import checkpoint
 from training.data import pad
@@ -30,6 +30,8 @@ from training.search import beam_search, greedy_search
 TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1}
 """Largest difference of a value, absolute and relative to the largest of its tensor."""
 
+GRAPHS = ("encoder", "decoder_logits", "decoder_topk", "reorder", "score")
+"""What a bundle must hold."""
 _ONNX_TYPES = {"float32": "tensor(float)", "int64": "tensor(int64)"}
 _SAMPLE = 8
 """Sentences whose values are compared; tokens are compared for all."""
@@ -65,19 +67,29 @@ def verify(bundle: Path, texts: Sequence[Sequence[str]]) -> Iterator[Outcome]:
         for text in sentences
     ]
     limit = manifest.limits.max_source_tokens
-    sources = [ids for ids in sources if len(ids) <= limit]
-    if not sources:
+    fitting = [ids for ids in sources if len(ids) <= limit]
+    if not fitting:
         raise UsageError("no sentences to compare on")
-    graphs = {name: open_graph(bundle, manifest, name) for name in manifest.graphs}
-    for name, graph in graphs.items():
-        yield _interface(name, graph, manifest.graphs[name])
+    left_out = len(sources) - len(fitting)
+    sources = fitting
+    yield Outcome("sentences", True, f"{len(sources)} compared, {left_out} left out as too long")
+    graphs = {name: load_graph(bundle, manifest, name) for name in GRAPHS}
+    interfaces = [_interface(name, graph, manifest.graphs[name]) for name, graph in graphs.items()]
+    yield from interfaces
+    if not all(outcome.passed for outcome in interfaces):
+        return  # graphs of another interface cannot even be run
     values = _Values(manifest, loaded.model, graphs, sources[:_SAMPLE])
     yield from values.outcomes()
     yield from _tokens(bundle, manifest, loaded.model, sources)
 
 
 def _interface(name: str, graph: InferenceSession, entry: GraphEntry) -> Outcome:
-    """Element types and shapes; the names were compared when the graph was opened."""
+    """Names, element types and shapes."""
+    found_names = [t.name for t in (*graph.get_inputs(), *graph.get_outputs())]
+    listed_names = [t.name for t in (*entry.inputs, *entry.outputs)]
+    check = f"{name}: names, types, shapes"
+    if found_names != listed_names:
+        return Outcome(check, False, f"{found_names}, listed {listed_names}")
     wrong = []
     for found, listed in zip(
         [*graph.get_inputs(), *graph.get_outputs()], [*entry.inputs, *entry.outputs], strict=True

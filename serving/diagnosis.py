@@ -16,6 +16,7 @@ from typing import Literal
 from serving.launcher import find_embedded_server, port_is_free
 
 _OLDEST_GLIBC = (2, 35)
+_INSTALL = "from the checkout, pip install -e ./client -e '.[serve]'"
 _PYTHONS = ((3, 11), (3, 12))
 
 
@@ -72,7 +73,7 @@ def _triton() -> Finding:
         return Finding("ok", f"Triton at {binary}")
     if find_embedded_server():
         return Finding("ok", f"Triton from nvidia-pytriton {_installed('nvidia-pytriton')}")
-    return Finding("missing", "no Triton server", "pip install 'dragoman[serve]'")
+    return Finding("missing", "no Triton server", _INSTALL)
 
 
 def _python_library() -> Finding:
@@ -94,7 +95,7 @@ def _runtime(cpu: str | None, gpu: str | None) -> Finding:
         mend = "pip uninstall -y onnxruntime onnxruntime-gpu, then install one serve extra again"
         return Finding("missing", "onnxruntime and onnxruntime-gpu overwrite each other", mend)
     if not cpu and not gpu:
-        return Finding("missing", "no ONNX Runtime", "pip install 'dragoman[serve]'")
+        return Finding("missing", "no ONNX Runtime", _INSTALL)
     return Finding("ok", f"ONNX Runtime {cpu or f'{gpu} for GPUs'}")
 
 

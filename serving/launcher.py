@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import http.client
 import importlib.util
 import ipaddress
 import json
@@ -24,8 +25,8 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,11 +38,16 @@ from dragoman.manifest import Manifest
 log = logging.getLogger(__name__)
 
 _CLOSED_ENDPOINTS = "shared-memory,model-repository,trace,logging"
+_UNSENDABLE = "\n\n"
+"""The header value that would open them again, which neither protocol can carry: a secret one could
+be read off the command line by every user of the machine."""
 _STACK_BYTES = 1 << 30
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
+LAST_PORT = 65535
 _DRAIN_S = 30
 _STDERR = 2
 """Triton writes its log there and some lines to stdout, which is for results."""
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEATH_SIGNAL_OPTION = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
@@ -144,6 +150,10 @@ class TritonServer:
 
     def stop(self) -> None:
         """Let requests in flight finish, then stop every process and remove what they leave."""
+        with _signals_ignored():
+            self._stop()
+
+    def _stop(self) -> None:
         process: subprocess.Popen[bytes] | None = getattr(self, "_process", None)
         if process is not None:
             if process.poll() is None:
@@ -159,7 +169,10 @@ class TritonServer:
 
     @property
     def _client_address(self) -> str:
-        return "127.0.0.1" if self._options.address == "0.0.0.0" else self._options.address  # noqa: S104
+        address = self._options.address
+        any_address = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+        address = any_address.get(address, address)
+        return f"[{address}]" if ":" in address else address
 
     def _check_repository(self) -> None:
         repository = self._options.repository
@@ -193,10 +206,8 @@ class TritonServer:
             "--allow-gpu-metrics=false",
             f"--log-info={str(options.log_verbose).lower()}",
             f"--backend-config={python}",
-            # A key that nobody knows closes an endpoint for good.
-            f"--http-restricted-api={_CLOSED_ENDPOINTS}:dragoman-closed={secrets.token_hex(16)}",
-            f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:"
-            f"dragoman-closed={secrets.token_hex(16)}",
+            f"--http-restricted-api={_CLOSED_ENDPOINTS}:dragoman-closed={_UNSENDABLE}",
+            f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:dragoman-closed={_UNSENDABLE}",
         ]
         if installation.embedded:
             arguments.append("--pinned-memory-pool-byte-size=0")  # there is no GPU to copy to
@@ -221,14 +232,21 @@ class TritonServer:
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self._options.start_timeout_s
+        last_error: Exception | None = None
         while True:
             code = self._process.poll()
             if code is not None:
-                raise StartFailed(f"Triton exited with code {code}; its log above says why")
+                raise StartFailed(
+                    f"Triton exited with code {code}; its log above says why, or dragoman doctor"
+                )
             if time.monotonic() > deadline:
-                raise StartFailed(f"Triton was not ready after {self._options.start_timeout_s:g} s")
-            with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+                timeout_s = self._options.start_timeout_s
+                raise StartFailed(f"Triton was not ready after {timeout_s:g} s: {last_error}")
+            try:
                 self._translate_one()
+            except (OSError, http.client.HTTPException, KeyError, ValueError) as error:
+                last_error = error
+            else:
                 return
             time.sleep(0.1)
 
@@ -238,12 +256,44 @@ class TritonServer:
             data=json.dumps({"text_input": "1"}).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
-            json.load(answer)
+        # Past any proxy of the environment: this server is on this machine.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(request, timeout=30) as answer:
+            json.load(answer)["text_output"]
 
     def _remove_shared_memory(self) -> None:
         for segment in _SHARED_MEMORY.glob(f"{self._prefix}*"):
             segment.unlink(missing_ok=True)
+
+
+class Stopped(BaseException):
+    """A signal asked this program to stop."""
+
+
+def stop_on_signals() -> None:
+    """From now on, raise `Stopped` in the main thread on SIGINT or SIGTERM, once."""
+
+    def stop(number: int, frame: object) -> None:
+        for one in _STOP_SIGNALS:
+            signal.signal(one, signal.SIG_IGN)
+        raise Stopped
+
+    for one in _STOP_SIGNALS:
+        signal.signal(one, stop)
+
+
+@contextlib.contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """Keep a signal from breaking off the clean-up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = [signal.signal(one, signal.SIG_IGN) for one in _STOP_SIGNALS]
+    try:
+        yield
+    finally:
+        for one, handler in zip(_STOP_SIGNALS, before, strict=True):
+            signal.signal(one, handler)
 
 
 def free_ports(number: int) -> list[int]:
@@ -282,7 +332,7 @@ def _find_installation() -> _Installation:
     if folder is None:
         raise UsageError(
             "no tritonserver on the PATH, and nvidia-pytriton is not installed: "
-            "pip install 'dragoman[serve]'"
+            "from the checkout, pip install -e ./client -e '.[serve]'"
         )
     site_packages = folder.parents[1]
     python_library = Path(sysconfig.get_config_var("LIBDIR") or "")
@@ -310,6 +360,9 @@ def _lay_out_backends(wheel: Path, scratch: Path) -> Path:
 
 def _choose_ports(options: ServeOptions) -> Ports:
     wanted = (options.http_port, options.grpc_port, options.metrics_port)
+    for port in wanted:
+        if not 0 <= port <= LAST_PORT:
+            raise UsageError(f"port {port}: give 1 to {LAST_PORT}, or 0 for a free one")
     given = [port for port in wanted if port]
     if len(set(given)) < len(given):
         raise UsageError(f"the ports {', '.join(map(str, given))} must differ")

@@ -23,6 +23,8 @@ from serving.engine.sentence import SearchOptions, Sentence
 
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
+MAX_REQUEST_CHARACTERS = 2_000_000
+"""All texts of a request together; one request's work must not hold up the others for long."""
 MAX_LENGTH_PENALTY = 10.0
 _DEFAULTS = SearchOptions()
 _IDS_OF_NOTHING = 2
@@ -118,7 +120,8 @@ class Translator:
                 f"the manifest says {self.manifest.dimensions.vocab_size}"
             )
         opened = [OnnxSession(bundle, self.manifest, threads) for _ in range(sessions)]
-        self._engine = Engine(opened, self.manifest.special_ids, limits)
+        self._limits = limits or BatchLimits()
+        self._engine = Engine(opened, self.manifest.special_ids, self._limits)
 
     def translate(
         self, texts: Sequence[str], options: RequestOptions | None = None
@@ -143,6 +146,12 @@ class Translator:
         """
         if not texts:
             raise InvalidRequest("text_input is empty: give at least one text")
+        characters = sum(map(len, texts))
+        if len(texts) > 1 and characters > MAX_REQUEST_CHARACTERS:
+            raise InvalidRequest(
+                f"the texts have {characters} characters together, more than "
+                f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
+            )
         source, target = self._languages(options)
         search = self._search_options(options)
         pieces = [
@@ -152,6 +161,11 @@ class Translator:
         sentences = [
             piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)
         ]
+        if len(sentences) > self._limits.waiting:
+            raise InvalidRequest(
+                f"{len(sentences)} sentences in one request, more than {self._limits.waiting}: "
+                "send fewer"
+            )
         # Sentences of like length together waste the least padding.
         order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].src_ids))
         futures: list[Future[Hypothesis]] = [Future()] * len(sentences)

@@ -127,13 +127,16 @@ def load_progress(folder: Path, optimizer: torch.optim.Optimizer) -> Progress:
         UsageError: the checkpoint was made for use alone, or a file is damaged.
     """
     tensors = _read_tensors(folder / _OPTIMIZER)
-    torch.set_rng_state(tensors.pop(_RANDOM_STATE))
+    try:
+        torch.set_rng_state(tensors.pop(_RANDOM_STATE))
+        values: Any = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
+    except (KeyError, OSError, ValueError) as error:
+        raise UsageError(f"{folder}: cannot be gone on from: {error}") from error
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         index, _, key = name.partition(".")
         state.setdefault(int(index), {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-    values: Any = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
     return from_mapping(Progress, values, str(folder / _PROGRESS))
 
 

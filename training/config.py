@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -110,23 +110,21 @@ class RunConfig:
 
 
 def resolve(
-    path: Path | None, words: Sequence[str], base: dict[str, Any] | None = None
+    path: Path | None, words: Sequence[str], data: Mapping[str, Any] | None = None
 ) -> RunConfig:
     """Join a TOML file, `--set` words and the model's preset into one configuration.
 
     Args:
         path: a TOML file with the tables `model`, `data`, `vocabulary` and `training`, or None.
-        words: `name=value` words, which win over the file.
-        base: settings that both win over.
+        words: `name=value` words, which win over everything.
+        data: settings of the table `data`, which win over the file's.
 
     Raises:
         UsageError: an unknown key or preset, or a value that makes no sense, by name.
     """
-    settings: dict[str, Any] = dict(base or {})
-    if path is not None:
-        for table, values in read_toml(path).items():
-            merged = isinstance(values, dict) and isinstance(settings.get(table), dict)
-            settings[table] = {**settings[table], **values} if merged else values
+    settings = read_toml(path) if path else {}
+    if data:
+        settings["data"] = {**settings.get("data", {}), **data}
     override(settings, words)
     where = str(path) if path else "settings"
     model = dict(settings.get("model", {}))

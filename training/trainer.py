@@ -94,6 +94,10 @@ class Trainer:
         ]
         self._valid = Examples(held_out, languages, tokenizer, limit)
         left_out = self._train.left_out
+        if not len(self._train):
+            raise UsageError(
+                f"all {left_out} pairs are longer than data.max_length_tokens, {limit}"
+            )
         log.info("%d examples, %d pairs left out as too long", len(self._train), left_out)
 
         torch.manual_seed(config.training.seed)

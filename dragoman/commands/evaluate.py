@@ -55,8 +55,11 @@ class _System:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a test set and direction."""
+    from dragoman.manifest import Manifest
     from training.data import read_pairs
 
+    if arguments.record:
+        Manifest.load(arguments.checkpoint)  # refused now, not after the work
     system = (_oracle if arguments.runtime == "torch" else _engine)(arguments)
     for prefix in arguments.test:
         pairs = read_pairs(arguments.data_dir / prefix, system.languages)[: arguments.first]
@@ -114,11 +117,12 @@ def _evaluate(
 
 def _oracle(arguments: argparse.Namespace) -> _System:
     """PyTorch, with the search that defines what is right."""
-    from dragoman.manifest import Limits
+    from dragoman.manifest import FILE_NAME, Limits, Manifest
     from training.checkpoint import load
     from training.search import Translator
 
-    limits = Limits()
+    is_bundle = (arguments.checkpoint / FILE_NAME).exists()
+    limits = Manifest.load(arguments.checkpoint).limits if is_bundle else Limits()
     if not 1 <= arguments.beam_width <= limits.max_beam_width:
         raise UsageError(f"--beam-width {arguments.beam_width}: give 1 to {limits.max_beam_width}")
     checkpoint = load(arguments.checkpoint)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dragoman.errors import UsageError
+
 HELP = "make a Triton model repository that serves a bundle"
 
 SKELETON = Path(__file__).parents[2] / "model_repository"
@@ -20,6 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Publish, and say how to serve it."""
     from export.publishing import publish
 
+    if not SKELETON.is_dir():
+        raise UsageError(f"{SKELETON}: not found; install from a checkout with pip install -e")
     publish(arguments.bundle, arguments.to, SKELETON)
     print(f"{arguments.to}: serve it with: dragoman serve --repository {arguments.to}")
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 
@@ -35,11 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
-    from serving.launcher import ServeOptions, TritonServer
+    from serving.launcher import ServeOptions, Stopped, TritonServer, stop_on_signals
 
-    stop = _Stop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    stop_on_signals()
     options = ServeOptions(
         repository=arguments.repository,
         address=arguments.address,
@@ -54,22 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"ready: {server.http_url} and {server.grpc_url}", file=sys.stderr, flush=True)
             code = server.wait()
             raise DragomanError(f"Triton ended by itself with code {code}")
-    except _Stopped:
+    except Stopped:
         print("stopped", file=sys.stderr)
         return 0
-
-
-class _Stopped(BaseException):
-    """A signal asked us to stop."""
-
-
-class _Stop:
-    """A signal handler that raises once; a second signal must not break the clean-up."""
-
-    def __init__(self) -> None:
-        self._raised = False
-
-    def __call__(self, number: int, frame: object) -> None:
-        if not self._raised:
-            self._raised = True
-            raise _Stopped

@@ -49,7 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
             data[key] = [prefix]
             if data.setdefault("languages", languages) != languages:
                 raise UsageError(f"--text and --valid-text differ in their languages: {languages}")
-    config = resolve(arguments.config, arguments.set, {"data": data} if data else None)
+    if data:
+        # One's own text takes the place of the recipe's, also where there is none to validate on.
+        data = {"train": [], "valid": [], **data}
+    config = resolve(arguments.config, arguments.set, data)
     print(Trainer(config, arguments.data_dir, arguments.out, arguments.resume).train())
     return 0
 

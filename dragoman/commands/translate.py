@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 HELP = "translate sentences, or standard input line by line, through a running server"
 
 DEFAULT_URL = "grpc://localhost:8001"
+
+_TEXT_REFUSED = re.compile(r"text \d+ ")
+"""How the server begins when one text, and not an option, is at fault."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,9 +86,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--batch-size {batch_size}: give at least 1")
     lines = _arguments(arguments.text) if arguments.text else _lines(sys.stdin.buffer)
     done = cut = 0
+    # A text of the command line that is refused is an error; a line of a file must not cost the
+    # rest of the file.
+    refused: list[int] | None = None if arguments.text else []
     try:
         with translator, _progress(arguments.quiet) as show:
-            for source, translation in _translate(translator, lines, batch_size, options):
+            for source, translation in _translate(translator, lines, batch_size, options, refused):
                 write = _json_line if arguments.json else _text_line
                 sys.stdout.buffer.write(write(source, translation).encode() + b"\n")
                 sys.stdout.buffer.flush()
@@ -97,33 +104,75 @@ def run(arguments: argparse.Namespace) -> int:
         raise kind(f"{arguments.url}{where}: {_one_line(error)}") from error
     if cut:
         _log.warning("%d of %d translations were cut: raise --max-tokens", cut, done)
+    if refused:
+        raise DragomanError(f"{len(refused)} of {done} lines were refused and left empty")
     return 0
 
 
 def _translate(
-    translator: Translator, lines: Iterable[str], batch_size: int, options: OptionArguments
+    translator: Translator,
+    lines: Iterable[str],
+    batch_size: int,
+    options: OptionArguments,
+    refused: list[int] | None,
 ) -> Iterator[tuple[str, Translation | None]]:
-    """Each line with its translation; a blank line is not sent and has None."""
+    """Each line with its translation; a line that is blank, or was refused, has None.
+
+    Args:
+        translator: the client.
+        lines: what to translate.
+        batch_size: lines in a request.
+        options: of the translation.
+        refused: gets the numbers of refused lines; None: a refusal is an error.
+    """
+    from dragoman_client import InvalidRequest
+
+    incoming = iter(lines)
+    waiting: collections.deque[str] = collections.deque()  # read, but to be sent again
     unanswered: collections.deque[str] = collections.deque()
+    answered = 0
 
     def to_send() -> Iterator[str]:
-        for line in lines:
+        while (line := waiting.popleft() if waiting else next(incoming, None)) is not None:
             unanswered.append(line)
             if line.strip():
                 yield line
 
-    translations = translator.translate_batches(
-        to_send(),
-        batch_size=batch_size,
-        concurrency=1 if batch_size == 1 else 2,
-        **options,
-    )
-    for translation in translations:
-        while not unanswered[0].strip():
-            yield unanswered.popleft(), None
-        yield unanswered.popleft(), translation
-    for line in unanswered:
-        yield line, None
+    while True:
+        translations = translator.translate_batches(
+            to_send(),
+            batch_size=batch_size,
+            concurrency=1 if batch_size == 1 else 2,
+            **options,
+        )
+        try:
+            for translation in translations:
+                while not unanswered[0].strip():
+                    answered += 1
+                    yield unanswered.popleft(), None
+                answered += 1
+                yield unanswered.popleft(), translation
+        except InvalidRequest as error:
+            if refused is None or not _TEXT_REFUSED.match(str(error)):
+                raise
+        else:
+            for line in unanswered:
+                yield line, None
+            return
+        # One text of the first batch without an answer was refused: ask for each by itself.
+        waiting.extendleft(reversed(unanswered))
+        unanswered.clear()
+        for _ in range(min(batch_size, len(waiting))):
+            line = waiting.popleft()
+            answered += 1
+            found = None
+            if line.strip():
+                try:
+                    found = translator.translate(line, **options)
+                except InvalidRequest as error:
+                    refused.append(answered)
+                    _log.warning("line %d was refused: %s", answered, _one_line(error))
+            yield line, found
 
 
 def _arguments(texts: Iterable[str]) -> Iterator[str]:

@@ -44,8 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         failed += not outcome.passed
     if arguments.record:
-        measured = {"verify: sentences": 2.0 * len(pairs), "verify: failed checks": float(failed)}
-        manifest.record(arguments.bundle, measured)
+        manifest.record(arguments.bundle, {"verify: failed checks": float(failed)})
     if failed:
         raise CheckFailed(f"{arguments.bundle}: {failed} checks failed")
     return 0

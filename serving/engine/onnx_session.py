@@ -84,19 +84,8 @@ def open_graph(
     Raises:
         UsageError: it cannot be loaded, or its tensors are not those of the manifest.
     """
-    entry = manifest.graphs.get(name)
-    if entry is None:
-        raise UsageError(f"{bundle}: the manifest has no graph {name!r}")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    if threads is not None:
-        options.intra_op_num_threads = threads
-    try:
-        graph = onnxruntime.InferenceSession(
-            str(bundle / entry.file), options, providers=["CPUExecutionProvider"]
-        )
-    except Exception as error:  # ONNX Runtime raises a class of its own for each status code
-        raise UsageError(f"{bundle / entry.file}: cannot be loaded: {error}") from error
+    graph = load_graph(bundle, manifest, name, threads)
+    entry = manifest.graphs[name]
     for side, found, listed in (
         ("inputs", graph.get_inputs(), entry.inputs),
         ("outputs", graph.get_outputs(), entry.outputs),
@@ -107,10 +96,39 @@ def open_graph(
     return graph
 
 
+def load_graph(
+    bundle: Path, manifest: Manifest, name: str, threads: int | None = None
+) -> onnxruntime.InferenceSession:
+    """Load one graph of a bundle.
+
+    Raises:
+        UsageError: the manifest has none of this name, or it cannot be loaded.
+    """
+    entry = manifest.graphs.get(name)
+    if entry is None:
+        raise UsageError(f"{bundle}: the manifest has no graph {name!r}")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(
+            str(bundle / entry.file), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # ONNX Runtime raises a class of its own for each status code
+        raise UsageError(f"{bundle / entry.file}: cannot be loaded: {error}") from error
+
+
 def _bind_input(binding: onnxruntime.IOBinding, name: str, array: npt.NDArray[np.generic]) -> None:
-    array = np.ascontiguousarray(array)
-    binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+    binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, _address(array))
 
 
 def _bind_output(binding: onnxruntime.IOBinding, name: str, array: npt.NDArray[np.generic]) -> None:
-    binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+    binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, _address(array))
+
+
+def _address(array: npt.NDArray[np.generic]) -> int:
+    # A silent copy would be freed before the graph runs.
+    if not array.flags.c_contiguous:
+        raise ValueError(f"an array of shape {array.shape} is not contiguous")
+    return array.ctypes.data

@@ -29,6 +29,8 @@ from serving.engine.scheduler import BatchLimits, Closed, Overloaded
 from serving.translator import InvalidRequest, RequestOptions, Translation, Translator
 
 _TEXT = "text_input"
+_MOST_SESSIONS = 8
+"""Chosen by itself; each holds the weights again, so that more must be asked for."""
 _TRITON_PARAMETERS = {"sequence_id", "sequence_start", "sequence_end", "priority", "timeout"}
 """Request parameters with a meaning to Triton itself."""
 
@@ -55,9 +57,13 @@ class TranslateModel:
                 for name in ("sessions", "threads", "max_rows", "max_waiting")
             }
             limits = BatchLimits(rows=settings["max_rows"], waiting=settings["max_waiting"])
+            for name, value in settings.items():
+                if value < (name != "sessions"):
+                    raise UsageError(f"config.pbtxt: {name} is {value}: too small")
             # One-thread sessions beside each other beat one session with all the threads.
             cores = len(os.sched_getaffinity(0))
-            sessions = settings["sessions"] or max(1, cores // settings["threads"])
+            most = min(_MOST_SESSIONS, max(1, cores // settings["threads"]))
+            sessions = settings["sessions"] or most
             self._translator = Translator(folder / "bundle", sessions, settings["threads"], limits)
             self._translator.translate(["1"])
         except UsageError as error:
@@ -152,4 +158,16 @@ def _error_response(error: Exception) -> Any:
 
 
 def _send(sender: Any, response: Any) -> None:
-    sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+    """Answer a request; if even an error cannot be sent, end the process, so that Triton says so.
+
+    A request that is never answered would let its client wait for ever.
+    """
+    flags = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+    try:
+        sender.send(response, flags=flags)
+    except Exception as error:  # such as no room in shared memory for a large answer
+        try:
+            sender.send(_error_response(error), flags=flags)
+        except Exception:
+            logging.getLogger(__name__).critical("an answer cannot be sent; giving up")
+            os._exit(1)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
 from dragoman_client import InvalidRequest, Translator
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
@@ -71,29 +72,35 @@ def test_long_texts_pass_when_split(shipped: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "status", "message"),
     [
-        b"",
-        b"\xff\xfe\x00\x01" * 100,
-        b'{"text_input": "\xff\xfe"}',
-        b'{"text_input": 5}',
-        b'{"text_input": null}',
-        b'{"text_input": []}',
-        b'{"text_input": {"a": 1}}',
-        b"{}",
-        b"[]",
-        b'{"text_input": "a", "beam_width": "4"}',
-        b'{"text_input": "a", "beam_width": [1, 2]}',
-        b'{"text_input": "a", "no_such_option": 1}',
-        b'{"text_input": "a", "length_penalty": -1}',
-        b'{"text_input": "\\ud800"}',
-        b'{"text_input": "' + b"x" * 20_000_000 + b'"}',
+        # What is no JSON, or of another type, Triton itself refuses, with 500.
+        (b"\xff\xfe\x00\x01" * 100, 500, "failed to parse the request JSON"),
+        (b'{"text_input": 5}', 500, "Unable to parse"),
+        (b'{"text_input": null}', 500, "Unable to parse"),
+        (b'{"text_input": "a", "beam_width": "4"}', 500, "Unable to parse"),
+        (b'{"text_input": "\\ud800"}', 500, "failed to parse the request JSON"),
+        (b"{}", 400, "text_input"),
+        (b'{"text_input": []}', 400, "text_input is empty"),
+        (b'{"text_input": "\xff\xfe"}', 400, "text 0 is not valid UTF-8 at byte 0"),
+        (b'{"text_input": "a", "beam_width": [1, 2]}', 400, "beam_width"),
+        (b'{"text_input": "a", "length_penalty": -1}', 400, "length_penalty is -1.0: give 0"),
+        (b'{"text_input": "' + b"x" * 20_000_000 + b'"}', 400, "text 0 has 20000000 characters"),
     ],
-    ids=lambda body: repr(body[:40]),
+    ids=lambda value: repr(value)[:40],
 )
-def test_rubbish_in_generate_gets_one_error(shipped: Served, body: bytes) -> None:
-    status, answer = shipped.generate(body)
-    assert 400 <= status <= 500
+def test_rubbish_in_generate_gets_one_error(
+    shipped: Served, body: bytes, status: int, message: str
+) -> None:
+    found, answer = shipped.generate(body)
+    assert found == status
+    assert message in answer["error"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'"text"', b'{"text_input": {"a": 1}}'])
+def test_no_request_at_all_gets_an_error(shipped: Served, body: bytes) -> None:
+    found, answer = shipped.generate(body)
+    assert found in (400, 500)
     assert answer["error"]
 
 
@@ -116,7 +123,7 @@ def test_an_unknown_option_is_refused_by_name(shipped: Served) -> None:
         ("colour", np.array([1], dtype=np.int32)),
     ],
 )
-def test_wrong_tensors_over_grpc(
+def test_wrong_tensors_are_refused(
     shipped: Served, name: str, values: np.ndarray[Any, np.dtype[Any]]
 ) -> None:
     inputs = {"text_input": np.array([b"a"], dtype=np.object_)} | {name: values}
@@ -130,6 +137,17 @@ def test_wrong_tensors_over_grpc(
         with pytest.raises(InferenceServerException) as caught:
             client.infer("translate", tensors)
     assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
+    with triton_http.InferenceServerClient(
+        shipped.server.http_url.removeprefix("http://")
+    ) as client:
+        tensors = []
+        for key, array in inputs.items():
+            kind = np_to_triton_dtype(array.dtype)
+            tensors.append(triton_http.InferInput(key, list(array.shape), kind))
+            tensors[-1].set_data_from_numpy(array)
+        with pytest.raises(InferenceServerException) as caught:
+            client.infer("translate", tensors)
+    assert caught.value.status() == "400"
 
 
 @pytest.mark.parametrize("chunks", [1000, 1_000_000])

@@ -18,6 +18,10 @@ from dragoman_client import Translator
 
 from tests.conftest import REPOSITORY
 
+SERVE = (
+    *(sys.executable, "-m", "dragoman", "serve"),
+    *("--http-port=0", "--grpc-port=0", "--metrics-port=0"),
+)
 READY = re.compile(r"ready: (http://\S+) and (grpc://\S+)")
 
 
@@ -49,10 +53,9 @@ def alive(pids: set[int]) -> set[int]:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    ports = [f"--{name}-port=0" for name in ("http", "grpc", "metrics")]
+def serving(*words: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "dragoman", "serve", *ports],
+        [*SERVE, *words],
         cwd=REPOSITORY,
         stderr=subprocess.PIPE,
         text=True,
@@ -105,8 +108,43 @@ def test_a_killed_launcher_takes_triton_along() -> None:
         assert wait_until_gone(pids) == set()
 
 
-def test_texts_are_not_logged(tmp_path: Path) -> None:
-    with serving() as (process, _, grpc):
+def test_a_signal_before_ready_leaves_nothing() -> None:
+    before = segments()
+    process = subprocess.Popen([*SERVE, "--verbose"], cwd=REPOSITORY, stderr=subprocess.PIPE)
+    assert process.stderr
+    process.stderr.readline()  # Triton has begun to speak
+    pids = family(process.pid)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert alive(pids) == set()
+    assert segments() <= before
+
+
+def test_a_crash_of_triton_is_said() -> None:
+    with serving() as (process, _, _):
+        for pid in family(process.pid) - {process.pid}:
+            os.kill(pid, signal.SIGKILL)
+        assert process.wait(60) == 1
+        assert process.stderr
+        assert "Triton ended by itself" in process.stderr.read()
+
+
+def test_the_demonstration_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dragoman", "demo"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.count("Ich habe") + done.stdout.count("I ") >= 4
+    assert len(done.stdout.strip().splitlines()) == 2 * (1 + 2 * 20) + 1
+
+
+def test_texts_are_not_logged() -> None:
+    with serving("--verbose") as (process, _, grpc):
         secret = "xylophone"
         with Translator(grpc) as client:
             client.translate(f"My {secret} is broken.")

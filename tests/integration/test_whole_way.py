@@ -32,6 +32,7 @@ def run(*words: str | Path) -> None:
     assert main([str(word) for word in words]) == 0
 
 
+@pytest.mark.timeout(180)
 def test_the_reverse_task_is_learnt_and_served(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +18,11 @@ from dragoman.manifest import FILE_NAME, Limits, Manifest, digests
 from export.bundle import export_bundle
 from export.parity import Outcome, verify
 from export.publishing import publish
-from tests.conftest import REPOSITORY
+from serving.engine.onnx_session import OnnxSession
+from tests.conftest import REPOSITORY, tiny_config, tiny_model
 from tests.toy import reverse_pairs
+from training import checkpoint
+from training.config import RunConfig, VocabularyConfig
 
 TEXTS = [list(side) for side in zip(*reverse_pairs(12, seed=3), strict=True)]
 
@@ -70,8 +76,9 @@ def test_tensors_of_other_names_are_refused(random_bundle: Path, tmp_path: Path)
     for name in manifest.files:
         (copy / name).write_bytes((bundle / name).read_bytes())
     changed.write(copy)
+    assert [outcome.check for outcome in failures(copy)] == ["encoder: names, types, shapes"]
     with pytest.raises(UsageError, match=r"encoder\.onnx: inputs \['input_ids'"):
-        failures(copy)
+        OnnxSession(copy, changed)
 
 
 def test_graphs_and_checkpoint_share_their_weights(
@@ -99,9 +106,33 @@ def test_folders_in_use_are_not_overwritten(random_bundle: Path, tmp_path: Path)
 
 
 def test_limits_must_fit_the_vocabulary(random_checkpoint: MakeCheckpoint, tmp_path: Path) -> None:
-    for limits in (Limits(max_beam_width=200, top_k=400), Limits(max_beam_width=9, top_k=16)):
-        with pytest.raises(UsageError, match="does not fit"):
-            export_bundle(random_checkpoint("post"), tmp_path / "bundle", limits=limits)
+    limits = Limits(max_beam_width=200, top_k=400)
+    with pytest.raises(UsageError, match="top_k is 400: more than the vocabulary's 320"):
+        export_bundle(random_checkpoint("post"), tmp_path / "bundle", limits=limits)
+
+
+def test_exports_are_the_same_to_the_byte(
+    random_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    source = random_checkpoint("post")
+    for seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-m", "dragoman", "export", source, "--out", tmp_path / seed],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=REPOSITORY,
+            check=True,
+        )
+    assert Manifest.load(tmp_path / "1").files == Manifest.load(tmp_path / "2").files
+
+
+def test_a_peaked_models_scores_stay_finite_and_right(tokenizer_path: Path, tmp_path: Path) -> None:
+    model = tiny_model()
+    with torch.no_grad():
+        model.embedding.weight.mul_(30.0)  # logits hundreds apart
+    config = RunConfig(model=tiny_config(), vocabulary=VocabularyConfig(size=320))
+    checkpoint.save(tmp_path / "peaked", model.state_dict(), config, tokenizer_path)
+    export_bundle(tmp_path / "peaked", tmp_path / "bundle")
+    assert failures(tmp_path / "bundle") == []
 
 
 def test_a_published_repository_holds_the_whole_bundle(random_bundle: Path, tmp_path: Path) -> None:

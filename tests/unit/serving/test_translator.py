@@ -42,11 +42,11 @@ def test_languages_may_be_given_from_either_side(translator: Translator) -> None
 
 
 def test_a_cut_translation_says_so(translator: Translator) -> None:
-    for limit in (1, 2):
-        (found,) = translator.translate(["red"], RequestOptions(max_tokens=limit))
-        assert found.output_tokens <= limit
-        if not found.complete:
-            assert found.output_tokens == limit
+    text = "red blue green white black pink"
+    (whole,) = translator.translate([text], RequestOptions(max_tokens=300))
+    (found,) = translator.translate([text], RequestOptions(max_tokens=1))
+    assert (found.output_tokens, found.complete) == (1, False)
+    assert whole.output_tokens > 1
 
 
 def test_split_sentences_are_translated_one_by_one(translator: Translator) -> None:
@@ -70,6 +70,8 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
         (["red", ""], {}, "text 1 is empty"),
         (["  \n\t\u00a0"], {}, "text 0 is empty"),
         (["\u200b \u200b"], {}, "text 0 is empty"),
+        (["x" * 90_000] * 30, {}, "the texts have 2700000 characters together"),
+        (["a"] * 20_001, {}, "20001 sentences in one request, more than 20000"),
         (["x" * (MAX_TEXT_CHARACTERS + 1)], {}, "text 0 has 100001 characters"),
         (["red"], {"colour": 1}, "unknown option 'colour'"),
         (["red"], {"beam_width": 0}, "beam_width is 0: give 1 to 8"),

@@ -36,8 +36,8 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settings(steps: int) -> RunConfig:
-    base: dict[str, Any] = {"data": {"train": ["train"], "valid": ["valid"]}}
-    return resolve(None, [*SETTINGS, f"training.steps={steps}"], base)
+    data: dict[str, Any] = {"train": ["train"], "valid": ["valid"]}
+    return resolve(None, [*SETTINGS, f"training.steps={steps}"], data)
 
 
 def test_a_killed_run_goes_on_to_the_same_weights(text: Path, tmp_path: Path) -> None:
@@ -79,6 +79,14 @@ def test_one_command_trains_on_files_of_ones_own(
     assert main([*words, "--out", str(tmp_path / "run"), *options]) == 0
     final = Path(capsys.readouterr().out.strip())
     assert checkpoint.load(final).config.data.languages == ("en", "de")
+
+
+def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('[data]\ntrain = ["a"]\nvalid = ["b"]\njoined_share = 0.5\n')
+    data = resolve(recipe, [], {"train": ["mine"], "valid": []}).data
+    assert (data.train, data.valid, data.joined_share) == (("mine",), (), 0.5)
+    assert resolve(recipe, ["data.joined_share=0.2"]).data.joined_share == 0.2
 
 
 @pytest.mark.parametrize(
