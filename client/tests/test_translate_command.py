@@ -181,6 +181,34 @@ def test_errors_of_the_server_end_it_in_one_line(
     assert str(caught.value) == f"http://host:1 after line 3: {expected}"
 
 
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 32])
+def test_a_refused_line_of_a_file_does_not_cost_the_rest(
+    run: Run,
+    transport: FakeTransport,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    caplog: pytest.LogCaptureFixture,
+    batch_size: int,
+) -> None:
+    """It is left empty and named by its number; order and number of lines stay."""
+    infer = transport.infer
+
+    def refuse(inputs: Any) -> dict[str, Any]:
+        for index, text in enumerate(inputs["text_input"]):
+            if text.startswith(b"bad"):
+                raise InvalidRequest(f"text {index} is bad")
+        return infer(inputs)
+
+    transport.infer = refuse  # type: ignore[method-assign]
+    lines = ["bad", "", "a", "b", "bad", "bad", " ", "c", "d", "e", "bad", ""]
+    with pytest.raises(DragomanError, match="4 of 12 lines were refused") as caught:
+        run("--batch-size", str(batch_size), stdin="".join(f"{x}\n" for x in lines).encode())
+    assert caught.value.exit_code == 1
+    printed = capfdbinary.readouterr().out.decode().splitlines()
+    assert printed == ["" if x.strip() in ("bad", "") else f"<{x.upper()}>" for x in lines]
+    numbers = [message.split()[1] for message in caplog.messages]
+    assert numbers == ["1", "5", "6", "11"]
+
+
 def test_a_refused_connection_is_an_error_not_a_traceback(run: Run, free_port: int) -> None:
     """With the real client."""
     with pytest.raises(DragomanError, match="refused") as caught:
