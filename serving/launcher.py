@@ -130,11 +130,6 @@ class TritonServer:
         self.stop()
 
     @property
-    def pid(self) -> int:
-        """Process id of `tritonserver`."""
-        return self._process.pid
-
-    @property
     def http_url(self) -> str:
         """Base of the HTTP endpoints."""
         return f"http://{self._client_address}:{self.ports.http}"
