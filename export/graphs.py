@@ -129,6 +129,21 @@ class _Writer:
     def logits(self, x: str) -> str:
         return self.linear(x, "embedding")
 
+    def best(self, logits: str) -> tuple[str, str]:
+        """Log-probabilities [R, K] of the best K tokens, and their ids [R, K].
+
+        The log-softmax of those few alone: their logits, less the logarithm of the sum over all,
+        which is taken relative to the best one, so that nothing overflows or vanishes.
+        """
+        graph = self.graph
+        top_k = graph.constant([self._limits.top_k])
+        top, top_ids = graph.split_op("TopK", logits, top_k, outputs=2, axis=-1)
+        ends = (graph.constant([0]), graph.constant([1]), graph.constant([1]))
+        best = graph.op("Slice", top, *ends)  # [R, 1]
+        likely = graph.op("Exp", graph.op("Sub", logits, best))
+        total = graph.op("ReduceSum", likely, graph.constant([1]), keepdims=1)
+        return graph.op("Sub", graph.op("Sub", top, best), graph.op("Log", total)), top_ids
+
     def length_mask(self, lengths: str, length: str) -> str:
         """True at the first `lengths` [B] of `length` [] places: bool [B, 1, 1, S]."""
         zero, one = self.graph.constant(0), self.graph.constant(1)
@@ -244,15 +259,7 @@ def decoder(
     if head == "logits":
         graph.output(logits, "logits", "float32", "R", config.vocab_size)
         return writer.finish()
-    # The log-softmax of the best few alone: their logits, less the logarithm of the sum over all,
-    # which is taken relative to the best one, so that nothing overflows or vanishes.
-    top_k = graph.constant([limits.top_k])
-    top, top_ids = graph.split_op("TopK", logits, top_k, outputs=2, axis=-1)
-    ends = (graph.constant([0]), graph.constant([1]), graph.constant([1]))
-    best = graph.op("Slice", top, *ends)  # [R, 1]
-    likely = graph.op("Exp", graph.op("Sub", logits, best))
-    total = graph.op("ReduceSum", likely, graph.constant([1]), keepdims=1)
-    scores = graph.op("Sub", graph.op("Sub", top, best), graph.op("Log", total))
+    scores, top_ids = writer.best(logits)
     graph.output(scores, "top_scores", "float32", "R", limits.top_k)
     graph.output(top_ids, "top_ids", "int64", "R", limits.top_k)
     return writer.finish()

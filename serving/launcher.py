@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import http.client
 import importlib.util
 import ipaddress
@@ -37,13 +38,14 @@ from dragoman.manifest import Manifest
 
 log = logging.getLogger(__name__)
 
+_MODEL = "translate"
 _CLOSED_ENDPOINTS = "shared-memory,model-repository,trace,logging"
 _UNSENDABLE = "\n\n"
 """The header value that would open them again, which neither protocol can carry: a secret one could
 be read off the command line by every user of the machine."""
 _STACK_BYTES = 1 << 30
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
-LAST_PORT = 65535
+_LAST_PORT = 65535
 _DRAIN_S = 30
 _STDERR = 2
 """Triton writes its log there and some lines to stdout, which is for results."""
@@ -57,7 +59,6 @@ class ServeOptions:
     """Where and what to serve. A port of 0 is replaced by a free one."""
 
     repository: Path
-    models: tuple[str, ...] = ("translate",)
     address: str = "127.0.0.1"
     http_port: int = 8000
     grpc_port: int = 8001
@@ -171,13 +172,12 @@ class TritonServer:
 
     def _check_repository(self) -> None:
         repository = self._options.repository
-        for model in self._options.models:
-            if not (repository / model / "config.pbtxt").is_file():
-                raise UsageError(
-                    f"{repository}: holds no model {model!r} ({model}/config.pbtxt is missing); "
-                    "make a repository with: dragoman publish BUNDLE --to DIR"
-                )
-        bundle = repository / "translate" / "1" / "bundle"
+        if not (repository / _MODEL / "config.pbtxt").is_file():
+            raise UsageError(
+                f"{repository}: holds no model {_MODEL!r} ({_MODEL}/config.pbtxt is missing); "
+                "make a repository with: dragoman publish BUNDLE --to DIR"
+            )
+        bundle = repository / _MODEL / "1" / "bundle"
         if not bundle.is_dir():
             raise UsageError(f"{bundle}: no model here; make one with: dragoman publish")
         Manifest.load(bundle)
@@ -189,7 +189,7 @@ class TritonServer:
             str(installation.binary),
             f"--model-repository={options.repository.absolute()}",
             "--model-control-mode=explicit",
-            *(f"--load-model={model}" for model in options.models),
+            f"--load-model={_MODEL}",
             f"--http-address={options.address}",
             f"--grpc-address={options.address}",
             f"--metrics-address={options.address}",
@@ -247,7 +247,7 @@ class TritonServer:
 
     def _translate_one(self) -> None:
         request = urllib.request.Request(  # noqa: S310
-            f"{self.http_url}/v2/models/translate/generate",
+            f"{self.http_url}/v2/models/{_MODEL}/generate",
             data=json.dumps({"text_input": "1"}).encode(),
             headers={"Content-Type": "application/json"},
         )
@@ -261,8 +261,8 @@ class TritonServer:
             segment.unlink(missing_ok=True)
 
 
-class Stopped(BaseException):
-    """A signal asked this program to stop."""
+class Stopped(KeyboardInterrupt):
+    """A signal asked this program to stop; what does not expect it ends as by Ctrl-C."""
 
 
 def stop_on_signals() -> None:
@@ -301,13 +301,21 @@ def free_ports(number: int) -> list[int]:
 
 
 def port_is_free(address: str, port: int) -> bool:
-    """Whether a server could listen there now."""
+    """Whether a server could listen there now.
+
+    Raises:
+        UsageError: nobody could: no such port or address, or no permission.
+    """
+    if not 0 <= port <= _LAST_PORT:
+        raise UsageError(f"port {port}: give 1 to {_LAST_PORT}, or 0 for a free one")
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((address, port))
-        except OSError:
-            return False
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise UsageError(f"{address}, port {port}: {error.strerror}") from error
     return True
 
 
@@ -355,14 +363,11 @@ def _lay_out_backends(wheel: Path, scratch: Path) -> Path:
 
 def _choose_ports(options: ServeOptions) -> Ports:
     wanted = (options.http_port, options.grpc_port, options.metrics_port)
-    for port in wanted:
-        if not 0 <= port <= LAST_PORT:
-            raise UsageError(f"port {port}: give 1 to {LAST_PORT}, or 0 for a free one")
     given = [port for port in wanted if port]
     if len(set(given)) < len(given):
         raise UsageError(f"the ports {', '.join(map(str, given))} must differ")
     for name, port in zip(("http", "grpc", "metrics"), wanted, strict=True):
-        if port and not port_is_free(options.address, port):
+        if not port_is_free(options.address, port):
             raise UsageError(
                 f"--{name}-port {port} is in use on {options.address}: "
                 "name another, or 0 for a free one"

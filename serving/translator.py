@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from dragoman.errors import UsageError
 from dragoman.hypothesis import Hypothesis
@@ -57,12 +57,11 @@ class RequestOptions:
         Raises:
             InvalidRequest: an unknown name or a value of the wrong type, by name.
         """
-        known = {field.name: _TYPES[field.name] for field in fields(cls)}
         checked: dict[str, Any] = {}
         for name, value in values.items():
-            if name not in known:
-                raise InvalidRequest(f"unknown option {name!r}; known: {', '.join(known)}")
-            wanted = known[name]
+            wanted = _TYPES.get(name)
+            if wanted is None:
+                raise InvalidRequest(f"unknown option {name!r}; known: {', '.join(_TYPES)}")
             if wanted is float and type(value) is int:
                 value = float(value)
             if type(value) is not wanted:
@@ -72,13 +71,9 @@ class RequestOptions:
 
 
 _TYPES: dict[str, type] = {
-    "source_language": str,
-    "target_language": str,
-    "max_tokens": int,
-    "beam_width": int,
-    "length_penalty": float,
-    "split_sentences": bool,
+    name: (get_args(hint) or (hint,))[0] for name, hint in get_type_hints(RequestOptions).items()
 }
+"""Type of each option, without the None."""
 _KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -119,6 +114,12 @@ class Translator:
                 f"{bundle / self.manifest.tokenizer}: has {self._tokenizer.vocab_size} entries, "
                 f"the manifest says {self.manifest.dimensions.vocab_size}"
             )
+        for language, tag_id in self.manifest.special_ids.tags.items():
+            if self._tokenizer.tag_id(language) != tag_id:
+                raise UsageError(
+                    f"{bundle / self.manifest.tokenizer}: the tag of {language!r} has id "
+                    f"{self._tokenizer.tag_id(language)}, the manifest says {tag_id}"
+                )
         opened = [OnnxSession(bundle, self.manifest, threads) for _ in range(sessions)]
         self._limits = limits or BatchLimits()
         self._engine = Engine(opened, self.manifest.special_ids, self._limits)
@@ -166,12 +167,7 @@ class Translator:
                 f"{len(sentences)} sentences in one request, more than {self._limits.waiting}: "
                 "send fewer"
             )
-        # Sentences of like length together waste the least padding.
-        order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].src_ids))
-        futures: list[Future[Hypothesis]] = [Future()] * len(sentences)
-        submitted = self._engine.submit([sentences[i] for i in order])
-        for position, future in zip(order, submitted, strict=True):
-            futures[position] = future
+        futures = self._engine.submit(sentences)
         return _when_all_done(futures, lambda found: self._join(pieces, found))
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -65,39 +65,19 @@ class Trainer:
             raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
         if not config.data.train:
             raise UsageError("data.train is empty: name the text to learn from")
-        languages = config.data.languages
-        pairs = [
-            pair
-            for prefix in config.data.train
-            for pair in read_pairs(data_dir / prefix, languages)
-        ]
+        pairs = self._read(data_dir, config.data.train)
         if not pairs:
             raise UsageError(f"data.train: no sentence pairs in {', '.join(config.data.train)}")
         run.mkdir(parents=True, exist_ok=True)
         self._tokenizer_path = run / checkpoint.TOKENIZER
-        if not self._tokenizer_path.exists():
-            log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
-            texts = itertools.chain.from_iterable(pairs)
-            train_vocabulary(texts, languages, config.vocabulary, self._tokenizer_path)
-        tokenizer = Tokenizer(self._tokenizer_path)
-        if tokenizer.vocab_size != config.model.vocab_size:
-            raise UsageError(
-                f"model.vocab_size is {config.model.vocab_size}, but {self._tokenizer_path} has "
-                f"{tokenizer.vocab_size} entries"
-            )
-        limit = config.data.max_length_tokens
+        tokenizer = self._tokenizer(pairs)
+        languages, limit = config.data.languages, config.data.max_length_tokens
         self._train = Examples(pairs, languages, tokenizer, limit)
-        held_out = [
-            pair
-            for prefix in config.data.valid
-            for pair in read_pairs(data_dir / prefix, languages)
-        ]
+        held_out = self._read(data_dir, config.data.valid)
         self._valid = Examples(held_out, languages, tokenizer, limit)
         left_out = self._train.left_out
         if not len(self._train):
-            raise UsageError(
-                f"all {left_out} pairs are longer than data.max_length_tokens, {limit}"
-            )
+            raise UsageError(f"all {left_out} pairs exceed data.max_length_tokens, {limit}")
         log.info("%d examples, %d pairs left out as too long", len(self._train), left_out)
 
         torch.manual_seed(config.training.seed)
@@ -149,6 +129,25 @@ class Trainer:
                 if step % settings.checkpoint_every_steps == 0 or last:
                     self._save()
         return self._finish()
+
+    def _read(self, data_dir: Path, prefixes: Sequence[str]) -> list[tuple[str, ...]]:
+        languages = self._config.data.languages
+        return [pair for prefix in prefixes for pair in read_pairs(data_dir / prefix, languages)]
+
+    def _tokenizer(self, pairs: Sequence[tuple[str, ...]]) -> Tokenizer:
+        """The run's vocabulary, learnt from its text unless it lies there already."""
+        config, path = self._config, self._tokenizer_path
+        if not path.exists():
+            log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
+            texts = itertools.chain.from_iterable(pairs)
+            train_vocabulary(texts, config.data.languages, config.vocabulary, path)
+        tokenizer = Tokenizer(path)
+        if tokenizer.vocab_size != config.model.vocab_size:
+            raise UsageError(
+                f"model.vocab_size is {config.model.vocab_size}, but {path} has "
+                f"{tokenizer.vocab_size} entries"
+            )
+        return tokenizer
 
     def _batches(self) -> Iterator[Batch]:
         settings, data = self._config.training, self._config.data

@@ -165,14 +165,23 @@ def _translate(
         for _ in range(min(batch_size, len(waiting))):
             line = waiting.popleft()
             answered += 1
-            found = None
-            if line.strip():
-                try:
-                    found = translator.translate(line, **options)
-                except InvalidRequest as error:
-                    refused.append(answered)
-                    _log.warning("line %d was refused: %s", answered, _one_line(error))
-            yield line, found
+            yield line, _translate_alone(translator, line, options, answered, refused)
+
+
+def _translate_alone(
+    translator: Translator, line: str, options: OptionArguments, number: int, refused: list[int]
+) -> Translation | None:
+    """A line's translation; None if it is blank, or is refused, which `refused` is told."""
+    from dragoman_client import InvalidRequest
+
+    if not line.strip():
+        return None
+    try:
+        return translator.translate(line, **options)
+    except InvalidRequest as error:
+        refused.append(number)
+        _log.warning("line %d was refused: %s", number, _one_line(error))
+        return None
 
 
 def _arguments(texts: Iterable[str]) -> Iterator[str]:

@@ -32,6 +32,10 @@ class _Job:
     future: Future[Hypothesis] = field(default_factory=Future)
 
 
+def _src_length(job: _Job) -> int:
+    return len(job.sentence.src_ids)
+
+
 class Engine:
     """Translates what waits, a batch at a time, in one worker thread a session."""
 
@@ -62,12 +66,16 @@ class Engine:
     def submit(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """Let sentences wait for translation, all or none of them.
 
+        Returns:
+            A future a sentence, in their order.
+
         Raises:
             Overloaded: too many are waiting.
             Closed: the engine was closed.
         """
         jobs = [_Job(sentence) for sentence in sentences]
-        self._scheduler.add(jobs)
+        # Sentences of like length together waste the least padding.
+        self._scheduler.add(sorted(jobs, key=_src_length))
         return [job.future for job in jobs]
 
     def close(self) -> None:
@@ -96,7 +104,7 @@ class Engine:
         return session.encode(src_ids, src_lengths)
 
     def _translate(self, session: Session, jobs: Sequence[_Job]) -> None:
-        jobs = sorted(jobs, key=lambda job: len(job.sentence.src_ids))
+        jobs = sorted(jobs, key=_src_length)  # they may be of several submissions
         sources = [job.sentence.src_ids for job in jobs]
         groups = length_groups([len(ids) for ids in sources])
         cache = Cache.joined([self._encode(session, sources[group]) for group in groups])

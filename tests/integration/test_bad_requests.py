@@ -127,27 +127,22 @@ def test_wrong_tensors_are_refused(
     shipped: Served, name: str, values: np.ndarray[Any, np.dtype[Any]]
 ) -> None:
     inputs = {"text_input": np.array([b"a"], dtype=np.object_)} | {name: values}
-    address = shipped.server.grpc_url.removeprefix("grpc://")
-    with triton_grpc.InferenceServerClient(address) as client:
+    server = shipped.server
+    for triton, url, status in (
+        (triton_grpc, server.grpc_url, "StatusCode.INVALID_ARGUMENT"),
+        (triton_http, server.http_url, "400"),
+    ):
         tensors = []
         for key, array in inputs.items():
             kind = np_to_triton_dtype(array.dtype)
-            tensors.append(triton_grpc.InferInput(key, list(array.shape), kind))
+            tensors.append(triton.InferInput(key, list(array.shape), kind))
             tensors[-1].set_data_from_numpy(array)
-        with pytest.raises(InferenceServerException) as caught:
+        with (
+            triton.InferenceServerClient(url.partition("://")[2]) as client,
+            pytest.raises(InferenceServerException) as caught,
+        ):
             client.infer("translate", tensors)
-    assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
-    with triton_http.InferenceServerClient(
-        shipped.server.http_url.removeprefix("http://")
-    ) as client:
-        tensors = []
-        for key, array in inputs.items():
-            kind = np_to_triton_dtype(array.dtype)
-            tensors.append(triton_http.InferInput(key, list(array.shape), kind))
-            tensors[-1].set_data_from_numpy(array)
-        with pytest.raises(InferenceServerException) as caught:
-            client.infer("translate", tensors)
-    assert caught.value.status() == "400"
+        assert caught.value.status() == status
 
 
 @pytest.mark.parametrize("chunks", [1000, 1_000_000])

@@ -130,6 +130,21 @@ def test_a_crash_of_triton_is_said() -> None:
         assert "Triton ended by itself" in process.stderr.read()
 
 
+def test_an_interrupted_demonstration_leaves_nothing() -> None:
+    before = segments()
+    command = [sys.executable, "-m", "dragoman", "demo"]
+    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=-1, stderr=-1, text=True)
+    assert process.stderr
+    line = process.stderr.readline()  # Triton has begun to speak
+    pids = family(process.pid)
+    process.send_signal(signal.SIGINT)
+    _, printed = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in line + printed
+    assert alive(pids) == set()
+    assert segments() <= before
+
+
 def test_the_demonstration_runs() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dragoman", "demo"],

@@ -34,6 +34,20 @@ def test_the_processor_is_read_from_its_flags(tmp_path: Path) -> None:
     assert diagnosis._vnni(cpuinfo).severity == "ok"
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--ports", "70000"], "port 70000: give 1 to 65535"),
+        (["--address", "192.0.2.1"], "192.0.2.1, port 8000: "),
+    ],
+)
+def test_where_nobody_can_listen_is_not_a_port_in_use(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_the_command_prints_a_line_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

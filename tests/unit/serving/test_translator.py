@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.errors import UsageError
+from dragoman.manifest import Manifest
 from serving.translator import MAX_TEXT_CHARACTERS, InvalidRequest, RequestOptions, Translator
 
 
@@ -94,6 +98,17 @@ def test_what_cannot_be_served_is_refused_by_name(
     with pytest.raises(InvalidRequest) as caught:
         translate(translator, texts, **options)
     assert message in str(caught.value)
+
+
+def test_tags_that_differ_from_the_manifests_are_refused(
+    random_bundle: Path, tmp_path: Path
+) -> None:
+    bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
+    manifest = Manifest.load(bundle)
+    tags = {"en": manifest.special_ids.tags["de"], "de": manifest.special_ids.tags["en"]}
+    replace(manifest, special_ids=replace(manifest.special_ids, tags=tags)).write(bundle)
+    with pytest.raises(UsageError, match=r"tokenizer\.model: the tag of 'en' has id"):
+        Translator(bundle)
 
 
 @settings(max_examples=40, deadline=None)
