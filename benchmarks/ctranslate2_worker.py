@@ -1,111 +1,148 @@
-"""CTranslate2 in a process of its own: texts in, translations out, as JSON lines over pipes.
+"""CTranslate2 in a process of its own, asked over pipes.
 
-It must not share a process with ONNX Runtime: there it runs at half its speed. The first line out
-says which version it is; then each line in is a `Request`, answered by one line.
+It must not share a process with ONNX Runtime: there it runs at half its speed.
 
-The clock runs from text to text, SentencePiece included, but not over the pipes: what a program
-that embeds CTranslate2 would see.
+For texts the clock runs from text to text, SentencePiece included, but not over the pipes: what a
+program that embeds CTranslate2 would see. For ids it runs over CTranslate2 alone; that its tokens
+are strings costs it nothing here.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import ctranslate2
 import sentencepiece
 
+from benchmarks.worker_protocol import (
+    Answer,
+    Batching,
+    BatchSearch,
+    Inputs,
+    Texts,
+    TokenIds,
+    in_batches,
+    serve,
+)
 from dragoman.manifest import Limits, Manifest
 from dragoman.text import END_ID, language_tag
 
-
-@dataclass(frozen=True)
-class Request:
-    """What to translate and how; `batch_size` texts go into one call."""
-
-    texts: list[str]
-    target_language: str
-    beam_width: int
-    batch_size: int
-    length_penalty: float
+Tokens = Sequence[str]
 
 
-class TextTranslator:
-    """CTranslate2 with the vocabulary and the limits of a bundle."""
+class PieceTranslator:
+    """CTranslate2 itself: pieces in, pieces out."""
 
     def __init__(
-        self, model: Path, tokenizer: Path, limits: Limits, intra_threads: int, inter_threads: int
+        self, translator: ctranslate2.Translator, inter_threads: int, endless: bool
     ) -> None:
-        """Load a model.
+        """Take a loaded model.
 
         Args:
-            model: folder written by `benchmarks.ctranslate2_model`.
-            tokenizer: the SentencePiece model.
-            limits: those of the bundle.
-            intra_threads: threads of one batch.
-            inter_threads: batches at once.
+            translator: the model.
+            inter_threads: how many batches it translates at once.
+            endless: go on to the limit in every translation, as without an end symbol.
         """
-        self._limits = limits
+        self._translator = translator
         self._inter_threads = inter_threads
-        self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
-        self._end = self._pieces.IdToPiece(END_ID)
-        self._translator = ctranslate2.Translator(
-            str(model),
-            device="cpu",
-            compute_type="float32",
-            intra_threads=intra_threads,
-            inter_threads=inter_threads,
-        )
+        self._endless = endless
 
-    def answer(self, request: Request) -> dict[str, Any]:
-        """Translate, and say how long it took.
-
-        Returns:
-            `elapsed_s`, and a list under each of `texts`, `ids` (token ids without the end symbol)
-            and `cut` (whether the limit of tokens ended the translation).
-        """
-        begin = time.perf_counter()
-        found = list(self._translate(request))
-        elapsed_s = time.perf_counter() - begin
-        return {
-            "elapsed_s": elapsed_s,
-            "texts": [text for text, _ in found],
-            "ids": [
-                [self._pieces.PieceToId(token) for token in tokens if token != self._end]
-                for _, tokens in found
-            ],
-            "cut": [self._end not in tokens for _, tokens in found],
-        }
-
-    def _translate(self, request: Request) -> Iterator[tuple[str, list[str]]]:
-        for start in range(0, len(request.texts), request.batch_size):
-            batch = request.texts[start : start + request.batch_size]
-            for tokens in self._translate_batch(batch, request):
-                yield self._pieces.DecodePieces(tokens), tokens
-
-    def _translate_batch(self, texts: Sequence[str], request: Request) -> list[list[str]]:
-        tag = language_tag(request.target_language)
-        src = [[tag, *self._pieces.EncodeAsPieces(text), self._end] for text in texts]
-        share = -(-len(src) // self._inter_threads)
+    def translate(
+        self, sources: Sequence[Tokens], max_tokens: int, search: BatchSearch
+    ) -> list[list[str]]:
+        """Translate one batch in one call, which has one limit of tokens."""
+        max_batch_size, batch_type = batch_parts(sources, self._inter_threads, search.batching)
         results = self._translator.translate_batch(
-            src,
-            beam_size=request.beam_width,
-            length_penalty=request.length_penalty,
-            # One limit a call: the longest sentence's.
-            max_decoding_length=max(self._limits.target_tokens(len(tokens)) for tokens in src),
+            sources,
+            beam_size=search.beam_width,
+            length_penalty=search.length_penalty,
+            max_decoding_length=max_tokens,
+            min_decoding_length=max_tokens if self._endless else 1,
             # With the end symbol in the hypothesis, CTranslate2 counts it in the length that it
             # divides by, as we do, and a translation without one was cut.
             return_end_token=True,
-            # Parts of a call that are batches of their own are what runs on several threads.
-            max_batch_size=share if self._inter_threads > 1 else 0,
+            max_batch_size=max_batch_size,
+            batch_type=batch_type,
         )
         return [result.hypotheses[0] for result in results]
+
+
+def batch_parts(
+    sources: Sequence[Tokens], inter_threads: int, batching: Batching
+) -> tuple[int, Batching]:
+    """How large the parts of a call are; parts are what runs on several threads.
+
+    Args:
+        sources: the batch.
+        inter_threads: how many threads there are to have parts.
+        batching: what is counted.
+
+    Returns:
+        `max_batch_size` and `batch_type` of CTranslate2; size 0 leaves the batch whole.
+    """
+    if inter_threads == 1:
+        return 0, "examples"
+    amount = len(sources) if batching == "examples" else sum(map(len, sources))
+    return -(-amount // inter_threads), batching
+
+
+class Worker:
+    """CTranslate2 with the vocabulary and the limits of a bundle."""
+
+    def __init__(self, translator: PieceTranslator, tokenizer: Path, limits: Limits) -> None:
+        """Put them together.
+
+        Args:
+            translator: CTranslate2 with a model.
+            tokenizer: the SentencePiece model.
+            limits: those of the bundle.
+        """
+        self._translator = translator
+        self._limits = limits
+        self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
+        self._end = self._pieces.IdToPiece(END_ID)
+
+    def answer(self, inputs: Inputs, search: BatchSearch) -> Answer:
+        """Translate, and say how long it took."""
+        if isinstance(inputs, Texts):
+            return self._answer_texts(inputs, search)
+        return self._answer_ids(inputs, search)
+
+    def _answer_texts(self, inputs: Texts, search: BatchSearch) -> Answer:
+        found: list[list[str]] = []
+        texts = []
+        begin = time.perf_counter()
+        tag = language_tag(inputs.target_language)
+        for batch in in_batches(inputs.texts, search.batch_size):
+            sources = [[tag, *self._pieces.EncodeAsPieces(text), self._end] for text in batch]
+            # One limit a call: the longest sentence's.
+            max_tokens = max(self._limits.target_tokens(len(source)) for source in sources)
+            translations = self._translator.translate(sources, max_tokens, search)
+            texts += [self._pieces.DecodePieces(tokens) for tokens in translations]
+            found += translations
+        return self._answer(time.perf_counter() - begin, found, texts)
+
+    def _answer_ids(self, inputs: TokenIds, search: BatchSearch) -> Answer:
+        sources = [[self._pieces.IdToPiece(index) for index in ids] for ids in inputs.sources]
+        limited = list(zip(sources, inputs.max_tokens, strict=True))
+        found: list[list[str]] = []
+        begin = time.perf_counter()
+        for batch in in_batches(limited, search.batch_size):
+            max_tokens = max(limit for _, limit in batch)
+            found += self._translator.translate([src for src, _ in batch], max_tokens, search)
+        return self._answer(time.perf_counter() - begin, found, None)
+
+    def _answer(self, elapsed_s: float, found: Sequence[Tokens], texts: list[str] | None) -> Answer:
+        ids = [
+            [self._pieces.PieceToId(token) for token in tokens if token != self._end]
+            for tokens in found
+        ]
+        cut = [self._end not in tokens for tokens in found]
+        return Answer(elapsed_s, [len(one) for one in ids], cut, texts, ids)
 
 
 def main() -> int:
@@ -113,20 +150,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ctranslate2_worker")
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--bundle", type=Path, required=True)
+    parser.add_argument("--compute-type", default="float32")
     parser.add_argument("--intra-threads", type=int, required=True)
     parser.add_argument("--inter-threads", type=int, required=True)
+    parser.add_argument("--endless", action="store_true")
     arguments = parser.parse_args()
     manifest = Manifest.load(arguments.bundle)
-    translator = TextTranslator(
-        arguments.model,
-        arguments.bundle / manifest.tokenizer,
-        manifest.limits,
-        arguments.intra_threads,
-        arguments.inter_threads,
+    translator = ctranslate2.Translator(
+        str(arguments.model),
+        device="cpu",
+        compute_type=arguments.compute_type,
+        intra_threads=arguments.intra_threads,
+        inter_threads=arguments.inter_threads,
     )
-    print(json.dumps({"version": ctranslate2.__version__}), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(translator.answer(Request(**json.loads(line)))), flush=True)
+    pieces = PieceTranslator(translator, arguments.inter_threads, arguments.endless)
+    worker = Worker(pieces, arguments.bundle / manifest.tokenizer, manifest.limits)
+    serve(ctranslate2.__version__, worker.answer)
     return 0
 
 

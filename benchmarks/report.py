@@ -21,25 +21,6 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """Whether both gave the same translations of a test set.
-
-    `*_equal` is the share of sentences with the same text in the same number of tokens, the BLEUs
-    are those of beam search against the reference.
-    """
-
-    test: str
-    sentences: int
-    left_out: int
-    beam_width: int
-    greedy_equal: float
-    beam_equal: float
-    dragoman_bleu: float
-    ctranslate2_bleu: float
-    bleu_signature: str
-
-
-@dataclass(frozen=True)
 class Case:
     """The rounds of one test set, search and batch size.
 
@@ -120,51 +101,11 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def agreement_table(agreements: Sequence[Agreement]) -> str:
-    """Whether both gave the same translations, in Markdown."""
-    width = agreements[0].beam_width
-    header = (
-        *("test set", "sentences", "left out", "greedy equal", f"beam {width} equal"),
-        *(f"Dragoman BLEU, beam {width}", f"CTranslate2 BLEU, beam {width}"),
-    )
-    rows = [
-        (
-            *(entry.test, str(entry.sentences), str(entry.left_out)),
-            *(_percent(entry.greedy_equal), _percent(entry.beam_equal)),
-            *(f"{entry.dragoman_bleu:.2f}", f"{entry.ctranslate2_bleu:.2f}"),
-        )
-        for entry in agreements
-    ]
-    return markdown_table(header, rows)
-
-
-def speed_table(cases: Sequence[Case]) -> str:
-    """How fast both are, in Markdown."""
-    header = (
-        *("test set", "search", "batch", "Dragoman sent/s", "tok/s", "CTranslate2 sent/s", "tok/s"),
-        *("its threads", "ratio (min..max)", "output/input tokens", "cut"),
-    )
-    rows = []
-    for case in cases:
-        values = case.summary()
-        ours, theirs = values["dragoman_speed"], values["ctranslate2_speed"]
-        rows.append(
-            (
-                *(case.test, search_name(case.beam_width), str(case.batch_size)),
-                *(f"{ours['sentences_per_s']:.1f}", f"{ours['tokens_per_s']:.0f}"),
-                *(f"{theirs['sentences_per_s']:.1f}", f"{theirs['tokens_per_s']:.0f}"),
-                *(case.best_setting, spread(case.ratios)),
-                f"{ours['length_ratio']:.2f} / {theirs['length_ratio']:.2f}",
-                f"{_percent(ours['cut_share'])} / {_percent(theirs['cut_share'])}",
-            )
-        )
-    return markdown_table(header, rows)
-
-
 def search_name(beam_width: int) -> str:
     """What a search of this width is called."""
     return "greedy" if beam_width == 1 else f"beam {beam_width}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share as tables give it."""
     return f"{100 * share:.1f} %"

@@ -1,4 +1,4 @@
-"""The engine in process with its sessions and threads laid out in different ways.
+"""The engine in process with its workers and threads laid out in different ways.
 
 Run from the project's folder, with nothing else at work on the machine:
 
@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.report import markdown_table, search_name
+from serving.engine.settings import EngineSettings
 from serving.translator import RequestOptions, Translator
 from training.data import read_lines
 
@@ -42,14 +43,15 @@ def main() -> None:
     texts = read_lines(arguments.data_dir / TEST, "en")[: arguments.sentences]
     cores = len(os.sched_getaffinity(0))
     rows = []
-    for sessions, threads in dict.fromkeys(((cores, 1), (1, cores), (1, 1))):
-        translator = Translator(arguments.bundle, sessions, threads)
+    for workers, lone_threads in dict.fromkeys(((cores, 1), (cores, cores), (1, cores), (1, 1))):
+        settings = EngineSettings(workers=workers, lone_threads=lone_threads)
+        translator = Translator(arguments.bundle, settings)
         translator.translate(texts[:32])
         figures = [measure(translator, texts, *case) for case in CASES]
         translator.close()
-        rows.append((f"{sessions} x {threads}", *figures))
+        rows.append((f"{workers}, {lone_threads}", *figures))
     names = [f"{search_name(width)}, batch {batch_size}" for width, batch_size in CASES]
-    print(markdown_table(["sessions x threads", *names], rows))
+    print(markdown_table(["workers, lone threads", *names], rows))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ class Hypothesis:
 
     `ids` are its tokens without start and end symbol; `score` is the sum of their
     log-probabilities, the end symbol's included, over the length penalty; `complete` is false where
-    the limit cut it.
+    the limit cut it. A search that scores nothing leaves `score` at None.
     """
 
     ids: tuple[int, ...]
-    score: float
+    score: float | None
     complete: bool

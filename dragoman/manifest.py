@@ -19,8 +19,9 @@ from dragoman.errors import UsageError
 from dragoman.settings import from_mapping
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
+_FEWEST_CANDIDATES = 4
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Limits:
     """End symbol included."""
     max_beam_width: int = 8
     top_k: int = 16
-    """Candidates a row that the graph's top-k head gives: twice the widest beam."""
+    """Candidates a row for the widest beam: twice its width."""
     target_ratio: float = 2.0
     target_margin_tokens: int = 10
 
@@ -77,6 +78,14 @@ class Limits:
             raise UsageError(f"limits.target_ratio is {self.target_ratio}: give 0 or more")
         if self.target_margin_tokens < 1:
             raise UsageError(f"limits.target_margin_tokens is {self.target_margin_tokens}")
+
+    @property
+    def best_sizes(self) -> tuple[int, ...]:
+        """Numbers of candidates a row that there are graphs for; a beam takes twice its width."""
+        sizes = [self.top_k]
+        while sizes[0] % 2 == 0 and sizes[0] > _FEWEST_CANDIDATES:
+            sizes.insert(0, sizes[0] // 2)
+        return tuple(sizes)
 
     def target_tokens(self, source_tokens: int) -> int:
         """How long a translation may get when the request does not say, end symbol included."""

@@ -1,4 +1,4 @@
-"""Names of the graphs' inputs and outputs: export writes them, serving binds them."""
+"""Names of graphs, their inputs and outputs: export writes them, serving binds them."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def past_names(layers: int) -> list[str]:
 def present_names(layers: int) -> list[str]:
     """The self-attention cache after a step, in the order of `past_names`."""
     return [f"present_{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]
+
+
+def best_name(k: int) -> str:
+    """The graph that picks the best K tokens."""
+    return f"best_{k}"

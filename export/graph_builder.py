@@ -25,6 +25,7 @@ from onnx import TensorProto, helper, numpy_helper
 from dragoman.manifest import TensorEntry
 
 OPSET = 24
+_OPSETS = {"": OPSET, "com.microsoft": 1}
 IR_VERSION = 11
 """The oldest that the graphs need, so that older runtimes read them."""
 
@@ -71,7 +72,7 @@ class GraphBuilder:
 
     def __init__(self, name: str, weights: WeightsFile) -> None:
         """Begin an empty graph."""
-        self._name = name
+        self.name = name
         self._weights = weights
         self._nodes: list[onnx.NodeProto] = []
         self._initializers: dict[str, TensorProto] = {}
@@ -90,7 +91,10 @@ class GraphBuilder:
         self._nodes.append(helper.make_node("Identity", [value], [name], name=f"name_{name}"))
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node with one output and return the output's name."""
+        """Add a node with one output and return the output's name.
+
+        `domain` among the attributes names the operator's domain, where it is not ONNX's own.
+        """
         return self.split_op(kind, *inputs, outputs=1, **attributes)[0]
 
     def split_op(self, kind: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
@@ -121,6 +125,15 @@ class GraphBuilder:
                 self._casts[name] = self.op("Cast", name, to=TensorProto.FLOAT)
         return self._casts[name]
 
+    def rows(self, name: str, ids: str) -> str:
+        """Rows `ids` of a tensor of the checkpoint, in fp32; the rest of it stays as stored."""
+        proto = self._weights.proto(name)
+        self._initializers[name] = proto
+        gathered = self.op("Gather", name, ids)
+        if proto.data_type == TensorProto.FLOAT:
+            return gathered
+        return self.op("Cast", gathered, to=TensorProto.FLOAT)
+
     def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike = np.int64) -> str:
         """A constant stored in the graph itself, once a value."""
         array = np.asarray(value, dtype=dtype)
@@ -133,7 +146,7 @@ class GraphBuilder:
         """The finished model; its weights are found only from the folder of the weights file."""
         graph = helper.make_graph(
             self._nodes,
-            self._name,
+            self.name,
             [_value_info(entry) for entry in self.inputs],
             [_value_info(entry) for entry in self.outputs],
             list(self._initializers.values()),
@@ -142,7 +155,10 @@ class GraphBuilder:
             graph,
             producer_name="dragoman",
             ir_version=IR_VERSION,
-            opset_imports=[helper.make_opsetid("", OPSET)],
+            opset_imports=[
+                helper.make_opsetid(domain, _OPSETS[domain])
+                for domain in sorted({"", *(node.domain for node in self._nodes)})
+            ],
         )
 
 

@@ -6,7 +6,9 @@ would run the graphs stay out.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,22 +19,20 @@ from onnxruntime import InferenceSession
 
 from dragoman.errors import UsageError
 from dragoman.manifest import GraphEntry, Manifest
-from dragoman.tensors import cross_names, past_names, present_names
-from dragoman.text import BEGIN_ID, PAD_ID
-from serving.engine.cache import Cache
-from serving.engine.engine import Engine
-from serving.engine.onnx_session import OnnxSession, load_graph
+from dragoman.tensors import best_name, cross_names, past_names, present_names
+from dragoman.text import BEGIN_ID, END_ID, PAD_ID
+from serving.engine.engine import Engine, Sessions
+from serving.engine.onnx_session import OnnxSession, Precision, load_graph
 from serving.engine.sentence import SearchOptions, Sentence
 from training import checkpoint
 from training.data import pad
 from training.model import DecoderLayer, Transformer
 from training.search import beam_search, greedy_search
 
-TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1}
+TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 5e-2}
 """Largest difference of a value, absolute and relative to the largest of its tensor."""
-
-GRAPHS = ("encoder", "decoder_logits", "decoder_topk", "reorder", "score")
-"""What a bundle must hold."""
+GRAPHS = ("encoder", "encoder_int8", "decoder", "decoder_int8", "reorder", "score")
+"""What a bundle must hold, beside the choice of the best."""
 _ONNX_TYPES = {"float32": "tensor(float)", "int64": "tensor(int64)"}
 _SAMPLE = 8
 """Sentences whose values are compared; tokens are compared for all."""
@@ -74,7 +74,8 @@ def verify(bundle: Path, texts: Sequence[Sequence[str]]) -> Iterator[Outcome]:
     left_out = len(sources) - len(fitting)
     sources = fitting
     yield Outcome("sentences", True, f"{len(sources)} compared, {left_out} left out as too long")
-    graphs = {name: load_graph(bundle, manifest, name) for name in GRAPHS}
+    names = (*GRAPHS, *map(best_name, manifest.limits.best_sizes))
+    graphs = {name: load_graph(bundle, manifest, name) for name in names}
     interfaces = [_interface(name, graph, manifest.graphs[name]) for name, graph in graphs.items()]
     yield from interfaces
     if not all(outcome.passed for outcome in interfaces):
@@ -115,7 +116,6 @@ class _Values:
         sources: Sequence[Sequence[int]],
     ) -> None:
         self._manifest, self._model, self._graphs = manifest, model, graphs
-        self._tolerance = TOLERANCE[manifest.precision]
         limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
         found = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
         self._src_ids = pad(sources)
@@ -123,6 +123,7 @@ class _Values:
         end = manifest.special_ids.end
         self._tgt_in = pad([[BEGIN_ID, *ids] for ids in found])
         self._tgt_out = pad([[*ids, end] for ids in found])
+        self._tgt_keep_mask = self._tgt_out != PAD_ID
         with torch.no_grad():
             self._src_keep_mask = self._src_ids != PAD_ID
             self._memory = model.encode(self._src_ids, self._src_keep_mask)
@@ -130,25 +131,37 @@ class _Values:
             self._logits = model.project(hidden)  # [B, T, V]
 
     def outcomes(self) -> Iterator[Outcome]:
-        cross = self._graphs["encoder"].run(
-            None, {"input_ids": self._src_ids.numpy(), "src_lengths": self._src_lengths}
-        )
-        yield self._encoder(cross)
-        yield from self._decoders(cross)
+        for precision, suffix in (("fp32", ""), ("int8", "_int8")):
+            bound = TOLERANCE[precision]
+            cross = self._graphs[f"encoder{suffix}"].run(
+                None, {"input_ids": self._src_ids.numpy(), "src_lengths": self._src_lengths}
+            )
+            yield self._encoder(f"encoder{suffix}", cross, bound)
+            logits = self._cached_steps(f"decoder{suffix}", cross)
+            check = f"decoder{suffix}: cached step = full prefix"
+            yield self._compare(check, logits, self._logits, self._tgt_keep_mask, bound)
+        yield from self._best()
         yield self._reorder()
         yield self._score()
 
     def _compare(
-        self, check: str, found: npt.NDArray[np.float32], right: torch.Tensor, keep: torch.Tensor
+        self,
+        check: str,
+        found: npt.NDArray[np.float32],
+        right: torch.Tensor,
+        keep: torch.Tensor,
+        tolerance: float = TOLERANCE["fp32"],
     ) -> Outcome:
         """Compare where `keep`, which covers the leading dimensions, is true."""
         expected, got = right[keep], torch.from_numpy(found)[keep]
         difference = (expected - got).abs().max().item()
-        bound = self._tolerance * max(1.0, expected.abs().max().item())
+        bound = tolerance * max(1.0, expected.abs().max().item())
         detail = f"largest difference {difference:.1e}, allowed {bound:.1e}"
         return Outcome(check, difference <= bound, detail)  # NaN is not <=
 
-    def _encoder(self, cross: Sequence[npt.NDArray[np.float32]]) -> Outcome:
+    def _encoder(
+        self, name: str, cross: Sequence[npt.NDArray[np.float32]], tolerance: float
+    ) -> Outcome:
         heads, right = self._model.config.heads, []
         for layer in self._model.decoder_layers:
             assert isinstance(layer, DecoderLayer)
@@ -160,39 +173,41 @@ class _Values:
         # Positions first, so that padding can be left out.
         found = np.stack(cross, axis=-1).transpose(0, 2, 1, 3, 4)
         expected = torch.stack(right, dim=-1).transpose(1, 2)
-        return self._compare("encoder: values", found, expected, self._src_keep_mask)
+        return self._compare(f"{name}: values", found, expected, self._src_keep_mask, tolerance)
 
-    def _decoders(self, cross: list[npt.NDArray[np.float32]]) -> Iterator[Outcome]:
-        """Cached steps against whole prefixes, with each head."""
-        layers = self._manifest.dimensions.decoder_layers
-        cache = Cache.begin(cross, self._src_lengths)
-        length = self._tgt_in.size(1)
-        while cache.capacity < length:
-            cache.grow()
-        logits, top_scores, top_ids = [], [], []
+    def _cached_steps(
+        self, name: str, cross: Sequence[npt.NDArray[np.float32]]
+    ) -> npt.NDArray[np.float32]:
+        """Logits [B, T, V] of one step after the other."""
+        sizes = self._manifest.dimensions
+        rows, length = self._tgt_in.shape
+        shape = (rows, sizes.heads, length, sizes.head_size)
+        past = [np.zeros(shape, np.float32) for _ in past_names(sizes.decoder_layers)]
+        logits = []
         for position in range(length):
             inputs = {
-                "input_ids": self._tgt_in[:, position : position + 1].numpy(),
-                "positions": np.full(cache.rows, position),
+                "input_ids": self._tgt_in[:, position].numpy(),
+                "positions": np.full(rows, position),
                 "src_lengths": self._src_lengths,
-                **dict(zip(cross_names(layers), cross, strict=True)),
-                **dict(zip(past_names(layers), cache.past, strict=True)),
+                **dict(zip(cross_names(sizes.decoder_layers), cross, strict=True)),
+                **dict(zip(past_names(sizes.decoder_layers), past, strict=True)),
             }
-            *_, scores, ids = self._graphs["decoder_topk"].run(None, inputs)
-            top_scores.append(scores)
-            top_ids.append(ids)
-            *present, step = self._graphs["decoder_logits"].run(None, inputs)
+            *past, step = self._graphs[name].run(None, inputs)
             logits.append(step)
-            cache.past = present
-        keep = self._tgt_out != PAD_ID
-        found = np.stack(logits, axis=1)
-        yield self._compare("decoder_logits: cached step = full prefix", found, self._logits, keep)
-        log_probs = self._logits.log_softmax(dim=-1)
-        right = log_probs.gather(-1, torch.from_numpy(np.stack(top_ids, axis=1)))
-        best = log_probs.topk(self._manifest.limits.top_k).values
-        found = np.stack(top_scores, axis=1)
-        yield self._compare("decoder_topk: scores of its ids", found, right, keep)
-        yield self._compare("decoder_topk: they are the best", found, best, keep)
+        return np.stack(logits, axis=1)
+
+    def _best(self) -> Iterator[Outcome]:
+        """The graph's choice of the model's own logits."""
+        flat = self._logits.reshape(-1, self._logits.shape[-1])  # [B x T, V]
+        keep = self._tgt_keep_mask.reshape(-1)
+        log_probs = flat.log_softmax(dim=-1)
+        for k in self._manifest.limits.best_sizes:
+            name = best_name(k)
+            scores, ids = self._graphs[name].run(None, {"logits": flat.numpy()})
+            right = log_probs.gather(-1, torch.from_numpy(ids))
+            yield self._compare(f"{name}: scores of its ids", scores, right, keep)
+            best = log_probs.topk(k).values
+            yield self._compare(f"{name}: they are the best", scores, best, keep)
 
     def _reorder(self) -> Outcome:
         sizes = self._manifest.dimensions
@@ -222,32 +237,85 @@ class _Values:
         if not np.allclose(sums, 1.0, atol=1e-4):
             return Outcome("score: values", False, "attention does not sum to one")
         right = self._logits.log_softmax(dim=-1).gather(-1, self._tgt_out[..., None])[..., 0]
-        return self._compare("score: values", log_probs, right, self._tgt_out != PAD_ID)
+        return self._compare("score: values", log_probs, right, self._tgt_keep_mask)
 
 
 def _tokens(
     bundle: Path, manifest: Manifest, model: Transformer, sources: Sequence[Sequence[int]]
 ) -> Iterator[Outcome]:
-    """The engine's tokens against the oracle's, greedy and beam 4."""
+    """The engine's tokens against the oracle's, greedy and beam 4; in int8 greedy alone."""
     limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
-    engine = Engine([OnnxSession(bundle, manifest)], manifest.special_ids)
-    try:
-        for width, alpha in ((1, 0.0), (4, 0.6)):
-            if width == 1:
-                right = greedy_search(model, sources, limits)
-            else:
-                right = beam_search(model, sources, limits, width, alpha)
-            options = SearchOptions(width, alpha)
-            futures = engine.submit(
-                [
-                    Sentence(tuple(ids), limit, options)
-                    for ids, limit in zip(sources, limits, strict=True)
-                ]
-            )
-            found = [future.result() for future in futures]
-            equal = sum(a.ids == b.ids for a, b in zip(found, right, strict=True))
-            check = f"tokens: {'greedy' if width == 1 else f'beam {width}'}"
+    greedy = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
+    beams = beam_search(model, sources, limits, 4, 0.6)
+    with _engine(bundle, manifest, "fp32") as engine:
+        for name, options, right in (
+            ("greedy", SearchOptions(1, 0.0), greedy),
+            ("beam 4", SearchOptions(4, 0.6), [hypothesis.ids for hypothesis in beams]),
+        ):
+            found = _translate(engine, sources, limits, options)
+            equal = sum(map(operator.eq, found, right))
             detail = f"{equal} of {len(sources)} sentences equal"
-            yield Outcome(check, equal == len(sources), detail)
+            yield Outcome(f"tokens: {name}", equal == len(sources), detail)
+    with _engine(bundle, manifest, "int8") as engine:
+        options = SearchOptions(1, 0.0)
+        found = _translate(engine, sources, limits, options)
+        alone = [
+            ids
+            for source, limit in zip(sources, limits, strict=True)
+            for ids in _translate(engine, [source], [limit], options)
+        ]
+        equal = sum(map(operator.eq, found, alone))
+        detail = f"{equal} of {len(sources)} sentences equal"
+        yield Outcome("tokens: int8, in a batch as alone", equal == len(sources), detail)
+        yield _near(model, sources, found, greedy)
+
+
+def _near(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    found: Sequence[tuple[int, ...]],
+    right: Sequence[tuple[int, ...]],
+) -> Outcome:
+    """Where int8 first takes another token, the oracle's scores of the two must lie near."""
+    gaps, bound = [0.0], 0.0
+    for source, ours, oracles in zip(sources, found, right, strict=True):
+        if ours == oracles:
+            continue
+        ours, oracles = (*ours, END_ID), (*oracles, END_ID)
+        first = next(i for i, (a, b) in enumerate(zip(ours, oracles, strict=False)) if a != b)
+        src_ids = torch.tensor([source])
+        keep_mask = torch.ones_like(src_ids, dtype=torch.bool)
+        tgt_ids = torch.tensor([[BEGIN_ID, *oracles[:first]]])
+        with torch.no_grad():
+            memory = model.encode(src_ids, keep_mask)
+            logits = model.project(model.decode(tgt_ids, memory, keep_mask))[0, -1]
+        gaps.append(float(logits[oracles[first]] - logits[ours[first]]))
+        bound = max(bound, TOLERANCE["int8"] * max(1.0, float(logits.abs().max())))
+    equal = sum(map(operator.eq, found, right))
+    detail = (
+        f"{equal} of {len(sources)} sentences equal; where not, the oracle's logits are at most "
+        f"{max(gaps):.2f} apart, allowed {bound:.2f}"
+    )
+    return Outcome("tokens: int8, as the oracle or near it", max(gaps) <= bound, detail)
+
+
+@contextmanager
+def _engine(bundle: Path, manifest: Manifest, precision: Precision) -> Iterator[Engine]:
+    session = OnnxSession(bundle, manifest, precision)
+    engine = Engine(Sessions(session), manifest.special_ids)
+    try:
+        yield engine
     finally:
         engine.close()
+
+
+def _translate(
+    engine: Engine,
+    sources: Sequence[Sequence[int]],
+    limits: Sequence[int],
+    options: SearchOptions,
+) -> list[tuple[int, ...]]:
+    sentences = [
+        Sentence(tuple(ids), limit, options) for ids, limit in zip(sources, limits, strict=True)
+    ]
+    return [future.result().ids for future in engine.submit(sentences)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from serving.cpu import exact_int8_products
 from serving.launcher import find_embedded_server, port_is_free
 
 _OLDEST_GLIBC = (2, 35)
@@ -47,7 +48,7 @@ def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
         else:
             mend = "stop who listens there, or serve with other --http-port, --grpc-port"
             yield Finding("missing", f"port {port} is in use on {address}", mend)
-    yield _vnni(Path("/proc/cpuinfo"))
+    yield _int8(exact_int8_products())
 
 
 def _python() -> Finding:
@@ -99,12 +100,11 @@ def _runtime(cpu: str | None, gpu: str | None) -> Finding:
     return Finding("ok", f"ONNX Runtime {cpu or f'{gpu} for GPUs'}")
 
 
-def _vnni(cpuinfo: Path) -> Finding:
-    flags = cpuinfo.read_text(encoding="utf-8") if cpuinfo.exists() else ""
-    if "avx512_vnni" in flags or "avx_vnni" in flags:
-        return Finding("ok", "the CPU has VNNI")
-    mend = "int8 will be little faster than fp32 here; nothing to mend"
-    return Finding("slow", "the CPU has no AVX-512 VNNI", mend)
+def _int8(exact: bool) -> Finding:
+    if exact:
+        return Finding("ok", "8-bit products are exact on this CPU: int8 is served")
+    mend = "nothing to mend; a CPU with VNNI is about twice as fast"
+    return Finding("slow", "8-bit products saturate on this CPU: fp32 is served instead", mend)
 
 
 def _installed(package: str) -> str | None:

@@ -35,10 +35,13 @@ from pathlib import Path
 
 from dragoman.errors import DragomanError, UsageError
 from dragoman.manifest import Manifest
+from serving.processes import alive, children
+from serving.stream_path import socket_path
 
 log = logging.getLogger(__name__)
 
 _MODEL = "translate"
+_STREAM_MODEL = "translate_stream"
 _CLOSED_ENDPOINTS = "shared-memory,model-repository,trace,logging"
 _UNSENDABLE = "\n\n"
 """The header value that would open them again, which neither protocol can carry: a secret one could
@@ -47,6 +50,8 @@ _STACK_BYTES = 1 << 30
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _LAST_PORT = 65535
 _DRAIN_S = 30
+_WATCH_S = 0.5
+"""How often the models' processes are looked at."""
 _STDERR = 2
 """Triton writes its log there and some lines to stdout, which is for results."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -131,6 +136,11 @@ class TritonServer:
         self.stop()
 
     @property
+    def pid(self) -> int:
+        """Process id of Triton itself, the parent of its models' processes."""
+        return self._process.pid
+
+    @property
     def http_url(self) -> str:
         """Base of the HTTP endpoints."""
         return f"http://{self._client_address}:{self.ports.http}"
@@ -140,9 +150,17 @@ class TritonServer:
         """Address of the gRPC endpoint, as the client takes it."""
         return f"grpc://{self._client_address}:{self.ports.grpc}"
 
-    def wait(self) -> int:
-        """Wait until the server ends by itself; its exit code."""
-        return self._process.wait()
+    def wait(self) -> str:
+        """Wait until the server or one of its models ends by itself; what happened.
+
+        Triton goes on, and says that it is ready, when a Python model's process has died.
+        """
+        models = children(self._process.pid)
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return f"Triton ended by itself with code {self._process.wait(_WATCH_S)}"
+            if not all(map(alive, models)):
+                return "a model's process has died; the log above says why"
 
     def stop(self) -> None:
         """Let requests in flight finish, then stop every process and remove what they leave."""
@@ -161,6 +179,7 @@ class TritonServer:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # and whatever model processes are left
             process.wait()
+            socket_path(process.pid).unlink(missing_ok=True)
         self._exit.close()
 
     @property
@@ -182,6 +201,11 @@ class TritonServer:
             raise UsageError(f"{bundle}: no model here; make one with: dragoman publish")
         Manifest.load(bundle)
 
+    def _models(self) -> list[str]:
+        """What to load: streaming only where the repository has it."""
+        streams = (self._options.repository / _STREAM_MODEL / "config.pbtxt").is_file()
+        return [_MODEL, _STREAM_MODEL] if streams else [_MODEL]
+
     def _start(self, installation: _Installation, scratch: Path) -> subprocess.Popen[bytes]:
         options = self._options
         python = f"python,shm-region-prefix-name={self._prefix}"
@@ -189,7 +213,7 @@ class TritonServer:
             str(installation.binary),
             f"--model-repository={options.repository.absolute()}",
             "--model-control-mode=explicit",
-            f"--load-model={_MODEL}",
+            *(f"--load-model={name}" for name in self._models()),
             f"--http-address={options.address}",
             f"--grpc-address={options.address}",
             f"--metrics-address={options.address}",

@@ -16,10 +16,12 @@ from dragoman.errors import UsageError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
 from dragoman.text import Tokenizer, split_sentences
-from serving.engine.engine import Engine
-from serving.engine.onnx_session import OnnxSession
-from serving.engine.scheduler import BatchLimits
+from serving.engine.engine import EngineFailure
+from serving.engine.loading import choose_precision, open_engine
 from serving.engine.sentence import SearchOptions, Sentence
+from serving.engine.settings import EngineSettings
+from serving.engine.statistics import Counts
+from serving.streaming import TextStream
 
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
@@ -78,6 +80,18 @@ _KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true
 
 
 @dataclass(frozen=True)
+class Terms:
+    """When a request's translation is wanted.
+
+    Of two that wait, the one of higher `priority` goes first. After `deadline_s`, on the clock of
+    `time.monotonic`, it is not wanted any more.
+    """
+
+    priority: int = 0
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Translation:
     """A translated text; `complete` is false where the token limit cut one of its sentences."""
 
@@ -86,23 +100,31 @@ class Translation:
     complete: bool
 
 
+@dataclass(frozen=True)
+class Load:
+    """How busy an engine is at this moment."""
+
+    waiting: int
+    rows: int
+    most_rows: int
+    cache_bytes: int
+
+
 class Translator:
     """A bundle, ready to translate."""
 
     def __init__(
         self,
         bundle: Path,
-        sessions: int = 1,
-        threads: int = 1,
-        limits: BatchLimits | None = None,
+        settings: EngineSettings | None = None,
+        on_failure: Callable[[EngineFailure], None] | None = None,
     ) -> None:
         """Check and load a bundle, and start its engine.
 
         Args:
             bundle: folder of the bundle.
-            sessions: batches that are decoded beside each other.
-            threads: threads of each session.
-            limits: bounds on what the engine holds.
+            settings: how to lay the engine out.
+            on_failure: called once if the engine breaks.
 
         Raises:
             UsageError: the bundle is damaged, or does not fit this program.
@@ -120,9 +142,9 @@ class Translator:
                     f"{bundle / self.manifest.tokenizer}: the tag of {language!r} has id "
                     f"{self._tokenizer.tag_id(language)}, the manifest says {tag_id}"
                 )
-        opened = [OnnxSession(bundle, self.manifest, threads) for _ in range(sessions)]
-        self._limits = limits or BatchLimits()
-        self._engine = Engine(opened, self.manifest.special_ids, self._limits)
+        self._settings = settings or EngineSettings()
+        self._limits = self._settings.limits
+        self._engine = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
 
     def translate(
         self, texts: Sequence[str], options: RequestOptions | None = None
@@ -134,11 +156,13 @@ class Translator:
         """
         return self.submit(texts, options or RequestOptions()).result()
 
-    def submit(self, texts: Sequence[str], options: RequestOptions) -> Future[list[Translation]]:
+    def submit(
+        self, texts: Sequence[str], options: RequestOptions, terms: Terms | None = None
+    ) -> Future[list[Translation]]:
         """Begin to translate texts.
 
         Returns:
-            A future of one translation a text, in their order.
+            A future of one translation a text, in their order. Cancelling it gives them up.
 
         Raises:
             InvalidRequest: a text or an option cannot be served.
@@ -153,15 +177,8 @@ class Translator:
                 f"the texts have {characters} characters together, more than "
                 f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
             )
-        source, target = self._languages(options)
-        search = self._search_options(options)
-        pieces = [
-            self._pieces(index, text, source, target, options, search)
-            for index, text in enumerate(texts)
-        ]
-        sentences = [
-            piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)
-        ]
+        pieces = self._pieces_of_all(texts, options, terms or Terms())
+        sentences = _sentences(pieces)
         if len(sentences) > self._limits.waiting:
             raise InvalidRequest(
                 f"{len(sentences)} sentences in one request, more than {self._limits.waiting}: "
@@ -169,6 +186,55 @@ class Translator:
             )
         futures = self._engine.submit(sentences)
         return _when_all_done(futures, lambda found: self._join(pieces, found))
+
+    def stream(
+        self,
+        text: str,
+        options: RequestOptions,
+        changed: Callable[[], None],
+        terms: Terms | None = None,
+    ) -> TextStream:
+        """Begin to translate a text whose translation can be read as it grows.
+
+        Args:
+            text: what to translate.
+            options: see `RequestOptions`.
+            changed: called in the engine's thread when there may be more to read, and at the end.
+            terms: see `Terms`.
+
+        Raises:
+            DragomanError: as `submit`.
+        """
+        (pieces,) = self._pieces_of_all([text], options, terms or Terms())
+        stream = TextStream(pieces, self._tokenizer.decode, changed)
+        sentences = _sentences([pieces])
+        futures = self._engine.submit(sentences, stream.reports(len(sentences)))
+        stream.follow(futures)
+        stream.future = _when_all_done(futures, lambda found: self._join([pieces], found))
+        stream.future.add_done_callback(lambda _: changed())
+        return stream
+
+    @property
+    def description(self) -> str:
+        """One line: how the engine is laid out, and the most that its caches may take."""
+        limits = self.manifest.limits
+        most = self._engine.most_bytes(limits.max_source_tokens, limits.max_target_tokens)
+        return (
+            f"{choose_precision(self._settings)}, {self._engine.workers} workers of "
+            f"{self._limits.rows} rows, caches of at most {most / 1e6:.0f} MB, "
+            f"{self._limits.waiting} sentences may wait"
+        )
+
+    @property
+    def load(self) -> Load:
+        """How busy the engine is."""
+        engine = self._engine
+        return Load(engine.waiting, engine.rows, engine.most_rows, engine.nbytes)
+
+    @property
+    def counts(self) -> Counts:
+        """What the engine has done so far."""
+        return self._engine.statistics.counts
 
     def close(self) -> None:
         """Finish what was submitted, then stop."""
@@ -206,6 +272,16 @@ class Translator:
             length_penalty=_DEFAULTS.length_penalty if alpha is None else alpha,
         )
 
+    def _pieces_of_all(
+        self, texts: Sequence[str], options: RequestOptions, terms: Terms
+    ) -> list[list[Sentence | str]]:
+        source, target = self._languages(options)
+        search = self._search_options(options)
+        return [
+            self._pieces(index, text, source, target, options, search, terms)
+            for index, text in enumerate(texts)
+        ]
+
     def _pieces(
         self,
         index: int,
@@ -214,6 +290,7 @@ class Translator:
         target: str,
         options: RequestOptions,
         search: SearchOptions,
+        terms: Terms,
     ) -> list[Sentence | str]:
         """A text as sentences to translate and strings to keep as they are."""
         if len(text) > MAX_TEXT_CHARACTERS:
@@ -236,7 +313,10 @@ class Translator:
                     + ("" if options.split_sentences else ", or set split_sentences")
                 )
             max_tokens = options.max_tokens or limits.target_tokens(len(src_ids))
-            pieces += [Sentence(tuple(src_ids), max_tokens, search), space]
+            pieces += [
+                Sentence(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s),
+                space,
+            ]
         if not any(isinstance(piece, Sentence) for piece in pieces):
             raise InvalidRequest(f"text {index} is empty")
         return pieces
@@ -260,11 +340,18 @@ class Translator:
         return translations
 
 
+def _sentences(pieces: Sequence[Sequence[Sentence | str]]) -> list[Sentence]:
+    return [piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)]
+
+
 def _when_all_done(
     futures: Sequence[Future[Hypothesis]],
     join: Callable[[list[Hypothesis]], list[Translation]],
 ) -> Future[list[Translation]]:
-    """A future of what `join` makes of all results, or of the first error."""
+    """A future of what `join` makes of all results, or of the first error.
+
+    Cancelling it cancels them all.
+    """
     joined: Future[list[Translation]] = Future()
     remaining = len(futures)
     lock = threading.Lock()
@@ -275,11 +362,19 @@ def _when_all_done(
             remaining -= 1
             if remaining:
                 return
+        if not joined.set_running_or_notify_cancel():
+            return
         try:
             joined.set_result(join([future.result() for future in futures]))
         except Exception as error:  # whatever it was, who waits must hear of it
             joined.set_exception(error)
 
+    def pass_on(done: Future[list[Translation]]) -> None:
+        if done.cancelled():
+            for future in futures:
+                future.cancel()
+
+    joined.add_done_callback(pass_on)
     for future in futures:
         future.add_done_callback(count)
     return joined

@@ -131,7 +131,7 @@ def _beam_search_one(
         penalty = length_penalty(limit, alpha)
         for row, score in zip(live[:, 1:].tolist(), live_score.tolist(), strict=True):
             finished.append(Hypothesis(tuple(row), score / penalty, complete=False))
-    return max(finished, key=lambda hypothesis: hypothesis.score)
+    return max(finished, key=_score)
 
 
 @dataclass(frozen=True)
@@ -164,3 +164,8 @@ class Translator:
                 hypotheses = beam_search(self.model, batch, limits, self.beam_width, self.alpha)
             found.update(zip(chosen, hypotheses, strict=True))
         return [found[index] for index in range(len(src))]
+
+
+def _score(hypothesis: Hypothesis) -> float:
+    assert hypothesis.score is not None  # the oracle scores all
+    return hypothesis.score

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="torch: the slow, plain search that defines what is right; engine: the serving engine "
         "on a bundle, which gives the same tokens (default: torch)",
     )
+    parser.add_argument(
+        "--precision",
+        choices=("auto", "fp32", "int8"),
+        default="auto",
+        help="of the engine: auto is int8 where the CPU does that exactly (default: auto)",
+    )
     parser.add_argument("--beam-width", type=int, default=4, help="1: greedy (default: 4)")
     parser.add_argument("--length-penalty", type=float, default=0.6, help="default: 0.6")
     parser.add_argument("--first", type=int, help="only so many sentences a direction")
@@ -50,6 +55,7 @@ class _System:
     """Something that translates; it says of each text whether it came to an end."""
 
     languages: Sequence[str]
+    precision: str
     translate: Callable[[Sequence[str], str, str], list[tuple[str, bool]]]
 
 
@@ -100,17 +106,18 @@ def _evaluate(
         path = arguments.out / f"{prefix.replace('/', '.')}.{direction}.txt"
         path.write_text("".join(f"{text}\n" for text, _ in found), "utf-8")
     if arguments.record:
-        name = f"{prefix} {direction}, beam {arguments.beam_width}"
+        name = f"{prefix} {direction}, beam {arguments.beam_width}, {system.precision}"
         measured = {f"BLEU {name}": quality.bleu, f"chrF {name}": quality.chrf}
         Manifest.load(arguments.checkpoint).record(arguments.checkpoint, measured)
     if arguments.json:
         row = {"test": prefix, "direction": direction, "sentences": len(pairs), "cut": cut}
+        row["precision"] = system.precision
         print(json.dumps({**row, **dataclasses.asdict(quality)}), flush=True)
         return
     print(
         f"{prefix} {direction}: BLEU {quality.bleu:.1f} ({quality.bleu_signature}), "
         f"chrF {quality.chrf:.1f} ({quality.chrf_signature}), "
-        f"{len(pairs)} sentences, {cut} cut at the length limit",
+        f"{len(pairs)} sentences, {cut} cut at the length limit, {system.precision}",
         flush=True,
     )
 
@@ -136,14 +143,17 @@ def _oracle(arguments: argparse.Namespace) -> _System:
         found = translator.translate(texts, target)
         return [(checkpoint.tokenizer.decode(h.ids), h.complete) for h in found]
 
-    return _System(checkpoint.config.data.languages, translate)
+    return _System(checkpoint.config.data.languages, "fp32", translate)
 
 
 def _engine(arguments: argparse.Namespace) -> _System:
     """The serving engine on a bundle's graphs."""
+    from serving.engine.loading import choose_precision
+    from serving.engine.settings import EngineSettings
     from serving.translator import RequestOptions, Translator
 
-    translator = Translator(arguments.checkpoint, sessions=len(os.sched_getaffinity(0)))
+    settings = EngineSettings(precision=arguments.precision)
+    translator = Translator(arguments.checkpoint, settings)
 
     def translate(texts: Sequence[str], source: str, target: str) -> list[tuple[str, bool]]:
         options = RequestOptions(
@@ -154,4 +164,4 @@ def _engine(arguments: argparse.Namespace) -> _System:
         )
         return [(found.text, found.complete) for found in translator.translate(texts, options)]
 
-    return _System(translator.manifest.languages, translate)
+    return _System(translator.manifest.languages, choose_precision(settings), translate)

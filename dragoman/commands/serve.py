@@ -29,6 +29,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let the embedded Triton 24.10, which has known remote holes, listen beyond loopback",
     )
+    parser.add_argument(
+        "--on-failure",
+        choices=("exit", "restart"),
+        default="exit",
+        help="when the server or a model ends by itself (default: exit)",
+    )
     parser.add_argument("--verbose", action="store_true", help="show Triton's own log")
 
 
@@ -47,10 +53,14 @@ def run(arguments: argparse.Namespace) -> int:
         log_verbose=arguments.verbose,
     )
     try:
-        with TritonServer(options) as server:
-            print(f"ready: {server.http_url} and {server.grpc_url}", file=sys.stderr, flush=True)
-            code = server.wait()
-            raise DragomanError(f"Triton ended by itself with code {code}")
+        while True:
+            with TritonServer(options) as server:
+                ready = f"ready: {server.http_url} and {server.grpc_url}"
+                print(ready, file=sys.stderr, flush=True)
+                ended = server.wait()
+            if arguments.on_failure == "exit":
+                raise DragomanError(ended)
+            print(f"{ended}; starting again", file=sys.stderr, flush=True)
     except Stopped:
         print("stopped", file=sys.stderr)
         return 0

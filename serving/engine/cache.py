@@ -1,4 +1,9 @@
-"""The keys and values of the rows in a batch."""
+"""The keys and values of the sentences that step together, in memory that a runtime can bind.
+
+A sentence has a slot, and in it as many rows as its beam is wide. Slots are the first ones of each
+array, without gaps, so that a step's tensors are plain prefixes of the memory: a sentence joins at
+the end, and when one leaves, the last one takes its place.
+"""
 
 from __future__ import annotations
 
@@ -11,62 +16,186 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 
-FIRST_CAPACITY = 16
-"""Attention's cost follows the length of the cache, so it begins short and doubles when full."""
+CAPACITIES = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 512)
+"""Tokens a row may have room for. Attention's cost follows the room, full or not, so it begins
+small and grows as the tokens come."""
+_SOURCE_STEP = 16
 
 
-@dataclass
-class Cache:
-    """What the decoder keeps between steps.
+@dataclass(frozen=True)
+class CacheShape:
+    """What one token's keys and values take: `parts` is two for each decoder layer."""
 
-    `cross` are keys and values of the source, [R, H, S, D] a layer and kind; `past` those of the
-    tokens so far, [R, H, C, D]; `src_lengths` [R] says how much of S each row has.
+    parts: int
+    heads: int
+    head_size: int
+
+    def bytes(self, tokens: int) -> int:
+        """Bytes of so many tokens, in fp32."""
+        return 4 * self.parts * self.heads * self.head_size * tokens
+
+
+class _Memory:
+    """Keys and values [parts, rows, H, tokens, D], whose number of tokens may change in place.
+
+    New memory is dear, because the system hands it out page by page as it is first written; so it
+    is kept, and laid out anew, until more is needed. Masked places are multiplied by zero, so it
+    never holds what is not a number.
     """
 
-    cross: list[Floats]
-    src_lengths: Ids
-    past: list[Floats]
+    def __init__(self, shape: CacheShape, tokens: int) -> None:
+        self._shape = shape
+        self._flat = np.zeros((shape.parts, 0), np.float32)
+        self.tokens = tokens
+        self.generation = 0
+        """Goes up with each new memory."""
 
-    @classmethod
-    def begin(cls, cross: list[Floats], src_lengths: Ids) -> Cache:
-        """A cache with one row a sentence and no tokens yet."""
-        rows, heads, _, head_size = cross[0].shape
-        shape = (rows, heads, FIRST_CAPACITY, head_size)
-        return cls(cross, src_lengths, [np.zeros(shape, np.float32) for _ in cross])
+    @property
+    def nbytes(self) -> int:
+        return self._flat.nbytes
 
-    @classmethod
-    def joined(cls, parts: Sequence[Cache]) -> Cache:
-        """The rows of several caches without tokens, one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        src_lengths = np.concatenate([part.src_lengths for part in parts])
-        width = max(part.cross[0].shape[2] for part in parts)
-        cross = []
-        for index, (_, heads, _, head_size) in enumerate(p.shape for p in parts[0].cross):
-            whole = np.zeros((len(src_lengths), heads, width, head_size), np.float32)
-            first_row = 0
-            for part in parts:
-                piece = part.cross[index]
-                whole[first_row : first_row + part.rows, :, : piece.shape[2]] = piece
-                first_row += part.rows
-            cross.append(whole)
-        return cls.begin(cross, src_lengths)
+    @property
+    def room(self) -> int:
+        """Rows that fit."""
+        return self._flat.shape[1] // self._row_size(self.tokens)
+
+    def rows(self, rows: int) -> list[Floats]:
+        """The first rows [rows, H, tokens, D] of each part."""
+        shape = self._shape
+        end = rows * self._row_size(self.tokens)
+        as_rows = (rows, shape.heads, self.tokens, shape.head_size)
+        return [part[:end].reshape(as_rows) for part in self._flat]
+
+    def lay_out(self, used: int, rows: int, tokens: int) -> None:
+        """Have room for `rows` of so many tokens, of which the first `used` keep what they hold."""
+        if tokens == self.tokens and rows <= self.room:
+            return
+        kept = min(tokens, self.tokens)
+        held = [part[:, :, :kept].copy() for part in self.rows(used)] if used else []
+        self.tokens = tokens
+        if rows > self.room:
+            needed = max(rows * self._row_size(tokens), 2 * self._flat.shape[1])
+            self._flat = np.zeros((self._shape.parts, needed), np.float32)
+            self.generation += 1
+        for part, old in zip(self.rows(used), held, strict=False):
+            part[:, :, :kept] = old
+
+    def _row_size(self, tokens: int) -> int:
+        return self._shape.heads * tokens * self._shape.head_size
+
+
+class Cache:
+    """Slots of one beam width.
+
+    `cross` [parts, slots, H, S, D] and `src_lengths` [slots] are of the source, which a sentence's
+    rows share; `past` [parts, rows, H, C, D] of the tokens so far, a row for each hypothesis.
+    """
+
+    def __init__(self, shape: CacheShape, width: int) -> None:
+        """Begin without slots.
+
+        Args:
+            shape: of the model.
+            width: rows a slot.
+        """
+        self.width = width
+        self.slots = 0
+        self.bindings: dict[tuple[int, ...], object] = {}
+        """What a session made of the memory, by `layout`."""
+        self._cross = _Memory(shape, _SOURCE_STEP)
+        self._past = _Memory(shape, CAPACITIES[0])
+        self._src_lengths = np.zeros(0, np.int64)
 
     @property
     def rows(self) -> int:
         """Number R of rows."""
-        return len(self.src_lengths)
+        return self.slots * self.width
 
     @property
     def capacity(self) -> int:
-        """Number C of tokens that fit."""
-        return int(self.past[0].shape[2])
+        """Number C of tokens that fit a row."""
+        return self._past.tokens
 
-    def grow(self) -> None:
-        """Double the capacity."""
-        self.past = [np.concatenate((part, np.zeros_like(part)), axis=2) for part in self.past]
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """Tells apart every shape and place that the arrays below can have."""
+        return (
+            *(self.slots, self._cross.tokens, self._past.tokens),
+            *(self._cross.generation, self._past.generation, len(self._src_lengths)),
+        )
 
-    def select_sources(self, rows: Ids) -> None:
-        """Make the source's part that of these rows, in this order."""
-        self.cross = [part[rows] for part in self.cross]
-        self.src_lengths = self.src_lengths[rows]
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._cross.nbytes + self._past.nbytes
+
+    @property
+    def src_lengths(self) -> Ids:
+        """[B], tokens of each source."""
+        return self._src_lengths[: self.slots]
+
+    @property
+    def cross(self) -> list[Floats]:
+        """Keys and values [B, H, S, D] of the source, by layer and kind."""
+        return self._cross.rows(self.slots)
+
+    @property
+    def past(self) -> list[Floats]:
+        """Keys and values [R, H, C, D] of the tokens so far, by layer and kind."""
+        return self._past.rows(self.rows)
+
+    def join(self, cross: Sequence[Floats], src_lengths: Ids) -> None:
+        """Add a slot for each of some encoded sentences, without tokens yet.
+
+        Args:
+            cross: [N, H, S, D] by layer and kind.
+            src_lengths: [N].
+        """
+        first, last = self.slots, self.slots + len(src_lengths)
+        length = cross[0].shape[2]
+        wanted = -(-length // _SOURCE_STEP) * _SOURCE_STEP
+        if first:
+            wanted = max(wanted, self._cross.tokens)
+        before = self._cross.generation, self._past.generation
+        self._cross.lay_out(first, last, wanted)
+        self._past.lay_out(self.rows, last * self.width, self.capacity)
+        if last > len(self._src_lengths):
+            more = np.zeros(max(last, 2 * len(self._src_lengths)), np.int64)
+            more[:first] = self._src_lengths[:first]
+            self._src_lengths = more
+            self.bindings.clear()
+        if before != (self._cross.generation, self._past.generation):
+            self.bindings.clear()
+        self.slots = last
+        self._src_lengths[first:last] = src_lengths
+        for whole, part in zip(self.cross, cross, strict=True):
+            whole[first:, :, :length] = part
+
+    def leave(self, slot: int, tokens: int) -> None:
+        """Give up a slot; the last one, with so many tokens a row, takes its place."""
+        last = self.slots - 1
+        if slot != last:
+            for part in self.cross:
+                part[slot] = part[last]
+            self._src_lengths[slot] = self._src_lengths[last]
+            first, first_of_last = slot * self.width, last * self.width
+            for part in self.past:
+                for row in range(self.width):
+                    part[first + row, :, :tokens] = part[first_of_last + row, :, :tokens]
+        self.slots = last
+
+    def copy_rows(self, copies: Sequence[tuple[int, int]], tokens: int) -> None:
+        """Make the first tokens of rows those of other rows; pairs of from and to."""
+        for part in self.past:
+            for source, target in copies:
+                part[target, :, :tokens] = part[source, :, :tokens]
+
+    def fit(self, tokens: int) -> None:
+        """Have room for so many tokens in each row, and not much more."""
+        if self.capacity // 2 < tokens <= self.capacity:
+            return
+        wanted = next(capacity for capacity in CAPACITIES if capacity >= tokens)
+        before = self._past.generation
+        self._past.lay_out(self.rows, self.rows, wanted)
+        if self._past.generation != before:
+            self.bindings.clear()

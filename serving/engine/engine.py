@@ -1,149 +1,242 @@
-"""The engine: sentences in, futures of hypotheses out."""
+"""The engine: sentences in, futures of hypotheses out, batched as they come and go."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dragoman.errors import DragomanError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import SpecialIds
-from serving.engine.cache import Cache, Ids
-from serving.engine.scheduler import BatchLimits, Scheduler, length_groups
-from serving.engine.search import Search
+from serving.engine.batch import Batch, DeadlineExceeded
+from serving.engine.cache import Floats, Ids
+from serving.engine.job import Job, Progress
+from serving.engine.scheduler import BatchLimits, Overloaded, Scheduler, length_groups
 from serving.engine.sentence import Sentence
 from serving.engine.session import Session
+from serving.engine.statistics import Statistics
 
 log = logging.getLogger(__name__)
 
+_SWEEP_S = 0.02
+"""How often the queue is searched for sentences that nobody wants any more."""
+_MOST_SOURCE_TOKENS = 2048
+"""Padded source tokens of one run of the encoder; more take longer than they gain."""
+_LONE_ROWS = 32
+"""Rows up to which a step with all the cores beats steps beside each other."""
+
 
 class EngineFailure(DragomanError):
-    """The engine could not translate a batch, through no fault of the request."""
+    """The engine broke, through no fault of the request."""
 
 
 @dataclass(frozen=True)
-class _Job:
-    sentence: Sentence
-    future: Future[Hypothesis] = field(default_factory=Future)
+class Sessions:
+    """The model, ready to run.
 
+    `beside` is for workers that step beside each other, each on one core; `lone`, where there is
+    one, for a worker that has all the work there is, on all the cores.
+    """
 
-def _src_length(job: _Job) -> int:
-    return len(job.sentence.src_ids)
+    beside: Session
+    lone: Session | None = None
 
 
 class Engine:
-    """Translates what waits, a batch at a time, in one worker thread a session."""
+    """Translates with in-flight batching, in several worker threads."""
 
     def __init__(
         self,
-        sessions: Sequence[Session],
+        sessions: Sessions,
         special_ids: SpecialIds,
+        workers: int = 1,
         limits: BatchLimits | None = None,
+        on_failure: Callable[[EngineFailure], None] | None = None,
     ) -> None:
         """Start the worker threads.
 
         Args:
-            sessions: the graphs, once a worker; from now on this engine's alone.
+            sessions: the model.
             special_ids: of the model's vocabulary.
+            workers: worker threads.
             limits: bounds on rows and waiting sentences.
+            on_failure: called once, in a thread of the engine, after it broke and failed what it
+                held.
         """
+        self._sessions = sessions
         self._special_ids = special_ids
-        self._scheduler: Scheduler[_Job] = Scheduler(limits or BatchLimits())
+        self._on_failure = on_failure
+        self.statistics = Statistics()
+        self._limits = limits or BatchLimits()
+        lone_rows = 0 if sessions.lone is None else _LONE_ROWS
+        self._scheduler = Scheduler(self._limits, workers, lone_rows)
+        self._batches: list[dict[int, Batch]] = [{} for _ in range(workers)]
+        self._failed = threading.Lock()
+        self._closed = threading.Event()
         self._workers = [
             threading.Thread(
-                target=self._work, args=(session,), name=f"dragoman-engine-{index}", daemon=True
+                target=self._work, args=(index,), name=f"dragoman-engine-{index}", daemon=True
             )
-            for index, session in enumerate(sessions)
+            for index in range(workers)
         ]
-        for worker in self._workers:
-            worker.start()
+        self._sweeper = threading.Thread(
+            target=self._sweep, name="dragoman-engine-sweeper", daemon=True
+        )
+        for thread in (*self._workers, self._sweeper):
+            thread.start()
 
-    def submit(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+    def submit(
+        self, sentences: Sequence[Sentence], progress: Sequence[Progress] | None = None
+    ) -> list[Future[Hypothesis]]:
         """Let sentences wait for translation, all or none of them.
 
+        Args:
+            sentences: what to translate.
+            progress: for each of them, who wants to hear of its tokens as they come.
+
         Returns:
-            A future a sentence, in their order.
+            A future a sentence, in their order. Cancelling it gives the sentence up.
 
         Raises:
             Overloaded: too many are waiting.
             Closed: the engine was closed.
+            EngineFailure: the engine is broken.
         """
-        jobs = [_Job(sentence) for sentence in sentences]
-        # Sentences of like length together waste the least padding.
-        self._scheduler.add(sorted(jobs, key=_src_length))
+        reports = progress or itertools.repeat(None, len(sentences))
+        jobs = [
+            Job(sentence, progress=report)
+            for sentence, report in zip(sentences, reports, strict=True)
+        ]
+        # Sentences of like length together waste the least padding; dealt out like cards, so that
+        # no worker gets all the long ones.
+        by_length = sorted(jobs, key=_src_length)
+        dealt = [job for hand in range(self.workers) for job in by_length[hand :: self.workers]]
+        try:
+            self._scheduler.add(dealt)
+        except Overloaded:
+            self.statistics.add(rejected=len(jobs))
+            raise
         return [job.future for job in jobs]
+
+    @property
+    def waiting(self) -> int:
+        """Sentences that wait."""
+        return self._scheduler.waiting
+
+    @property
+    def rows(self) -> int:
+        """Rows in flight."""
+        return self._scheduler.rows
+
+    @property
+    def workers(self) -> int:
+        """Threads that step sentences of their own."""
+        return len(self._workers)
+
+    @property
+    def most_rows(self) -> int:
+        """Rows that may be in flight at once."""
+        return self._limits.rows * len(self._workers)
+
+    def most_bytes(self, src_tokens: int, tgt_tokens: int) -> int:
+        """Bytes that the caches come to with every row as long as it may be."""
+        shape = self._sessions.beside.cache_shape
+        return self.most_rows * shape.bytes(src_tokens + tgt_tokens)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the caches."""
+        batches = [list(of_worker.values()) for of_worker in self._batches]
+        return sum(batch.nbytes for of_worker in batches for batch in of_worker)
 
     def close(self) -> None:
         """Translate what waits, then stop. Further submissions are refused."""
         self._scheduler.close()
         for worker in self._workers:
             worker.join()
+        self._closed.set()
+        self._sweeper.join()
 
-    def _work(self, session: Session) -> None:
-        while batch := self._scheduler.next_batch():
-            try:
-                self._translate(session, batch)
-            except Exception as error:  # whatever it was, these requests must hear of it
-                log.exception("a batch of %d sentences failed", len(batch))
-                for job in batch:
-                    if not job.future.done():
-                        job.future.set_exception(
-                            EngineFailure(f"the engine failed: {type(error).__name__}")
-                        )
+    def _work(self, worker: int) -> None:
+        batches = self._batches[worker]
+        jobs: list[Job] | None = None
+        try:
+            while True:
+                jobs = self._scheduler.admit(worker, sum(b.rows for b in batches.values()))
+                if jobs is None:
+                    return
+                session = self._session(worker)
+                self._begin(session, jobs, batches)
+                if not jobs and not any(batch.rows for batch in batches.values()):
+                    batches.clear()  # idle for a while: give the memory back
+                for batch in list(batches.values()):
+                    batch.step(session)
+        except BaseException as error:  # whatever it was, everyone who waits must hear of it
+            self._fail(error, jobs or [])
 
-    def _encode(self, session: Session, sources: Sequence[Sequence[int]]) -> Cache:
-        src_lengths = np.array([len(ids) for ids in sources])
-        src_ids = np.full((len(sources), src_lengths.max()), self._special_ids.pad, np.int64)
-        for row, ids in zip(src_ids, sources, strict=True):
-            row[: len(ids)] = ids
-        return session.encode(src_ids, src_lengths)
+    def _session(self, worker: int) -> Session:
+        lone = self._sessions.lone
+        return lone if lone and self._scheduler.alone(worker) else self._sessions.beside
 
-    def _translate(self, session: Session, jobs: Sequence[_Job]) -> None:
-        jobs = sorted(jobs, key=_src_length)  # they may be of several submissions
-        sources = [job.sentence.src_ids for job in jobs]
-        groups = length_groups([len(ids) for ids in sources])
-        cache = Cache.joined([self._encode(session, sources[group]) for group in groups])
-        active = [(job, Search(job.sentence, self._special_ids.end)) for job in jobs]
-        tokens = np.full(len(jobs), self._special_ids.begin)
-        position = 0
-        while active:
-            if position == cache.capacity:
-                cache.grow()
-            positions = np.full(len(tokens), position)
-            top_scores, top_ids = session.step(cache, tokens, positions)
-            position += 1
-            first_row = 0
-            rows: list[int] = []
-            next_tokens: list[int] = []
-            going_on = []
-            sources_stay = True
-            for job, search in active:
-                before = search.rows
-                part = slice(first_row, first_row + before)
-                continuations = search.advance(top_scores[part], top_ids[part])
-                sources_stay &= len(continuations) == before
-                rows += [first_row + continuation.parent for continuation in continuations]
-                next_tokens += [continuation.token for continuation in continuations]
-                first_row += before
-                if search.result is None:
-                    going_on.append((job, search))
-                else:
-                    job.future.set_result(search.result)
-            active = going_on
-            if not active:
-                return
-            _reorder(session, cache, np.array(rows), sources_stay)
-            tokens = np.array(next_tokens)
+    def _begin(self, session: Session, jobs: Sequence[Job], batches: dict[int, Batch]) -> None:
+        """Encode sentences and let them join the batches of their widths."""
+        now_s = time.monotonic()
+        for width in sorted({job.rows for job in jobs}):
+            joining = sorted((job for job in jobs if job.rows == width), key=_src_length)
+            if width not in batches:
+                batches[width] = Batch(
+                    session.cache_shape, width, self._special_ids, self.statistics
+                )
+            for group in length_groups([_src_length(job) for job in joining], _MOST_SOURCE_TOKENS):
+                encoded = joining[group]
+                cross, src_lengths = self._encode(session, encoded)
+                batches[width].join(encoded, cross, src_lengths)
+                for job in encoded:
+                    job.joined_s = now_s
+
+    def _encode(self, session: Session, jobs: Sequence[Job]) -> tuple[list[Floats], Ids]:
+        src_lengths = np.array([_src_length(job) for job in jobs])
+        src_ids = np.full((len(jobs), src_lengths.max()), self._special_ids.pad, np.int64)
+        for row, job in zip(src_ids, jobs, strict=True):
+            row[: _src_length(job)] = job.sentence.src_ids
+        return session.encode(src_ids, src_lengths), src_lengths
+
+    def _sweep(self) -> None:
+        """Answer for sentences in the queue that are cancelled or overdue."""
+        while not self._closed.wait(_SWEEP_S):
+            now_s = time.monotonic()
+            unwanted = self._scheduler.drop(partial(_unwanted, now_s))
+            for job in unwanted:
+                late = job.finish(DeadlineExceeded("the deadline passed while it waited"))
+                self.statistics.add(overdue=late, cancelled=not late)
+
+    def _fail(self, error: BaseException, joining: Sequence[Job]) -> None:
+        """Fail everything: a worker that broke leaves nothing that could be trusted."""
+        log.error("the engine broke", exc_info=error)
+        failure = EngineFailure(f"the engine failed: {type(error).__name__}")
+        self._scheduler.close(failure)
+        waiting = self._scheduler.drop(lambda job: True)
+        in_flight = [
+            job for batches in self._batches for b in list(batches.values()) for job in b.jobs
+        ]
+        for job in (*waiting, *joining, *in_flight):
+            job.finish(failure)
+        self._closed.set()
+        if self._failed.acquire(blocking=False) and self._on_failure is not None:
+            self._on_failure(failure)
 
 
-def _reorder(session: Session, cache: Cache, rows: Ids, sources_stay: bool) -> None:
-    """Make the cache that of these rows; most steps of greedy search change nothing."""
-    if not sources_stay:
-        cache.select_sources(rows)
-    if len(rows) != len(cache.past[0]) or (rows != np.arange(len(rows))).any():
-        session.reorder(cache, rows)
+def _unwanted(now_s: float, job: Job) -> bool:
+    return job.future.done() or job.overdue(now_s)
+
+
+def _src_length(job: Job) -> int:
+    return len(job.sentence.src_ids)

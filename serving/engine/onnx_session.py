@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,70 +13,112 @@ import onnxruntime
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
-from dragoman.tensors import cross_names, past_names, present_names
-from serving.engine.cache import Cache, Floats, Ids
+from dragoman.tensors import best_name, cross_names, past_names, present_names
+from serving.engine.cache import Cache, CacheShape, Floats, Ids
+
+Precision = Literal["fp32", "int8"]
+_SUFFIXES: dict[Precision, str] = {"fp32": "", "int8": "_int8"}
 
 
 class OnnxSession:
     """Runs a bundle's graphs with ONNX Runtime; arrays are bound, not copied."""
 
-    def __init__(self, bundle: Path, manifest: Manifest, threads: int | None = None) -> None:
-        """Load the encoder, the decoder step and the reordering.
+    def __init__(
+        self,
+        bundle: Path,
+        manifest: Manifest,
+        precision: Precision = "fp32",
+        threads: int | None = None,
+    ) -> None:
+        """Load the encoder, the decoder step and the choice of the best.
 
         Args:
             bundle: folder of the bundle.
             manifest: its manifest, checked.
-            threads: threads of each graph; None lets ONNX Runtime choose.
+            precision: of the products.
+            threads: threads of each run; None lets ONNX Runtime choose. With one, a run stays on
+                the thread that asks for it, so that several may run at once on the same weights.
 
         Raises:
             UsageError: a graph cannot be loaded, or its tensors are not those of the manifest.
         """
-        self._encoder = open_graph(bundle, manifest, "encoder", threads)
-        self._decoder = open_graph(bundle, manifest, "decoder_topk", threads)
-        self._reorder = open_graph(bundle, manifest, "reorder", threads)
-        layers = manifest.dimensions.decoder_layers
-        self._cross_names = cross_names(layers)
-        self._past_names = past_names(layers)
-        self._present_names = present_names(layers)
-        self._top_k = manifest.limits.top_k
+        suffix = _SUFFIXES[precision]
+        self._encoder = open_graph(bundle, manifest, f"encoder{suffix}", threads)
+        self._decoder = open_graph(bundle, manifest, f"decoder{suffix}", threads)
+        self._best = {
+            k: open_graph(bundle, manifest, best_name(k), threads)
+            for k in manifest.limits.best_sizes
+        }
+        sizes = manifest.dimensions
+        self._cross_names = cross_names(sizes.decoder_layers)
+        self._past_names = past_names(sizes.decoder_layers)
+        self._present_names = present_names(sizes.decoder_layers)
+        self._vocab_size = sizes.vocab_size
+        self._of_thread = threading.local()
+        self.cache_shape = CacheShape(len(self._past_names), sizes.heads, sizes.head_size)
 
-    def encode(self, src_ids: Ids, src_lengths: Ids) -> Cache:
+    def encode(self, src_ids: Ids, src_lengths: Ids) -> list[Floats]:
         """See `Session.encode`."""
         inputs = {"input_ids": src_ids, "src_lengths": src_lengths}
-        return Cache.begin(self._encoder.run(self._cross_names, inputs), src_lengths)
+        cross: list[Floats] = self._encoder.run(self._cross_names, inputs)
+        return cross
 
-    def step(self, cache: Cache, input_ids: Ids, positions: Ids) -> tuple[Floats, Ids]:
+    def step(self, cache: Cache, input_ids: Ids, positions: Ids) -> Floats:
         """See `Session.step`."""
-        binding = self._decoder.io_binding()
-        _bind_input(binding, "input_ids", input_ids.reshape(-1, 1))
-        _bind_input(binding, "positions", positions)
-        _bind_input(binding, "src_lengths", cache.src_lengths)
-        for name, part in zip(self._cross_names, cache.cross, strict=True):
-            _bind_input(binding, name, part)
-        # The cache goes in and comes out in the same place: only then is it updated, not copied.
-        for past, present, part in zip(
-            self._past_names, self._present_names, cache.past, strict=True
-        ):
-            _bind_input(binding, past, part)
-            _bind_output(binding, present, part)
-        top_scores = np.empty((cache.rows, self._top_k), np.float32)
-        top_ids = np.empty((cache.rows, self._top_k), np.int64)
-        _bind_output(binding, "top_scores", top_scores)
-        _bind_output(binding, "top_ids", top_ids)
-        self._decoder.run_with_iobinding(binding)
+        key = (id(self), *cache.layout)
+        bound = cache.bindings.get(key)
+        if not isinstance(bound, _Bound):
+            bound = cache.bindings[key] = self._bind(cache)
+        bound.input_ids[:] = input_ids
+        bound.positions[:] = positions
+        self._decoder.run_with_iobinding(bound.binding)
+        return bound.logits
+
+    def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
+        """See `Session.best`."""
+        graph = next(graph for k, graph in self._best.items() if k >= number)
+        top_scores, top_ids = graph.run(["top_scores", "top_ids"], {"logits": logits})
         return top_scores, top_ids
 
-    def reorder(self, cache: Cache, rows: Ids) -> None:
-        """See `Session.reorder`."""
-        binding = self._reorder.io_binding()
-        _bind_input(binding, "rows", rows)
-        ordered = [np.empty((len(rows), *part.shape[1:]), np.float32) for part in cache.past]
-        for past, part in zip(self._past_names, cache.past, strict=True):
-            _bind_input(binding, past, part)
-        for present, part in zip(self._present_names, ordered, strict=True):
-            _bind_output(binding, present, part)
-        self._reorder.run_with_iobinding(binding)
-        cache.past = ordered
+    def _bind(self, cache: Cache) -> _Bound:
+        rows, past = cache.rows, cache.past
+        input_ids, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        logits = self._logits(rows)
+        # The cache goes in and comes out in the same place: only then is it updated, not copied.
+        inputs: dict[str, npt.NDArray[np.generic]] = {
+            "input_ids": input_ids,
+            "positions": positions,
+            "src_lengths": cache.src_lengths,
+            **dict(zip(self._cross_names, cache.cross, strict=True)),
+            **dict(zip(self._past_names, past, strict=True)),
+        }
+        outputs: dict[str, npt.NDArray[np.generic]] = {
+            **dict(zip(self._present_names, past, strict=True)),
+            "logits": logits,
+        }
+        binding = self._decoder.io_binding()
+        for name, array in inputs.items():
+            binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, _address(array))
+        for name, array in outputs.items():
+            binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, _address(array))
+        return _Bound(binding, input_ids, positions, logits)
+
+    def _logits(self, rows: int) -> Floats:
+        """Memory for a step's scores, one for each thread: it is read before the next step."""
+        memory: Floats | None = getattr(self._of_thread, "logits", None)
+        if memory is None or len(memory) < rows:
+            memory = self._of_thread.logits = np.empty((rows, self._vocab_size), np.float32)
+        return memory[:rows]
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """One layout of a cache's memory as the decoder's inputs and outputs."""
+
+    binding: onnxruntime.IOBinding
+    input_ids: Ids
+    positions: Ids
+    logits: Floats
 
 
 def open_graph(
@@ -111,20 +156,15 @@ def load_graph(
     options.log_severity_level = 3
     if threads is not None:
         options.intra_op_num_threads = threads
+    # Each graph has threads of its own; those of the one that ran last would spin on for a while,
+    # on the cores that the next one needs.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     try:
         return onnxruntime.InferenceSession(
             str(bundle / entry.file), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # ONNX Runtime raises a class of its own for each status code
         raise UsageError(f"{bundle / entry.file}: cannot be loaded: {error}") from error
-
-
-def _bind_input(binding: onnxruntime.IOBinding, name: str, array: npt.NDArray[np.generic]) -> None:
-    binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, _address(array))
-
-
-def _bind_output(binding: onnxruntime.IOBinding, name: str, array: npt.NDArray[np.generic]) -> None:
-    binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, _address(array))
 
 
 def _address(array: npt.NDArray[np.generic]) -> int:

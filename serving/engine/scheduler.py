@@ -1,18 +1,22 @@
-"""Which waiting sentences form the next batch. Policy alone: no tensors, no clocks."""
+"""Which waiting sentences join which worker, and when. Policy alone: no tensors, no clocks."""
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import threading
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
 
 from dragoman.errors import DragomanError
-from serving.engine.sentence import Sentence
+from serving.engine.job import Job
 
 _MOST_PADDED = 1.15
 """Padded over real tokens that a group may have."""
+
+
+_IDLE_S = 10.0
+"""How long a worker waits before it hears that there is nothing to do."""
 
 
 class Overloaded(DragomanError):
@@ -23,40 +27,57 @@ class Closed(DragomanError):
     """The engine takes no more sentences."""
 
 
-class Waiting(Protocol):
-    """Anything that carries a sentence."""
-
-    @property
-    def sentence(self) -> Sentence:
-        """The sentence to translate."""
-        ...
-
-
-W = TypeVar("W", bound=Waiting)
-
-
 @dataclass(frozen=True)
 class BatchLimits:
     """Bounds that keep memory within what is known at start."""
 
-    rows: int = 128
-    """Sentences times their beam width in one batch."""
+    rows: int = 64
+    """Rows that one worker steps at a time; a sentence has as many as its beam is wide."""
     waiting: int = 20_000
     """Sentences that may wait; more are refused."""
 
 
-class Scheduler(Generic[W]):
-    """First come, first served: a batch is what waits, shared evenly by the idle workers."""
+class Scheduler:
+    """First come, first served within a priority; the rows are shared evenly by the workers.
 
-    def __init__(self, limits: BatchLimits) -> None:
-        """Begin with nothing waiting."""
+    A worker asks between two steps for sentences to join its batches; only one with nothing in
+    flight waits for them.
+    """
+
+    def __init__(self, limits: BatchLimits, workers: int, lone_rows: int = 0) -> None:
+        """Begin with nothing waiting.
+
+        Args:
+            limits: bounds on rows and waiting sentences.
+            workers: how many ask.
+            lone_rows: as many rows or fewer, waiting and in flight, go to one worker, because a
+                step of so few is faster with all the cores.
+        """
         self._limits = limits
-        self._waiting: deque[W] = deque()
+        self._lone_rows = lone_rows
+        self._waiting: list[tuple[int, int, Job]] = []
+        self._waiting_rows = 0
+        self._arrivals = itertools.count()
+        self._rows = [0] * workers
         self._changed = threading.Condition()
-        self._closed = False
-        self._idle = 0
+        self._closed: DragomanError | None = None
 
-    def add(self, arrivals: Sequence[W]) -> None:
+    @property
+    def waiting(self) -> int:
+        """Number of sentences that wait."""
+        return len(self._waiting)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows in flight."""
+        return sum(self._rows)
+
+    def alone(self, worker: int) -> bool:
+        """Whether a worker has all the work there is, and it is little."""
+        others = any(rows for other, rows in enumerate(self._rows) if other != worker)
+        return not others and self._waiting_rows + self.rows <= self._lone_rows
+
+    def add(self, arrivals: Sequence[Job]) -> None:
         """Let sentences wait, all or none of them.
 
         Raises:
@@ -64,50 +85,92 @@ class Scheduler(Generic[W]):
             Closed: the scheduler was closed.
         """
         with self._changed:
-            if self._closed:
-                raise Closed("the engine has been shut down")
+            if self._closed is not None:
+                raise self._closed
             held = len(self._waiting)
             if held + len(arrivals) > self._limits.waiting:
                 raise Overloaded(
-                    f"{held} sentences are waiting and {len(arrivals)} more would exceed the limit "
-                    f"of {self._limits.waiting}: try again later, or send fewer"
+                    f"the server is busy: {held} sentences are waiting and {len(arrivals)} more "
+                    f"would exceed the limit of {self._limits.waiting}: try again later"
                 )
-            self._waiting.extend(arrivals)
+            for job in arrivals:
+                heapq.heappush(self._waiting, (-job.sentence.priority, next(self._arrivals), job))
+                self._waiting_rows += job.rows
             self._changed.notify_all()
 
-    def next_batch(self) -> list[W]:
-        """Wait for sentences and take the next batch; an empty one once closed and done."""
+    def admit(self, worker: int, rows: int) -> list[Job] | None:
+        """Sentences that join a worker's batches now.
+
+        Args:
+            worker: who asks.
+            rows: how many it has in flight.
+
+        Returns:
+            Sentences; none where it has enough to do, or waited in vain for a while; None where
+            it has nothing to do and the scheduler was closed.
+        """
         with self._changed:
-            self._idle += 1
-            self._changed.wait_for(lambda: self._waiting or self._closed)
-            share = -(-len(self._waiting) // self._idle)
-            self._idle -= 1
-            batch: list[W] = []
-            rows = 0
-            while self._waiting and len(batch) < share:
-                rows += self._waiting[0].sentence.options.beam_width
-                if batch and rows > self._limits.rows:
+            self._rows[worker] = rows
+            if self._waiting:
+                self._changed.notify_all()  # what others may take depends on these rows
+            if rows == 0:
+                self._changed.wait_for(lambda: self._closed or self._room(worker) > 0, _IDLE_S)
+                if self._room(worker) <= 0:
+                    return None if self._closed else []
+            admitted: list[Job] = []
+            room = self._room(worker)
+            while self._waiting and room > 0:
+                job = self._waiting[0][-1]
+                if job.rows > self._limits.rows - self._rows[worker] and self._rows[worker]:
                     break
-                batch.append(self._waiting.popleft())
-            return batch
+                heapq.heappop(self._waiting)
+                admitted.append(job)
+                self._rows[worker] += job.rows
+                self._waiting_rows -= job.rows
+                room -= job.rows
+            return admitted
 
-    def close(self) -> None:
-        """Take no more; what waits is still handed out."""
+    def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
+        """Take the sentences out of the queue that nobody wants any more, and return them."""
         with self._changed:
-            self._closed = True
+            dropped = [job for *_, job in self._waiting if unwanted(job)]
+            if dropped:
+                self._waiting = [entry for entry in self._waiting if entry[-1] not in dropped]
+                heapq.heapify(self._waiting)
+                self._waiting_rows -= sum(job.rows for job in dropped)
+            return dropped
+
+    def close(self, reason: DragomanError | None = None) -> None:
+        """Take no more, for this reason; what waits is still handed out."""
+        with self._changed:
+            self._closed = reason or Closed("the engine has been shut down")
             self._changed.notify_all()
 
+    def _room(self, worker: int) -> int:
+        """Rows that a worker may take now: up to its share of all there are."""
+        if not self._waiting:
+            return 0
+        total = self._waiting_rows + self.rows
+        if total <= self._lone_rows:
+            busiest = max(range(len(self._rows)), key=self._rows.__getitem__)
+            return total if worker == busiest else 0
+        share = -(-total // len(self._rows))
+        return min(share, self._limits.rows) - self._rows[worker]
 
-def length_groups(lengths: Sequence[int]) -> list[slice]:
+
+def length_groups(lengths: Sequence[int], most_tokens: int) -> list[slice]:
     """Cut lengths in rising order into groups that waste little when each is padded by itself.
 
     Source sentences differ in length by several times; padded to the longest of a batch, half of
-    the encoder's work could be on padding.
+    the encoder's work could be on padding. No group has more than `most_tokens` when padded, unless
+    it is of one.
     """
     groups: list[slice] = []
     start = tokens = 0
     for index, length in enumerate(lengths):
-        if index > start and length * (index - start + 1) > _MOST_PADDED * (tokens + length):
+        padded = length * (index - start + 1)
+        wasteful = padded > _MOST_PADDED * (tokens + length)
+        if index > start and (wasteful or padded > most_tokens):
             groups.append(slice(start, index))
             start, tokens = index, 0
         tokens += length

@@ -19,8 +19,14 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class Sentence:
-    """Source ids, tag and end symbol included, and the most tokens to generate for them."""
+    """Source ids, tag and end symbol included, and the most tokens to generate for them.
+
+    Of two that wait, the one of higher `priority` goes first. `deadline_s`, on the clock of
+    `time.monotonic`, is when nobody wants the translation any more.
+    """
 
     src_ids: tuple[int, ...]
     max_tokens: int
     options: SearchOptions
+    priority: int = 0
+    deadline_s: float | None = None

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from serving.engine.cache import Cache, Floats, Ids
+from serving.engine.cache import Cache, CacheShape, Floats, Ids
 
 
 class Session(Protocol):
-    """The bundle's graphs, ready to run. Used by one thread at a time."""
+    """The bundle's graphs, ready to run; several threads may, each with caches of its own."""
 
-    def encode(self, src_ids: Ids, src_lengths: Ids) -> Cache:
+    @property
+    def cache_shape(self) -> CacheShape:
+        """What a token's keys and values take."""
+        ...
+
+    def encode(self, src_ids: Ids, src_lengths: Ids) -> list[Floats]:
         """Run the encoder.
 
         Args:
@@ -18,11 +23,11 @@ class Session(Protocol):
             src_lengths: [B].
 
         Returns:
-            A cache with one row a sentence.
+            Keys and values [B, H, S, D] for cross-attention, by decoder layer and kind.
         """
         ...
 
-    def step(self, cache: Cache, input_ids: Ids, positions: Ids) -> tuple[Floats, Ids]:
+    def step(self, cache: Cache, input_ids: Ids, positions: Ids) -> Floats:
         """Run the decoder for one token a row, writing the row's key and value into the cache.
 
         Args:
@@ -31,10 +36,13 @@ class Session(Protocol):
             positions: [R], its place in the row, from 0.
 
         Returns:
-            Log-probabilities [R, K] of each row's best tokens, best first, and their ids [R, K].
+            Scores [R, V] of every token, up to a constant a row; the next step overwrites them.
         """
         ...
 
-    def reorder(self, cache: Cache, rows: Ids) -> None:
-        """Make the cached tokens those of `rows` [N], in that order."""
+    def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
+        """Log-probabilities [R, K] of each row's best tokens, best first, and their ids [R, K].
+
+        K is `number` or more.
+        """
         ...

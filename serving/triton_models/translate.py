@@ -11,28 +11,33 @@ Source: https://github.com/triton-inference-server/python_backend#default-mode
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
-from dragoman.errors import UsageError
-from serving.engine.scheduler import BatchLimits, Closed, Overloaded
-from serving.translator import InvalidRequest, RequestOptions, Translation, Translator
+from dragoman.errors import DragomanError
+from serving.engine.engine import EngineFailure
+from serving.stream_path import socket_path
+from serving.stream_socket import StreamServer
+from serving.translator import Translation, Translator
+from serving.triton_models import response
+from serving.triton_models.cancellation import CancellationWatch
+from serving.triton_models.configuration import engine_settings, request_rules
+from serving.triton_models.metrics import MetricsPublisher
+from serving.triton_models.reply import Reply
+from serving.triton_models.request import read_request
 
-_TEXT = "text_input"
-_MOST_SESSIONS = 8
-"""Chosen by itself; each holds the weights again, so that more must be asked for."""
-_TRITON_PARAMETERS = {"sequence_id", "sequence_start", "sequence_end", "priority", "timeout"}
-"""Request parameters with a meaning to Triton itself."""
+_LAST_ANSWERS_S = 0.5
+"""Time for the answers to those who waited when the engine broke."""
 
 
 class TranslateModel:
@@ -48,126 +53,57 @@ class TranslateModel:
             TritonModelException: the bundle or the configuration is not usable.
         """
         # Triton owns the log; ours goes the same way, and never holds texts.
-        logging.basicConfig(level=logging.WARNING, format="dragoman: %(message)s")
+        logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
         folder = Path(arguments["model_repository"]) / arguments["model_version"]
-        parameters = json.loads(arguments["model_config"])["parameters"]
+        entries = json.loads(arguments["model_config"])["parameters"]
+        parameters = {name: entry["string_value"] for name, entry in entries.items()}
         try:
-            settings = {
-                name: int(parameters[name]["string_value"])
-                for name in ("sessions", "threads", "max_rows", "max_waiting")
-            }
-            limits = BatchLimits(rows=settings["max_rows"], waiting=settings["max_waiting"])
-            for name, value in settings.items():
-                if value < (name != "sessions"):
-                    raise UsageError(f"config.pbtxt: {name} is {value}: too small")
-            # One-thread sessions beside each other beat one session with all the threads.
-            cores = len(os.sched_getaffinity(0))
-            most = min(_MOST_SESSIONS, max(1, cores // settings["threads"]))
-            sessions = settings["sessions"] or most
-            self._translator = Translator(folder / "bundle", sessions, settings["threads"], limits)
+            self._rules = request_rules(parameters)
+            settings = engine_settings(parameters)
+            self._translator = Translator(folder / "bundle", settings, on_failure=_give_up)
             self._translator.translate(["1"])
-        except UsageError as error:
+            # Triton's process is the parent of every model's.
+            self._streams = StreamServer(self._translator, socket_path(os.getppid()))
+        except DragomanError as error:
             raise pb_utils.TritonModelException(str(error)) from None
-        except (KeyError, ValueError) as error:
-            raise pb_utils.TritonModelException(f"config.pbtxt, parameters: {error}") from None
+        logging.getLogger(__name__).info("%s", self._translator.description)
+        self._watch = CancellationWatch()
+        self._metrics = MetricsPublisher(self._translator)
+        # What is loaded now stays: collecting garbage must not walk through it under load.
+        gc.collect()
+        gc.freeze()
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand requests to the engine; each is answered when its translations are there."""
         for request in requests:
-            sender = request.get_response_sender()
+            reply = Reply(request.get_response_sender())
             try:
-                texts, options = _read(request)
-                future = self._translator.submit(texts, options)
+                texts, options, terms = read_request(request, self._rules)
+                future = self._translator.submit(texts, options, terms)
             except Exception as error:  # one request's error must not reach the others
-                _send(sender, _error_response(error))
+                reply.send(response.of_error(error))
                 continue
-            future.add_done_callback(partial(_answer, sender))
+            future.add_done_callback(partial(_answer, reply))
+            self._watch.watch(reply.is_cancelled, future)
 
     def finalize(self) -> None:
         """Finish what was begun."""
+        self._streams.close()
         self._translator.close()
+        self._watch.close()
+        self._metrics.close()
 
 
-def _read(request: Any) -> tuple[list[str], RequestOptions]:
-    """Texts and options of a request.
-
-    Raises:
-        InvalidRequest: a text that is not UTF-8, or an option that is unknown or ill-typed.
-    """
-    options: dict[str, Any] = {}
-    for name, value in json.loads(request.parameters() or "{}").items():
-        if name not in _TRITON_PARAMETERS:
-            options[name] = value
-    texts: list[str] = []
-    for tensor in request.inputs():
-        name, values = tensor.name(), tensor.as_numpy().ravel()
-        if name == _TEXT:
-            texts = [_decode(value, f"text {index}") for index, value in enumerate(values)]
-        else:
-            options[name] = _option(name, values)
-    return texts, RequestOptions.from_mapping(options)
-
-
-def _option(name: str, values: npt.NDArray[Any]) -> Any:
-    if len(values) != 1:
-        raise InvalidRequest(f"input {name} has {len(values)} values: give one")
-    if values.dtype == np.object_:
-        return _decode(values[0], f"input {name}")
-    return values[0].item()
-
-
-def _decode(value: bytes, what: str) -> str:
+def _answer(reply: Reply, done: Future[list[Translation]]) -> None:
     try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"{what} is not valid UTF-8 at byte {error.start}") from None
+        answer = response.of_translations(done.result())
+    except BaseException as error:  # an engine's thread must not die of an answer
+        answer = response.of_error(error)
+    reply.send(answer)
 
 
-def _answer(sender: Any, done: Future[list[Translation]]) -> None:
-    try:
-        response = _response(done.result())
-    except Exception as error:  # an engine's thread must not die of an answer
-        response = _error_response(error)
-    _send(sender, response)
-
-
-def _response(translations: Sequence[Translation]) -> Any:
-    texts = [translation.text.encode("utf-8") for translation in translations]
-    reasons = ["stop" if t.complete else "length" for t in translations]
-    return pb_utils.InferenceResponse(
-        [
-            pb_utils.Tensor("text_output", np.array(texts, dtype=np.object_)),
-            pb_utils.Tensor(
-                "output_tokens", np.array([t.output_tokens for t in translations], dtype=np.int32)
-            ),
-            pb_utils.Tensor("finish_reason", np.array(reasons, dtype=np.object_)),
-        ]
-    )
-
-
-def _error_response(error: Exception) -> Any:
-    codes = pb_utils.TritonError
-    if isinstance(error, InvalidRequest):
-        code = codes.INVALID_ARG
-    elif isinstance(error, Overloaded | Closed):
-        code = codes.UNAVAILABLE
-    else:
-        code = codes.INTERNAL
-        logging.getLogger(__name__).error("a request failed: %s", type(error).__name__)
-    return pb_utils.InferenceResponse(error=pb_utils.TritonError(str(error), code))
-
-
-def _send(sender: Any, response: Any) -> None:
-    """Answer a request; if even an error cannot be sent, end the process, so that Triton says so.
-
-    A request that is never answered would let its client wait for ever.
-    """
-    flags = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-    try:
-        sender.send(response, flags=flags)
-    except Exception as error:  # such as no room in shared memory for a large answer
-        try:
-            sender.send(_error_response(error), flags=flags)
-        except Exception:
-            logging.getLogger(__name__).critical("an answer cannot be sent; giving up")
-            os._exit(1)
+def _give_up(failure: EngineFailure) -> None:
+    """End the process after the engine broke: Triton then says that the model is gone."""
+    time.sleep(_LAST_ANSWERS_S)
+    logging.getLogger(__name__).critical("%s; giving up", failure)
+    os._exit(1)

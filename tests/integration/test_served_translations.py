@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import urllib.request
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
+from dragoman_client import Translator as Client
 
 from dragoman.commands.demo import SENTENCES
 from dragoman.manifest import Manifest
+from export.publishing import publish
+from serving.launcher import ServeOptions, TritonServer
+from serving.translator import RequestOptions, Translator
 from tests.conftest import CORPORA, REPOSITORY
 from tests.integration.conftest import Served
 from training import checkpoint
@@ -33,8 +38,22 @@ def test_translations_are_german_and_english(shipped: Served) -> None:
     assert "Tom" in shipped.grpc.translate("Tom schläft.", target_language="en").text
 
 
+@pytest.fixture(scope="module")
+def shipped_fp32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """The shipped model, served in the precision of the oracle."""
+    repository = tmp_path_factory.mktemp("fp32") / "repository"
+    publish(BUNDLE, repository, REPOSITORY / "model_repository")
+    config = repository / "translate" / "config.pbtxt"
+    text = config.read_text()
+    precision = 'key: "precision" value: { string_value: "%s" }'
+    assert precision % "auto" in text
+    config.write_text(text.replace(precision % "auto", precision % "fp32"))
+    with TritonServer(ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)) as server:
+        yield server
+
+
 @pytest.mark.parametrize("width", [1, 4])
-def test_served_tokens_are_the_oracles(shipped: Served, width: int) -> None:
+def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -> None:
     loaded = checkpoint.load(BUNDLE)
     limits = Manifest.load(BUNDLE).limits
     for side, (source, target) in enumerate((("en", "de"), ("de", "en"))):
@@ -46,9 +65,24 @@ def test_served_tokens_are_the_oracles(shipped: Served, width: int) -> None:
         else:
             right = beam_search(loaded.model, src, most, beam_width=4, alpha=0.6)
         expected = [(loaded.tokenizer.decode(h.ids), len(h.ids)) for h in right]
-        for client in (shipped.grpc, shipped.http):
-            found = client.translate(texts, source_language=source, beam_width=width)
+        for url in (shipped_fp32.grpc_url, shipped_fp32.http_url):
+            with Client(url) as client:
+                found = client.translate(texts, source_language=source, beam_width=width)
             assert [(t.text, t.output_tokens) for t in found] == expected
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_served_tokens_are_the_engines(shipped: Served, width: int) -> None:
+    """In the precision that this machine serves by default, whatever the requests it is among."""
+    texts = [english for english, _ in sentences(60)]
+    translator = Translator(BUNDLE)
+    expected = [
+        translator.translate([text], RequestOptions(beam_width=width))[0].text for text in texts
+    ]
+    translator.close()
+    for client in (shipped.grpc, shipped.http):
+        found = client.translate(texts, beam_width=width)
+        assert [translation.text for translation in found] == expected
 
 
 def test_concurrent_requests_get_their_own_answers(shipped: Served) -> None:

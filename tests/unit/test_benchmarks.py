@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import translation
-from benchmarks.contenders import CTranslate2Process, Output, Run, Threads
-from benchmarks.report import (
-    Agreement,
-    Case,
-    Sample,
-    agreement_table,
-    markdown_table,
-    speed_table,
-    spread,
-)
-from dragoman.errors import CheckFailed, UsageError
+from benchmarks import test_set
+from benchmarks.processes import CTranslate2Process, Threads
+from benchmarks.report import Case, Sample, markdown_table, spread
+from dragoman.errors import UsageError
 from dragoman.manifest import Limits, Manifest
 from export.bundle import export_bundle
 from tests.conftest import MakeBundle
@@ -78,76 +69,18 @@ def test_a_table_is_aligned_and_valid_markdown() -> None:
     )  # fmt: skip
 
 
-def test_tables_name_what_was_measured() -> None:
-    row = [cell.strip() for cell in speed_table([CASE]).splitlines()[2].split("|")[1:-1]]
-    assert row == [
-        *("a/test", "beam 4", "32", "5.0", "30", "3.3", "25", "fast"),
-        *("1.50 (0.75..3.00)", "1.20 / 1.50", "0.0 % / 10.0 %"),
-    ]
-    agreement = Agreement("a/test", 10, 1, 4, 0.9, 0.5, 31.256, 30.0, "signature")
-    row = [c.strip() for c in agreement_table([agreement]).splitlines()[2].split("|")[1:-1]]
-    assert row == ["a/test", "10", "1", "90.0 %", "50.0 %", "31.26", "30.00"]
-
-
-def test_equal_means_text_and_number_of_tokens() -> None:
-    def run(*outputs: tuple[str, int]) -> Run:
-        return Run(1.0, tuple(Output(text, tokens, cut=False) for text, tokens in outputs))
-
-    one = run(("a", 1), ("b", 2), ("c", 3), ("d", 4))
-    other = run(("a", 1), ("b", 3), ("x", 3), ("d", 4))
-    assert translation.equal_share(one, other) == 0.5
-
-
-class FakeContender:
-    """Takes note of what it is asked."""
-
-    def __init__(self, name: str, log: list[tuple[str, int, int, int]]) -> None:
-        self.name = name
-        self.log = log
-
-    def translate(self, texts: object, beam_width: int, batch_size: int) -> Run:
-        assert isinstance(texts, tuple)
-        self.log.append((self.name, len(texts), beam_width, batch_size))
-        return Run(2.0, tuple(Output(text, 3, cut=text == "b") for text in texts))
-
-
-def test_rounds_alternate_and_everyone_warms_up_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translation, "_PAUSE_S", 0.0)
-    log: list[tuple[str, int, int, int]] = []
-    test = translation.TestSet("t", tuple("abcdef"), tuple("abcdef"), 12, 0)
-    peers = {"one": FakeContender("one", log), "two": FakeContender("two", log)}
-    contenders = translation.Contenders(FakeContender("ours", log), peers)
-    case = translation.race(test, contenders, (4, 1), repeats=2, advance=lambda what: None)
-    names = ("ours", "one", "two")
-    assert log[:3] == [(name, 4, 4, 1) for name in names]
-    assert log[3:] == [(name, 6, 4, 1) for name in names * 2]
-    assert case.dragoman == samples(2.0, 2.0, tokens=18, cut=1)
-    assert case.ctranslate2 == {"one": case.dragoman, "two": case.dragoman}
-
-
 def test_sentences_that_are_too_long_are_left_out(tmp_path: Path, random_bundle: Path) -> None:
     limits = Limits()
     pairs = [("red blue", "blue red"), ("red " * limits.max_source_tokens, "x"), ("red", "red")]
     write_pairs(tmp_path / "test", pairs, ("en", "de"))
     manifest = Manifest.load(random_bundle)
-    test = translation.read_test_set(tmp_path, "test", None, random_bundle, manifest)
+    test = test_set.read_test_set(tmp_path, "test", None, random_bundle, manifest)
     assert test.texts == ("red blue", "red")
     assert test.references == ("blue red", "red")
     assert test.left_out == 1
-    first = translation.read_test_set(tmp_path, "test", 1, random_bundle, manifest)
+    first = test_set.read_test_set(tmp_path, "test", 1, random_bundle, manifest)
     assert (first.texts, first.left_out) == (("red blue",), 0)
     assert first.source_tokens < test.source_tokens
-
-
-def test_another_model_than_the_served_one_is_refused(
-    tmp_path: Path, random_bundle: Path, random_checkpoint: MakeBundle
-) -> None:
-    served = tmp_path / "repository" / "translate" / "1" / "bundle"
-    served.parent.mkdir(parents=True)
-    export_bundle(random_checkpoint("pre"), served)
-    with pytest.raises(UsageError, match="is not the bundle that"):
-        translation._check_same_model(random_bundle, tmp_path / "repository")
-    assert translation._check_same_model(served, tmp_path / "repository").files
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -176,10 +109,3 @@ def test_a_converted_model_writes_the_oracles_tokens(
         assert output.ids[: len(hypothesis.ids)] == hypothesis.ids
     with pytest.raises(UsageError, match="exists already"):
         convert(bundle, model)
-
-
-def test_different_translations_are_not_raced() -> None:
-    agreement = Agreement("a/test", 100, 0, 4, 0.98, 0.5, 30.0, 30.0, "signature")
-    translation._check_agreement([agreement])
-    with pytest.raises(CheckFailed, match=r"a/test: only 97\.0%"):
-        translation._check_agreement([agreement, replace(agreement, greedy_equal=0.97)])

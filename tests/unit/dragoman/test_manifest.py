@@ -31,8 +31,12 @@ def test_a_manifest_reads_as_it_was_written(bundle: Path) -> None:
     assert Manifest.load(bundle) == manifest
     assert set(manifest.graphs) == {
         "encoder",
-        "decoder_logits",
-        "decoder_topk",
+        "encoder_int8",
+        "decoder",
+        "decoder_int8",
+        "best_4",
+        "best_8",
+        "best_16",
         "reorder",
         "score",
     }
@@ -41,7 +45,7 @@ def test_a_manifest_reads_as_it_was_written(bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (lambda m: m.update(format_version=99), "format_version is 99, this program reads 1"),
+        (lambda m: m.update(format_version=99), "format_version is 99, this program reads 2"),
         (lambda m: m.update(colour="red"), "unknown key 'colour'"),
         (lambda m: m.pop("languages"), "the key 'languages' is missing"),
         (lambda m: m["files"].update({"../x": "0"}), "'../x' leaves the bundle's folder"),

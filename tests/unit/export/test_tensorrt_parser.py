@@ -22,7 +22,7 @@ def fix_cache_length(model: onnx.ModelProto) -> None:
                 dimension.dim_value = CACHE_LENGTH
 
 
-@pytest.mark.parametrize("name", ["encoder", "decoder_logits", "decoder_topk", "reorder", "score"])
+@pytest.mark.parametrize("name", ["encoder", "decoder", "best_4", "best_16", "reorder", "score"])
 def test_the_parser_takes_the_graph(name: str, random_bundle: Path, tmp_path: Path) -> None:
     manifest = Manifest.load(random_bundle)
     model = onnx.load(random_bundle / manifest.graphs[name].file)  # with its weights

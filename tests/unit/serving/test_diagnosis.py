@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.cli import main
 from serving import diagnosis
+from serving.cpu import exact_int8_products
 
 
 def test_what_is_missing_is_said_with_the_mend(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,9 +30,13 @@ def test_what_is_missing_is_said_with_the_mend(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_processor_is_read_from_its_flags(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
-    assert diagnosis._vnni(cpuinfo).severity == "slow"
+    assert not exact_int8_products(cpuinfo)
+    cpuinfo.write_text("flags : fpu avx512f avx2\n")
+    assert not exact_int8_products(cpuinfo)
     cpuinfo.write_text("flags : fpu avx512_vnni\n")
-    assert diagnosis._vnni(cpuinfo).severity == "ok"
+    assert exact_int8_products(cpuinfo)
+    assert diagnosis._int8(True).severity == "ok"
+    assert diagnosis._int8(False).severity == "slow"
 
 
 @pytest.mark.parametrize(

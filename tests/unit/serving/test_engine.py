@@ -6,64 +6,30 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 
-import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest, SpecialIds
-from serving.engine.cache import FIRST_CAPACITY, Cache, Floats, Ids
-from serving.engine.engine import Engine, EngineFailure
+from serving.engine import scheduler
+from serving.engine.batch import DeadlineExceeded
+from serving.engine.cache import CAPACITIES
+from serving.engine.engine import Engine, EngineFailure, Sessions
 from serving.engine.onnx_session import OnnxSession
 from serving.engine.scheduler import BatchLimits, Closed, Overloaded
 from serving.engine.sentence import SearchOptions, Sentence
+from tests.unit.serving.copy_session import CopySession
 from training import checkpoint
+from training.model import Transformer
 from training.search import beam_search, greedy_search
 
-END, GREEDY = 3, SearchOptions(beam_width=1, length_penalty=0.0)
+GREEDY = SearchOptions(beam_width=1, length_penalty=0.0)
 SPECIAL_IDS = SpecialIds(tags={"en": 4, "de": 5})
-
-
-class CopySession:
-    """A fake model that says the source again: its token at each position, then the end.
-
-    It reads the source from the cross cache and what it said from the self cache, so that rows that
-    are not where they belong show in the result.
-    """
-
-    def __init__(self) -> None:
-        self.batch_sizes: list[int] = []
-        self.steps = 0
-        self.fail = False
-        self.gate = threading.Event()
-        self.gate.set()
-
-    def encode(self, src_ids: Ids, src_lengths: Ids) -> Cache:
-        self.gate.wait(10)
-        self.batch_sizes.append(len(src_ids))
-        if self.fail:
-            raise RuntimeError("no memory")
-        cross = src_ids[:, None, :, None].astype(np.float32)
-        return Cache.begin([cross], src_lengths)
-
-    def step(self, cache: Cache, input_ids: Ids, positions: Ids) -> tuple[Floats, Ids]:
-        self.steps += 1
-        ids = np.empty((cache.rows, 16), np.int64)
-        scores = np.empty((cache.rows, 16), np.float32)
-        for row, position in enumerate(positions):
-            cache.past[0][row, 0, position, 0] = input_ids[row]
-            said = cache.past[0][row, 0, 1 : position + 1, 0]
-            source = cache.cross[0][row, 0, : cache.src_lengths[row], 0]
-            best = source[position] if position < len(source) else END
-            ids[row] = [best, *range(100, 115)]
-            # A row that did not say what its source says is hopeless.
-            scores[row] = -0.1 if np.array_equal(said, source[: len(said)]) else -20.0
-        scores[:, 1:] -= np.arange(5, 20, dtype=np.float32)
-        return scores, ids
-
-    def reorder(self, cache: Cache, rows: Ids) -> None:
-        cache.past = [part[rows] for part in cache.past]
+WAIT_S = 60
 
 
 @pytest.fixture
@@ -73,7 +39,7 @@ def session() -> CopySession:
 
 @pytest.fixture
 def engine(session: CopySession) -> Iterator[Engine]:
-    running = Engine([session], SPECIAL_IDS, BatchLimits(rows=8, waiting=20))
+    running = Engine(Sessions(session), SPECIAL_IDS, limits=BatchLimits(rows=8, waiting=20))
     yield running
     session.gate.set()
     running.close()
@@ -84,7 +50,14 @@ def sentence(*ids: int, limit: int = 50, options: SearchOptions = GREEDY) -> Sen
 
 
 def results(engine: Engine, sentences: list[Sentence]) -> list[Hypothesis]:
-    return [future.result(30) for future in engine.submit(sentences)]
+    return [future.result(WAIT_S) for future in engine.submit(sentences)]
+
+
+def wait_until(condition: object) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def test_sentences_of_all_lengths_come_back_to_their_futures(engine: Engine) -> None:
@@ -99,67 +72,145 @@ def test_sentences_of_all_lengths_come_back_to_their_futures(engine: Engine) -> 
 
 
 def test_the_cache_grows_with_the_sentence(engine: Engine) -> None:
-    long = sentence(*range(10, 10 + 3 * FIRST_CAPACITY), limit=100)
-    assert results(engine, [long])[0].ids == long.src_ids
+    ids = tuple(10 + index % 80 for index in range(CAPACITIES[3]))
+    assert results(engine, [sentence(*ids, limit=200)])[0].ids == ids
 
 
-def test_widths_and_limits_may_differ_within_a_batch(engine: Engine, session: CopySession) -> None:
+def test_widths_and_limits_may_differ_in_flight(engine: Engine, session: CopySession) -> None:
     session.gate.clear()
-    sentences = [
-        sentence(11, 12, 13, options=SearchOptions(3, 0.6)),
-        sentence(21, 22, 23, 24, limit=2),
-        sentence(31),
-    ]
-    futures = engine.submit([sentence(9)]) + engine.submit(sentences)
+    futures = engine.submit(
+        [
+            sentence(11, 12, 13, options=SearchOptions(3, 0.6)),
+            sentence(21, 22, 23, 24, limit=2),
+            sentence(31),
+        ]
+    )
     session.gate.set()
-    found = [future.result(30) for future in futures[1:]]
+    found = [future.result(WAIT_S) for future in futures]
     assert [h.ids for h in found] == [(11, 12, 13), (21, 22), (31,)]
     assert [h.complete for h in found] == [True, False, True]
 
 
-def test_what_waits_makes_one_batch_up_to_the_limit_of_rows(
-    engine: Engine, session: CopySession
-) -> None:
+def test_rows_in_flight_stay_within_the_limit(engine: Engine, session: CopySession) -> None:
+    found = results(engine, [sentence(10, 11, 12) for _ in range(20)])
+    assert all(h.ids == (10, 11, 12) for h in found)
+    assert max(session.rows) <= 8
+
+
+def test_a_sentence_joins_while_another_is_under_way(engine: Engine, session: CopySession) -> None:
     session.gate.clear()
-    first = engine.submit([sentence(10)])
-    waiting = engine.submit([sentence(10) for _ in range(11)])
+    (long,) = engine.submit([sentence(*[11] * 40)])
+    wait_until(lambda: engine.rows == 1)
+    (short,) = engine.submit([sentence(12)])
     session.gate.set()
-    for future in first + waiting:
-        future.result(30)
-    assert sum(session.batch_sizes) == 12
-    assert max(session.batch_sizes) <= 8
+    assert short.result(WAIT_S).ids == (12,)
+    assert len(long.result(WAIT_S).ids) == 40
+    assert session.rows.count(2) == 2  # the short one's token and its end
+    assert session.rows.count(1) == 39
 
 
-def test_idle_workers_share_what_waits() -> None:
-    sessions = [CopySession(), CopySession()]
-    engine = Engine(sessions, SPECIAL_IDS)
-
-    def wait_for_idle(workers: int) -> None:
-        deadline = time.monotonic() + 30
-        while engine._scheduler._idle != workers:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-
-    wait_for_idle(2)
-    for session in sessions:
-        session.gate.clear()
-    futures = engine.submit([sentence(10, *[11] * length) for length in range(9)])
-    wait_for_idle(0)
-    for session in sessions:
-        session.gate.set()
-    found = [future.result(30) for future in futures]
+def test_workers_share_the_rows() -> None:
+    sessions = CopySession()
+    engine = Engine(Sessions(sessions), SPECIAL_IDS, workers=2)
+    sessions.gate.clear()
+    futures = engine.submit([sentence(10, *[11] * length) for length in range(8)])
+    wait_until(lambda: engine.rows == 8)
+    sessions.gate.set()
+    found = [future.result(WAIT_S) for future in futures]
     engine.close()
-    assert [len(h.ids) for h in found] == list(range(1, 10))
-    assert sorted(sum(session.batch_sizes) for session in sessions) == [4, 5]
+    assert sorted(len(h.ids) for h in found) == list(range(1, 9))
+    assert max(sessions.rows) <= 4
 
 
-def test_a_failing_batch_fails_alone(engine: Engine, session: CopySession) -> None:
-    session.fail = True
-    (future,) = engine.submit([sentence(10)])
-    with pytest.raises(EngineFailure, match="RuntimeError"):
-        future.result(30)
-    session.fail = False
-    assert results(engine, [sentence(10)])[0].ids == (10,)
+def test_a_cancelled_sentence_gives_its_rows_back(engine: Engine, session: CopySession) -> None:
+    session.gate.clear()
+    first, second = engine.submit([sentence(*[11] * 40), sentence(*[12] * 30)])
+    wait_until(lambda: engine.rows == 2)
+    assert first.cancel()
+    session.gate.set()
+    assert second.result(WAIT_S).ids == (12,) * 30
+    with pytest.raises(CancelledError):
+        first.result(0)
+    assert session.rows.count(2) <= 2
+
+
+def test_a_cancelled_sentence_leaves_the_queue(engine: Engine, session: CopySession) -> None:
+    session.gate.clear()
+    engine.submit([sentence(11)] * 8)
+    wait_until(lambda: engine.rows == 8)
+    waiting = engine.submit([sentence(12)] * 12)
+    for future in waiting:
+        future.cancel()
+    wait_until(lambda: engine.waiting == 0)
+
+
+@pytest.mark.parametrize("in_flight", [True, False])
+def test_deadlines_hold(engine: Engine, session: CopySession, in_flight: bool) -> None:
+    session.gate.clear()
+    if not in_flight:
+        engine.submit([sentence(11)] * 8)
+        wait_until(lambda: engine.rows == 8)
+    late = Sentence((11, 12), 50, GREEDY, deadline_s=time.monotonic() + 0.05)
+    (future,) = engine.submit([late])
+    time.sleep(0.1)
+    if in_flight:
+        session.gate.set()
+    with pytest.raises(DeadlineExceeded, match="deadline passed while it"):
+        future.result(WAIT_S)
+
+
+def test_priority_goes_first(engine: Engine, session: CopySession) -> None:
+    session.gate.clear()
+    engine.submit([sentence(11)] * 8)
+    wait_until(lambda: engine.rows == 8)
+    order: list[int] = []
+    futures = engine.submit([Sentence((20 + p,), 9, GREEDY, priority=p) for p in range(8)])
+    (urgent,) = engine.submit([Sentence((30, 31), 9, SearchOptions(8, 0.0), priority=9)])
+    for future in (*futures, urgent):
+        future.add_done_callback(lambda done: order.append(done.result().ids[0]))
+    session.gate.set()
+    wait_until(lambda: len(order) == 9)
+    assert order[0] == 30
+
+
+def test_progress_grows_to_the_answer(engine: Engine) -> None:
+    reports: list[tuple[int, ...]] = []
+    beams: list[tuple[int, ...]] = []
+    asked = [
+        sentence(11, 12, 13),
+        sentence(21, 22, 23, options=SearchOptions(4, 0.6)),
+    ]
+    greedy, beam = (f.result(WAIT_S) for f in engine.submit(asked, [reports.append, beams.append]))
+    assert reports == [(11,), (11, 12), (11, 12, 13), (11, 12, 13)]
+    assert all(beam.ids[: len(report)] == report for report in beams)
+    assert [len(report) for report in beams] == sorted(len(report) for report in beams)
+    assert greedy.ids == reports[-1]
+
+
+@pytest.mark.parametrize("failure", [MemoryError(), RuntimeError("bad graph")])
+def test_a_broken_engine_fails_everyone_and_says_so(
+    session: CopySession, failure: BaseException
+) -> None:
+    told = threading.Event()
+    engine = Engine(
+        Sessions(session),
+        SPECIAL_IDS,
+        workers=2,
+        limits=BatchLimits(rows=2),
+        on_failure=lambda error: told.set(),
+    )
+    session.gate.clear()
+    futures = engine.submit([sentence(10, 11)] * 9)
+    wait_until(lambda: engine.rows == 4)
+    session.failure = failure
+    session.gate.set()
+    for future in futures:
+        with pytest.raises(EngineFailure, match=type(failure).__name__):
+            future.result(WAIT_S)
+    assert told.wait(WAIT_S)
+    with pytest.raises(EngineFailure):
+        engine.submit([sentence(10)])
+    engine.close()
 
 
 def test_too_many_waiting_are_refused_all_at_once(engine: Engine, session: CopySession) -> None:
@@ -168,11 +219,11 @@ def test_too_many_waiting_are_refused_all_at_once(engine: Engine, session: CopyS
         engine.submit([sentence(10)] * 21)
     accepted = engine.submit([sentence(10)] * 20)
     session.gate.set()
-    assert all(future.result(30).ids == (10,) for future in accepted)
+    assert all(future.result(WAIT_S).ids == (10,) for future in accepted)
 
 
 def test_closing_finishes_what_waits_and_refuses_more(session: CopySession) -> None:
-    engine = Engine([session], SPECIAL_IDS)
+    engine = Engine(Sessions(session), SPECIAL_IDS)
     session.gate.clear()
     futures = engine.submit([sentence(10), sentence(11)])
     session.gate.set()
@@ -182,49 +233,80 @@ def test_closing_finishes_what_waits_and_refuses_more(session: CopySession) -> N
         engine.submit([sentence(10)])
 
 
+def test_memory_is_given_back_after_a_burst(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "_IDLE_S", 0.1)
+    results(engine, [sentence(*[11] * 40, limit=60) for _ in range(16)])
+    wait_until(lambda: engine.nbytes == 0)
+
+
 @pytest.fixture(scope="module")
-def bundle_engine(random_bundle: Path) -> Iterator[Engine]:
+def model(random_bundle: Path) -> Transformer:
+    return checkpoint.load(random_bundle).model
+
+
+@pytest.fixture(scope="module", params=["fp32", "int8"])
+def bundle_engine(request: pytest.FixtureRequest, random_bundle: Path) -> Iterator[Engine]:
     manifest = Manifest.load(random_bundle)
-    sessions = [OnnxSession(random_bundle, manifest, threads=1) for _ in range(2)]
-    running = Engine(sessions, manifest.special_ids)
+    sessions = Sessions(
+        OnnxSession(random_bundle, manifest, request.param, threads=1),
+        OnnxSession(random_bundle, manifest, request.param, threads=2),
+    )
+    running = Engine(sessions, manifest.special_ids, workers=2, limits=BatchLimits(rows=12))
     yield running
     running.close()
 
 
-def random_sentences(number: int) -> list[Sentence]:
-    generator = random.Random(1)
-    widths = (1, 2, 4, 8)
-    return [
-        Sentence(
-            tuple(generator.randint(6, 319) for _ in range(generator.randint(2, 20))),
-            generator.randint(3, 25),
-            SearchOptions(generator.choice(widths), generator.choice((0.0, 0.6, 1.0))),
-        )
-        for _ in range(number)
-    ]
+def oracle(model: Transformer, asked: Sentence) -> Hypothesis:
+    arguments = (model, [asked.src_ids], [asked.max_tokens])
+    if asked.options.beam_width == 1:
+        return greedy_search(*arguments)[0]
+    return beam_search(*arguments, asked.options.beam_width, asked.options.length_penalty)[0]
 
 
-def test_mixed_requests_equal_the_oracle_and_their_lone_runs(
-    random_bundle: Path, bundle_engine: Engine
+sentences = st.builds(
+    Sentence,
+    src_ids=st.lists(st.integers(6, 319), min_size=2, max_size=20).map(tuple),
+    max_tokens=st.integers(1, 24),
+    options=st.builds(
+        SearchOptions, st.sampled_from([1, 1, 2, 4, 8]), st.sampled_from([0.0, 0.6, 1.0])
+    ),
+    priority=st.integers(0, 2),
+)
+arrivals = st.lists(
+    st.tuples(sentences, st.floats(0, 0.004), st.booleans()), min_size=1, max_size=16
+)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(arrivals)
+def test_no_result_depends_on_what_else_is_in_flight(
+    model: Transformer,
+    bundle_engine: Engine,
+    request: pytest.FixtureRequest,
+    arrivals: list[tuple[Sentence, float, bool]],
 ) -> None:
-    model = checkpoint.load(random_bundle).model
-    sentences = random_sentences(40)
-    together = results(bundle_engine, sentences)
-    for asked, found in zip(sentences, together, strict=True):
-        options = asked.options
-        (right,) = beam_search(
-            *(model, [asked.src_ids], [asked.max_tokens]),
-            beam_width=options.beam_width,
-            alpha=options.length_penalty,
-        )
-        assert found.ids == right.ids
-        assert found.complete == right.complete
-        assert found.score == pytest.approx(right.score, abs=1e-3)
-        assert results(bundle_engine, [asked])[0].ids == found.ids
-
-
-def test_a_beam_of_one_is_greedy_search(random_bundle: Path, bundle_engine: Engine) -> None:
-    model = checkpoint.load(random_bundle).model
-    sentences = [Sentence(s.src_ids, s.max_tokens, GREEDY) for s in random_sentences(20)]
-    right = greedy_search(model, [s.src_ids for s in sentences], [s.max_tokens for s in sentences])
-    assert [h.ids for h in results(bundle_engine, sentences)] == [h.ids for h in right]
+    """Random arrivals, cancellations and options, against the oracle and against being alone."""
+    is_int8 = request.node.callspec.params["bundle_engine"] == "int8"
+    futures = []
+    for asked, pause_s, given_up in arrivals:
+        (future,) = bundle_engine.submit([asked])
+        futures.append(future)
+        time.sleep(pause_s)
+        if given_up:
+            future.cancel()
+    together = [None if f.cancelled() else f.result(WAIT_S) for f in futures]
+    for (asked, _, _), found in zip(arrivals, together, strict=True):
+        if found is None:
+            continue
+        (alone,) = results(bundle_engine, [asked])
+        assert (alone.ids, alone.complete) == (found.ids, found.complete)
+        if not is_int8:
+            right = oracle(model, asked)
+            assert (found.ids, found.complete) == (right.ids, right.complete)
+            if found.score is not None:
+                assert found.score == pytest.approx(right.score, abs=1e-3)
+    wait_until(lambda: bundle_engine.rows == 0)

@@ -7,7 +7,9 @@ from dataclasses import fields
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from serving.engine.settings import EngineSettings
 from serving.translator import RequestOptions
+from serving.triton_models.configuration import engine_settings
 from tests.conftest import REPOSITORY
 
 
@@ -20,4 +22,5 @@ def test_the_inputs_are_the_texts_and_the_options() -> None:
     assert [tensor.name for tensor in config.input if not tensor.optional] == ["text_input"]
     assert config.max_batch_size == 0
     assert not config.model_transaction_policy.decoupled
-    assert {"sessions", "threads", "max_rows", "max_waiting"} == set(config.parameters)
+    parameters = {name: value.string_value for name, value in config.parameters.items()}
+    assert engine_settings(parameters) == EngineSettings()

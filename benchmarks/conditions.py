@@ -1,0 +1,51 @@
+"""On what, with what and how a benchmark was run.
+
+Knows the machine and the installed packages; must not know what was measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_VARIABLES = ("OMP_", "GOMP_", "KMP_", "CT2_")
+"""Beginnings of environment variables that decide about speed."""
+_PACKAGES = (
+    *("dragoman", "dragoman-client", "onnxruntime", "nvidia-pytriton", "tritonclient"),
+    *("ctranslate2", "sentencepiece", "numpy", "sacrebleu"),
+)
+
+
+def conditions(module: str, words: Sequence[str], load_1min: float) -> dict[str, Any]:
+    """On what, with what and how it was measured.
+
+    Args:
+        module: what was run.
+        words: the command line after the module's name.
+        load_1min: load average when the program began.
+    """
+    return {
+        "command": shlex.join(["python", "-m", module, *words]),
+        "cpu": _cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average_1min_at_start": load_1min,
+        "environment": {k: v for k, v in os.environ.items() if k.startswith(_VARIABLES)},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in _PACKAGES},
+        },
+    }
+
+
+def _cpu_name() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

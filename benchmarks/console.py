@@ -1,0 +1,35 @@
+"""What the benchmarks' command lines share: a progress bar, and a type of option.
+
+Knows the terminal; must not know contenders or figures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import Progress
+
+Advance = Callable[[str], None]
+
+
+@contextlib.contextmanager
+def progress(runs: int) -> Iterator[Advance]:
+    """A bar on stderr, if that is a terminal; call what is given after each run, with its name."""
+    console = Console(stderr=True)
+    # The tables go to stdout, between one bar and the next.
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("", total=runs)
+        yield lambda what: bar.update(task, advance=1, description=what)
+
+
+def positive(text: str) -> int:
+    """The type of an option that is a number from 1 up."""
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+positive.__name__ = "positive number"  # what argparse calls it in its message

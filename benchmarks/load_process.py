@@ -1,0 +1,98 @@
+"""The load generator in a process of its own: a job as JSON in, a result as JSON out.
+
+Knows jobs and the processes to watch; must not know contenders or tables. In a process of its own
+the generator's CPU time is told apart, and nothing that the caller holds slows it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tritonclient.grpc import InferenceServerClient
+
+from benchmarks.infer_request import MODEL, Option, build_request
+from benchmarks.load import LoadPlan, LoadResult, run_load
+from benchmarks.processor_time import cpu_s, machine_busy_s
+from dragoman.errors import DragomanError
+
+MACHINE = "machine"
+"""Name of the whole machine's busy seconds among `LoadResult.cpu_s`."""
+_PROJECT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class LoadJob:
+    """A load, with what it is made of.
+
+    Attributes:
+        address: host and port of the server.
+        texts: one is sent a request.
+        options: of every request.
+        plan: how much load.
+        watched: processes whose CPU seconds are asked for, by name.
+    """
+
+    address: str
+    texts: Sequence[str]
+    options: Mapping[str, Option]
+    plan: LoadPlan
+    watched: Mapping[str, Sequence[int]]
+
+
+def measure(job: LoadJob) -> LoadResult:
+    """Run a job in a new process.
+
+    Raises:
+        DragomanError: the process failed.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.load_process"],
+        input=json.dumps(asdict(job)),
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        cwd=_PROJECT,
+    )
+    if done.returncode:
+        raise DragomanError("the load generator failed; its traceback above says why")
+    return LoadResult(**json.loads(done.stdout))
+
+
+def has_batch_dimension(address: str) -> bool:
+    """Whether a server's model `translate` leaves batching to Triton.
+
+    Args:
+        address: host and port.
+    """
+    with InferenceServerClient(address) as client:
+        return bool(client.get_model_config(MODEL).config.max_batch_size)
+
+
+def run_job(job: LoadJob) -> LoadResult:
+    """Run a job in this process."""
+    batched = has_batch_dimension(job.address)
+    requests = [build_request(text, job.options, batched) for text in job.texts]
+
+    def watch() -> dict[str, float]:
+        return {
+            MACHINE: machine_busy_s(),
+            **{name: cpu_s(pids) for name, pids in job.watched.items()},
+        }
+
+    return run_load(job.address, requests, job.plan, watch)
+
+
+def main() -> int:
+    """Read a job, run it, write its result."""
+    values = json.load(sys.stdin)
+    plan = LoadPlan(**values.pop("plan"))
+    print(json.dumps(asdict(run_job(LoadJob(plan=plan, **values)))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""CPU seconds that processes and processors have used, read from Linux's /proc.
+
+Knows process ids; must not know what the processes do.
+
+Source: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html, and proc_stat.5.html beside it
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+_PROC = Path("/proc")
+_PARENT, _USER, _SYSTEM = 1, 11, 12
+"""Places of `ppid`, `utime` and `stime` among the fields behind the name."""
+_IDLE, _WAITING, _STEAL = 3, 4, 7
+"""Places of `idle`, `iowait` and `steal` among a processor's fields; guests are counted before."""
+
+
+def cpu_s(pids: Iterable[int]) -> float:
+    """User and system seconds of some processes together, in steps of a clock tick.
+
+    Raises:
+        OSError: a process has ended.
+    """
+    fields = [_read_process(_PROC / str(pid)) for pid in pids]
+    return _seconds(sum(int(one[_USER]) + int(one[_SYSTEM]) for one in fields))
+
+
+def machine_busy_s() -> float:
+    """Seconds in which the processors that this process may use were busy, for whomever."""
+    names = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    ticks = 0
+    for line in (_PROC / "stat").read_text(encoding="ascii").splitlines():
+        name, *fields = line.split()
+        if name in names:
+            counts = list(map(int, fields[: _STEAL + 1]))
+            ticks += sum(counts) - counts[_IDLE] - counts[_WAITING]
+    return _seconds(ticks)
+
+
+def descendants(pid: int) -> list[int]:
+    """The children of a process and theirs, without itself."""
+    children: dict[int, list[int]] = {}
+    for folder in _PROC.glob("[0-9]*"):
+        try:
+            parent = int(_read_process(folder)[_PARENT])
+        except OSError:  # it has ended meanwhile
+            continue
+        children.setdefault(parent, []).append(int(folder.name))
+    found, waiting = [], [pid]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return sorted(found)
+
+
+def _read_process(folder: Path) -> list[str]:
+    """The fields of `stat` behind the name, which may itself hold spaces and brackets."""
+    line = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+    return line.rpartition(")")[2].split()
+
+
+def _seconds(ticks: int) -> float:
+    return ticks / os.sysconf("SC_CLK_TCK")

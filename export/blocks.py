@@ -1,0 +1,207 @@
+"""The Transformer's building blocks as ONNX nodes, in fp32, in the form that every runtime takes.
+
+Knows the Transformer as `training.model` defines it, tensor by tensor; the shape letters are
+explained there. Must not know which graphs there are. Activations are flat: N rows of E, whatever
+the rows are (B x S source tokens, or R hypotheses).
+
+Source: https://onnx.ai/onnx/operators/onnx__TensorScatter.html and onnx__Attention.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dragoman.manifest import Limits
+from export.graph_builder import GraphBuilder
+from training.model import ModelConfig, sinusoidal_positions
+
+NORM_EPSILON = 1e-5
+
+Sublayer = Callable[[str, str], str]
+"""From a value and the name of its weights to a value."""
+
+
+class Blocks:
+    """Writes the parts of a Transformer into one graph; values and weights go by their names."""
+
+    def __init__(self, graph: GraphBuilder, config: ModelConfig, limits: Limits) -> None:
+        """Begin with an empty graph."""
+        self.graph = graph
+        self.config = config
+        self.limits = limits
+
+    # Arithmetic, which a variant may do in another precision.
+
+    def linear(self, x: str, weight: str, bias: str | None = None) -> str:
+        """`x` [N, K] times a weight [M, K], plus a bias [M]: [N, M]."""
+        transposed = self.graph.op("Transpose", weight, perm=[1, 0])
+        product = self.graph.op("MatMul", x, transposed)
+        return product if bias is None else self.graph.op("Add", product, bias)
+
+    def linear_back(self, x: str, weight: str, bias: str | None = None) -> str:
+        """The product whose result is added to the residual stream."""
+        return self.linear(x, weight, bias)
+
+    def rectify(self, x: str) -> str:
+        """ReLU, of the feed-forward layer's inside."""
+        return self.graph.op("Relu", x)
+
+    def norm(self, x: str, name: str) -> str:
+        """Layer normalisation."""
+        scale, bias = self.graph.weight(f"{name}.weight"), self.graph.weight(f"{name}.bias")
+        return self.graph.op("LayerNormalization", x, scale, bias, epsilon=NORM_EPSILON)
+
+    def embed(self, ids: str, positions: str) -> str:
+        """Embeddings of `ids`, scaled, plus position encodings that broadcast to them."""
+        rows = self.graph.rows("embedding.weight", ids)
+        scale = self.graph.constant(math.sqrt(self.config.model_size), np.float32)
+        return self.graph.op("Add", self.graph.op("Mul", rows, scale), positions)
+
+    # Layers.
+
+    def residual(self, x: str, name: str, sublayer: Sublayer) -> str:
+        """X plus a sub-layer, normed before it or after the sum."""
+        if self.config.norm == "pre":
+            return self.graph.op("Add", x, sublayer(self.norm(x, f"{name}_norm"), name))
+        return self.norm(self.graph.op("Add", x, sublayer(x, name)), f"{name}_norm")
+
+    def final_norm(self, x: str, name: str) -> str:
+        """The norm after the last layer, where there is one."""
+        return self.norm(x, name) if self.config.norm == "pre" else x
+
+    def feed_forward(self, x: str, name: str) -> str:
+        """Two products with a ReLU between them."""
+        weight = self.graph.weight
+        inner = self.linear(x, weight(f"{name}.inner.weight"), weight(f"{name}.inner.bias"))
+        inner = self.rectify(inner)
+        return self.linear_back(inner, weight(f"{name}.outer.weight"), weight(f"{name}.outer.bias"))
+
+    def logits(self, x: str) -> str:
+        """Scores [N, V] of the vocabulary."""
+        return self.linear(x, self.graph.weight("embedding.weight"))
+
+    # Attention. Queries are scaled by their weights, once, so that no step does it again; and a
+    # product with a factor of one takes ONNX Runtime's fast path for single rows.
+
+    def query_weight(self, name: str) -> str:
+        """Weight [E, E] of the queries, scaled for attention."""
+        scale = self.graph.constant(1 / math.sqrt(self.config.head_size), np.float32)
+        return self.graph.op("Mul", self.graph.weight(f"{name}.query.weight"), scale)
+
+    def query(self, x: str, name: str) -> str:
+        """Scaled queries [N, E]."""
+        return self.linear(x, self.query_weight(name))
+
+    def query_key_value(self, x: str, name: str) -> str:
+        """Scaled queries, keys and values by one product: [N, 3E]."""
+        key_value = self.graph.weight(f"{name}.key_value.weight")
+        joined = self.graph.op("Concat", self.query_weight(name), key_value, axis=0)
+        return self.linear(x, joined)
+
+    def key_value(self, memory: str, name: str) -> list[str]:
+        """Keys and values, [N, E] each."""
+        joined = self.linear(memory, self.graph.weight(f"{name}.key_value.weight"))
+        return self.graph.split_op("Split", joined, outputs=2, axis=-1, num_outputs=2)
+
+    def attend(self, query: str, key: str, value: str, keep_mask: str) -> str:
+        """Attention of scaled queries [B, H, T, D] over [B, H, S, D] where the mask is true."""
+        return self.graph.op("Attention", query, key, value, keep_mask, is_causal=0, scale=1.0)
+
+    def attend_in_the_open(self, query: str, key: str, value: str, keep_mask: str) -> list[str]:
+        """Attention as separate nodes, where the weights [B, H, T, S] are an output too."""
+        graph = self.graph
+        scores = graph.op("MatMul", query, graph.op("Transpose", key, perm=[0, 1, 3, 2]))
+        # The most negative finite number: minus infinity would give NaN in a fully masked row.
+        masked = graph.constant(np.finfo(np.float32).min, np.float32)
+        weights = graph.op("Softmax", graph.op("Where", keep_mask, scores, masked), axis=-1)
+        return [graph.op("MatMul", weights, value), weights]
+
+    def output(self, attended: str, name: str) -> str:
+        """The product after attention."""
+        return self.linear_back(attended, self.graph.weight(f"{name}.output.weight"))
+
+    def split_heads(self, x: str, batch: str) -> str:
+        """[N, E] to [B, T, H, D] to [B, H, T, D], where `batch` is [B] as a vector of one."""
+        sizes = self.graph.constant([-1, self.config.heads, self.config.head_size])
+        shape = self.graph.op("Concat", batch, sizes, axis=0)
+        return self.graph.op("Transpose", self.graph.op("Reshape", x, shape), perm=[0, 2, 1, 3])
+
+    def merge_heads(self, x: str) -> str:
+        """[B, H, T, D] to [B, T, H, D] to [N, E]."""
+        shape = self.graph.constant([-1, self.config.model_size])
+        return self.graph.op("Reshape", self.graph.op("Transpose", x, perm=[0, 2, 1, 3]), shape)
+
+    def self_attention(self, x: str, name: str, batch: str, keep_mask: str) -> str:
+        """Self-attention within whole sequences, [N, E] with N = B x T."""
+        graph, heads = self.graph, self.config.heads
+        parts = graph.split_op(
+            "Split", self.query_key_value(x, name), outputs=3, axis=-1, num_outputs=3
+        )
+        size = graph.constant([self.config.model_size])
+        shape = graph.op("Concat", batch, graph.constant([-1]), size, axis=0)
+        query, key, value = (graph.op("Reshape", part, shape) for part in parts)  # [B, T, E]
+        attended = graph.op(
+            *("Attention", query, key, value, keep_mask),
+            is_causal=0,
+            scale=1.0,
+            q_num_heads=heads,
+            kv_num_heads=heads,
+        )
+        flat = graph.op("Reshape", attended, graph.constant([-1, self.config.model_size]))
+        return self.output(flat, name)
+
+    # Positions, masks and sizes.
+
+    def positions(self) -> str:
+        """The position table [P, E], as long as the longest request."""
+        length = max(self.limits.max_source_tokens, self.limits.max_target_tokens)
+        table = sinusoidal_positions(length, self.config.model_size).numpy()
+        return self.graph.constant(table, np.float32)
+
+    def first_positions(self, ids: str) -> str:
+        """Position encodings [S, E] for whole sequences `ids` [B, S]."""
+        zero = self.graph.constant([0])
+        return self.graph.op("Slice", self.positions(), zero, self.size(ids, 1), zero)
+
+    def length_mask(self, lengths: str, like: str, axis: int) -> str:
+        """True at the first `lengths` [B] places of an axis of `like`: bool [B, 1, 1, S]."""
+        zero, one = self.graph.constant(0), self.graph.constant(1)
+        length = self.graph.op("Squeeze", self.size(like, axis))
+        places = self.graph.op("Range", zero, length, one)
+        axes = self.graph.constant([1, 2, 3])
+        return self.graph.op("Less", places, self.graph.op("Unsqueeze", lengths, axes))
+
+    def repeat_for_queries(self, keep_mask: str, queries: str) -> str:
+        """A mask [B, 1, 1, S] for every one of T queries, a vector of one: [B, 1, T, S].
+
+        ONNX Runtime's Attention broadcasts a mask over heads, but not over queries.
+        """
+        one = self.graph.constant([1])
+        shape = self.graph.op("Concat", one, one, queries, one, axis=0)
+        return self.graph.op("Expand", keep_mask, shape)
+
+    def size(self, x: str, axis: int) -> str:
+        """One dimension of a value, as a vector of one."""
+        return self.graph.op("Shape", x, start=axis, end=axis + 1)
+
+    # The encoder stack, which two graphs have.
+
+    def encode(self, input_ids: str, src_lengths: str) -> tuple[str, str]:
+        """Encode `input_ids` [B, S]: the output [B x S, E] and the source's mask [B, 1, 1, S]."""
+        batch, length = self.size(input_ids, 0), self.size(input_ids, 1)
+        keep_mask = self.length_mask(src_lengths, input_ids, 1)
+        square_mask = self.repeat_for_queries(keep_mask, length)
+        x = self.embed(input_ids, self.first_positions(input_ids))
+        x = self.graph.op("Reshape", x, self.graph.constant([-1, self.config.model_size]))
+
+        def self_attention(y: str, part: str) -> str:
+            return self.self_attention(y, part, batch, square_mask)
+
+        for layer in range(self.config.encoder_layers):
+            name = f"encoder_layers.{layer}"
+            x = self.residual(x, f"{name}.self_attention", self_attention)
+            x = self.residual(x, f"{name}.feed_forward", self.feed_forward)
+        return self.final_norm(x, "encoder_norm"), keep_mask

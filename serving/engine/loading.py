@@ -1,0 +1,73 @@
+"""From a bundle to an engine that fits this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Dimensions, Manifest, SpecialIds
+from serving.cpu import exact_int8_products
+from serving.engine.engine import Engine, EngineFailure, Sessions
+from serving.engine.onnx_session import OnnxSession, Precision
+from serving.engine.settings import EngineSettings
+
+_MOST_WORKERS = 8
+_SHARED_WEIGHTS = 10_000_000
+"""Weights of a decoder step from which a second core makes a lone step faster."""
+
+
+def open_engine(
+    bundle: Path,
+    manifest: Manifest,
+    settings: EngineSettings,
+    special_ids: SpecialIds | None = None,
+    on_failure: Callable[[EngineFailure], None] | None = None,
+) -> Engine:
+    """Load a bundle's graphs and start an engine over them.
+
+    Args:
+        bundle: folder of the bundle.
+        manifest: its manifest, checked.
+        settings: how to lay the engine out.
+        special_ids: other than the manifest's.
+        on_failure: see `Engine`.
+
+    Raises:
+        UsageError: the bundle's graphs cannot be loaded, or int8 was asked for and cannot be.
+    """
+    precision = choose_precision(settings)
+    cores = len(os.sched_getaffinity(0))
+    workers = settings.workers or min(_MOST_WORKERS, cores)
+    lone_threads = settings.lone_threads or default_lone_threads(manifest.dimensions, workers)
+    lone = None
+    if lone_threads > 1:
+        lone = OnnxSession(bundle, manifest, precision, lone_threads)
+    sessions = Sessions(OnnxSession(bundle, manifest, precision, threads=1), lone)
+    ids = special_ids or manifest.special_ids
+    return Engine(sessions, ids, workers, settings.limits, on_failure)
+
+
+def choose_precision(settings: EngineSettings) -> Precision:
+    """The precision that settings come to on this machine.
+
+    Raises:
+        UsageError: int8 was asked for, but 8-bit products would saturate.
+    """
+    exact = exact_int8_products()
+    if settings.precision == "auto":
+        return "int8" if exact else "fp32"
+    if settings.precision == "int8" and not exact:
+        raise UsageError(
+            "precision is int8, but this CPU's 8-bit products saturate (it has no VNNI): "
+            "serve with precision auto or fp32"
+        )
+    return settings.precision
+
+
+def default_lone_threads(sizes: Dimensions, workers: int) -> int:
+    """All the workers' cores for a lone step where the model is large enough to gain by it."""
+    per_layer = 6 * sizes.model_size**2 + 2 * sizes.model_size * sizes.feed_forward_size
+    weights = sizes.decoder_layers * per_layer + sizes.vocab_size * sizes.model_size
+    return workers if weights >= _SHARED_WEIGHTS else 1

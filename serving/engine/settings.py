@@ -1,0 +1,37 @@
+"""How an engine is to be laid out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dragoman.errors import UsageError
+from serving.engine.scheduler import BatchLimits
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Precision, threads and bounds; None leaves a number to the machine and the model.
+
+    Raises:
+        UsageError: a number that is not positive.
+    """
+
+    precision: Literal["auto", "fp32", "int8"] = "auto"
+    """`auto` is int8 where this machine's 8-bit products are exact, else fp32."""
+    workers: int | None = None
+    """Threads that each step sentences of their own, on one core."""
+    lone_threads: int | None = None
+    """Threads of a step while one worker has all the work there is."""
+    limits: BatchLimits = field(default_factory=BatchLimits)
+
+    def __post_init__(self) -> None:
+        numbers = {
+            "workers": self.workers,
+            "lone_threads": self.lone_threads,
+            "max_rows": self.limits.rows,
+            "max_waiting": self.limits.waiting,
+        }
+        for name, value in numbers.items():
+            if value is not None and value < 1:
+                raise UsageError(f"{name} is {value}: give 1 or more")

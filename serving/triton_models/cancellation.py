@@ -1,0 +1,52 @@
+"""Finding out which clients have gone.
+
+Triton does not tell a Python model that a request was cancelled; it must ask, and each question
+goes through shared memory. So a thread of its own asks, about a few requests at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+_EVERY_S = 0.02
+_AT_ONCE = 16
+"""Requests asked about each time; with more in flight, each waits its turn."""
+
+
+class CancellationWatch:
+    """Cancels the futures of requests whose clients have cancelled them."""
+
+    def __init__(self) -> None:
+        """Start the thread."""
+        self._watched: deque[tuple[Callable[[], bool], Future[Any]]] = deque()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dragoman-watch", daemon=True)
+        self._thread.start()
+
+    def watch(self, is_cancelled: Callable[[], bool], future: Future[Any]) -> None:
+        """Watch a request until its future is done."""
+        self._watched.append((is_cancelled, future))
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_EVERY_S):
+            asked = 0
+            for _ in range(len(self._watched)):
+                if asked == _AT_ONCE:
+                    break  # the next ones stand first in line
+                is_cancelled, future = self._watched.popleft()
+                if future.done():
+                    continue
+                asked += 1
+                if is_cancelled():
+                    future.cancel()
+                else:
+                    self._watched.append((is_cancelled, future))

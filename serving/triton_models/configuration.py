@@ -1,0 +1,80 @@
+"""The parameters in a model's `config.pbtxt`, as the engine's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, cast
+
+from dragoman.errors import UsageError
+from serving.engine.scheduler import BatchLimits
+from serving.engine.settings import EngineSettings
+from serving.triton_models.request import RequestRules
+
+AUTO = "auto"
+_KNOWN = (
+    "precision",
+    "workers",
+    "lone_threads",
+    "max_rows",
+    "max_waiting",
+    "deadline_s",
+    "allow_priority",
+)
+_PRECISIONS = ("auto", "fp32", "int8")
+
+
+def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
+    """Read the engine's settings; one that is missing keeps its default.
+
+    Raises:
+        UsageError: a parameter that is unknown, or not what it should be, by name.
+    """
+    for name in parameters:
+        if name not in _KNOWN:
+            raise UsageError(
+                f"config.pbtxt: unknown parameter {name!r}; known: {', '.join(_KNOWN)}"
+            )
+    defaults = BatchLimits()
+    precision = parameters.get("precision", AUTO)
+    if precision not in _PRECISIONS:
+        raise UsageError(
+            f"config.pbtxt: precision is {precision!r}: give one of {', '.join(_PRECISIONS)}"
+        )
+    rows, waiting = _number(parameters, "max_rows"), _number(parameters, "max_waiting")
+    return EngineSettings(
+        precision=cast(Literal["auto", "fp32", "int8"], precision),
+        workers=_number(parameters, "workers"),
+        lone_threads=_number(parameters, "lone_threads"),
+        limits=BatchLimits(
+            defaults.rows if rows is None else rows,
+            defaults.waiting if waiting is None else waiting,
+        ),
+    )
+
+
+def request_rules(parameters: Mapping[str, str]) -> RequestRules:
+    """Read what requests may ask; what is missing keeps its default.
+
+    Raises:
+        UsageError: a parameter that is not what it should be, by name.
+    """
+    deadline_s = _number(parameters, "deadline_s")
+    priorities = parameters.get("allow_priority", "false")
+    if priorities not in ("true", "false"):
+        raise UsageError(f"config.pbtxt: allow_priority is {priorities!r}: give true or false")
+    if deadline_s is not None and deadline_s < 1:
+        raise UsageError(f"config.pbtxt: deadline_s is {deadline_s}: give 1 or more")
+    defaults = RequestRules()
+    return RequestRules(
+        defaults.deadline_s if deadline_s is None else deadline_s, priorities == "true"
+    )
+
+
+def _number(parameters: Mapping[str, str], name: str) -> int | None:
+    text = parameters.get(name, AUTO)
+    if text == AUTO:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"config.pbtxt: {name} is {text!r}: give a number, or {AUTO}") from None

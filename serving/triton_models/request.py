@@ -1,0 +1,78 @@
+"""What a Triton request asks for."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from serving.translator import InvalidRequest, RequestOptions, Terms
+
+TEXT = "text_input"
+_PRIORITY = "queue_priority"
+_TIMEOUT = "timeout"
+_TRITON_PARAMETERS = {"sequence_id", "sequence_start", "sequence_end", "priority", _TIMEOUT}
+"""Request parameters with a meaning to Triton itself."""
+_HIGHEST_PRIORITY = 9
+
+
+@dataclass(frozen=True)
+class RequestRules:
+    """What the operator allows: `deadline_s` bounds every request, from its arrival."""
+
+    deadline_s: float = 300.0
+    priorities: bool = False
+
+
+def read_request(request: Any, rules: RequestRules) -> tuple[list[str], RequestOptions, Terms]:
+    """Texts, options and terms of a request.
+
+    Raises:
+        InvalidRequest: a text that is not UTF-8, or an option that is unknown or ill-typed.
+    """
+    parameters = json.loads(request.parameters() or "{}")
+    timeout_us = parameters.get(_TIMEOUT) or request.timeout()
+    priority = parameters.pop(_PRIORITY, None)
+    options: dict[str, Any] = {
+        name: value for name, value in parameters.items() if name not in _TRITON_PARAMETERS
+    }
+    texts: list[str] = []
+    for tensor in request.inputs():
+        name, values = tensor.name(), tensor.as_numpy().ravel()
+        if name == TEXT:
+            texts = [_decode(value, f"text {index}") for index, value in enumerate(values)]
+        else:
+            options[name] = _option(name, values)
+    return texts, RequestOptions.from_mapping(options), _terms(timeout_us, priority, rules)
+
+
+def _terms(timeout_us: Any, priority: Any, rules: RequestRules) -> Terms:
+    if priority is not None and not rules.priorities:
+        raise InvalidRequest(f"option {_PRIORITY} is not allowed by this server")
+    if priority is None:
+        priority = 0
+    if type(priority) is not int or not 0 <= priority <= _HIGHEST_PRIORITY:
+        raise InvalidRequest(f"option {_PRIORITY} is {priority!r}: give 0 to {_HIGHEST_PRIORITY}")
+    if type(timeout_us) is not int or timeout_us < 0:
+        raise InvalidRequest(f"option {_TIMEOUT} is {timeout_us!r}: give microseconds")
+    allowed_s = min(timeout_us / 1e6, rules.deadline_s) if timeout_us else rules.deadline_s
+    return Terms(priority, time.monotonic() + allowed_s)
+
+
+def _option(name: str, values: npt.NDArray[Any]) -> Any:
+    if len(values) != 1:
+        raise InvalidRequest(f"input {name} has {len(values)} values: give one")
+    if values.dtype == np.object_:
+        return _decode(values[0], f"input {name}")
+    return values[0].item()
+
+
+def _decode(value: bytes, what: str) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{what} is not valid UTF-8 at byte {error.start}") from None

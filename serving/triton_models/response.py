@@ -1,0 +1,70 @@
+"""Answers to Triton requests: translations, and errors under Triton's codes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+
+from dragoman.errors import DragomanError
+from serving.translator import Translation
+
+FINISHED, CUT, GOING_ON = "stop", "length", ""
+"""Why a translation ends where it ends."""
+# Triton's names, looked up when needed: Triton fills its module in after it imports the model.
+_CODES = {
+    "InvalidRequest": "INVALID_ARG",
+    "Overloaded": "UNAVAILABLE",
+    "Closed": "UNAVAILABLE",
+    "DeadlineExceeded": "CANCELLED",
+    "CancelledError": "CANCELLED",
+}
+
+
+def of_translations(translations: Sequence[Translation]) -> Any:
+    """A response with one element a text."""
+    reasons = [FINISHED if t.complete else CUT for t in translations]
+    tokens = [translation.output_tokens for translation in translations]
+    return of_texts([translation.text for translation in translations], tokens, reasons)
+
+
+def of_texts(texts: Sequence[str], tokens: Sequence[int], reasons: Sequence[str]) -> Any:
+    """A response with texts, their numbers of tokens and why they end."""
+    encoded = np.array([text.encode("utf-8") for text in texts], dtype=np.object_)
+    return pb_utils.InferenceResponse(
+        [
+            pb_utils.Tensor("text_output", encoded),
+            pb_utils.Tensor("output_tokens", np.array(tokens, dtype=np.int32)),
+            pb_utils.Tensor("finish_reason", np.array(reasons, dtype=np.object_)),
+        ]
+    )
+
+
+def of_error(error: BaseException, kind: str | None = None) -> Any:
+    """A response that says what went wrong; `kind` names the error's class, if not its own."""
+    kind = kind or type(error).__name__
+    code = getattr(pb_utils.TritonError, _CODES.get(kind, "INTERNAL"))
+    if kind not in _CODES:
+        logging.getLogger(__name__).error("a request failed: %s", kind)
+    message = str(error) if isinstance(error, DragomanError) else f"the request failed: {kind}"
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
+
+
+def send(sender: Any, response: Any, final: bool = True) -> None:
+    """Answer a request; if even an error cannot be sent, end the process, so that Triton says so.
+
+    A request that is never answered would let its client wait for ever.
+    """
+    last = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+    try:
+        sender.send(response, flags=last if final else 0)
+    except Exception as error:  # such as no room in shared memory for a large answer
+        try:
+            sender.send(of_error(error), flags=last)
+        except Exception:
+            logging.getLogger(__name__).critical("an answer cannot be sent; giving up")
+            os._exit(1)

@@ -1,0 +1,98 @@
+"""`translate_stream` over both protocols: the text grows, and ends as the unary answer."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import queue
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc
+
+from tests.integration.conftest import Served
+
+TEXT = "I would like a cup of coffee, but my brother does not want to go there."
+TWO = "I would like a cup of coffee. My brother does not want to go there."
+
+
+def events(shipped: Served, **body: Any) -> list[dict[str, Any]]:
+    request = urllib.request.Request(
+        f"{shipped.server.http_url}/v2/models/translate_stream/generate_stream",
+        data=json.dumps(body).encode(),
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            lines = answer.read().decode().splitlines()
+    except urllib.error.HTTPError as error:
+        lines = error.read().decode().splitlines()
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (TEXT, {"beam_width": 1}),
+        (TEXT, {"beam_width": 4}),
+        (TWO, {"beam_width": 1, "split_sentences": True}),
+        (TEXT, {"beam_width": 2, "max_tokens": 3}),
+        ("Ich habe Hunger. 🙂", {"target_language": "en"}),
+    ],
+)
+def test_the_stream_grows_to_the_unary_answer(
+    shipped: Served, text: str, options: dict[str, Any]
+) -> None:
+    messages = events(shipped, text_input=text, **options)
+    texts = [message["text_output"] for message in messages]
+    assert all(longer.startswith(text) for text, longer in itertools.pairwise(texts))
+    assert [message["finish_reason"] for message in messages[:-1]] == [""] * (len(messages) - 1)
+    _, whole = shipped.generate({"text_input": text, **options})
+    for name in ("text_output", "output_tokens", "finish_reason"):
+        assert messages[-1][name] == whole[name]
+
+
+def test_greedy_comes_token_by_token(shipped: Served) -> None:
+    messages = events(shipped, text_input=TEXT, beam_width=1)
+    assert len(messages) > 3
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"text_input": ""}, "text 0 is empty"),
+        ({"text_input": "a", "beam_width": 99}, "beam_width is 99: give 1 to 8"),
+        ({"text_input": ["a", "b"]}, "text_input has 2 texts: give one"),
+        ({"text_input": "a", "colour": 1}, "unknown option 'colour'"),
+        ({"text_input": TEXT, "timeout": 1}, "the deadline passed"),
+    ],
+)
+def test_errors_end_the_stream(shipped: Served, body: dict[str, Any], message: str) -> None:
+    (only,) = events(shipped, **body)
+    assert message in only["error"]
+
+
+def test_grpc_streams_and_many_at_once(shipped: Served) -> None:
+    def stream(number: int) -> str:
+        answers: queue.Queue[Any] = queue.Queue()
+        with triton_grpc.InferenceServerClient(
+            shipped.server.grpc_url.removeprefix("grpc://")
+        ) as client:
+            client.start_stream(callback=lambda result, error: answers.put(error or result))
+            tensor = triton_grpc.InferInput("text_input", [1], "BYTES")
+            text = f"I have {number} apples. {TEXT}"
+            tensor.set_data_from_numpy(np.array([text.encode()], dtype=np.object_))
+            client.async_stream_infer("translate_stream", [tensor])
+            while True:
+                answer = answers.get(timeout=60)
+                assert not isinstance(answer, Exception), answer
+                if answer.as_numpy("finish_reason")[0]:
+                    return str(answer.as_numpy("text_output")[0].decode())
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(stream, range(16)))
+    texts = [f"I have {number} apples. {TEXT}" for number in range(16)]
+    assert found == [translation.text for translation in shipped.grpc.translate(texts)]

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from serving.engine.cache import CAPACITIES, Cache, CacheShape, Floats
+
+SHAPE = CacheShape(parts=2, heads=2, head_size=3)
+
+
+def encoded(value: float, src_tokens: int) -> list[Floats]:
+    return [np.full((1, 2, src_tokens, 3), value, np.float32) for _ in range(2)]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_slots_keep_their_contents_through_joining_leaving_and_growing(width: int) -> None:
+    generator = random.Random(width)
+    cache = Cache(SHAPE, width)
+    held: list[tuple[float, int, int]] = []  # value, source tokens, tokens
+    for value in range(1, 200):
+        if held and generator.random() < 0.45:
+            slot = generator.randrange(len(held))
+            cache.leave(slot, held[-1][2])
+            held[slot] = held[-1]
+            held.pop()
+        else:
+            src_tokens, tokens = generator.randint(1, 30), generator.randint(1, 60)
+            cache.join(encoded(value, src_tokens), np.array([src_tokens]))
+            held.append((value, src_tokens, tokens))
+            cache.fit(max(tokens for *_, tokens in held))
+            for part in cache.past:
+                part[-width:, :, :tokens] = value
+        if held:
+            cache.fit(max(tokens for *_, tokens in held))
+        assert cache.rows == width * len(held)
+        assert cache.src_lengths.tolist() == [src_tokens for _, src_tokens, _ in held]
+        for cross, past in zip(cache.cross, cache.past, strict=True):
+            assert cross.flags.c_contiguous
+            assert past.flags.c_contiguous
+            for slot, (content, src_tokens, tokens) in enumerate(held):
+                assert (cross[slot, :, :src_tokens] == content).all()
+                assert (past[slot * width : (slot + 1) * width, :, :tokens] == content).all()
+            assert np.isfinite(cross).all()
+            assert np.isfinite(past).all()
+
+
+def test_capacity_follows_the_need_both_ways() -> None:
+    cache = Cache(SHAPE, 1)
+    cache.join(encoded(1, 4), np.array([4]))
+    capacities = []
+    for tokens in (1, 16, 17, 100, 320, 60, 1):
+        cache.fit(tokens)
+        capacities.append(cache.capacity)
+    assert capacities == [16, 16, 32, 128, 320, 64, 16]
+    assert set(capacities) <= set(CAPACITIES)
+
+
+def test_layouts_come_back_and_other_memory_drops_the_bindings() -> None:
+    cache = Cache(SHAPE, 1)
+    seen = []
+    for src_tokens, tokens in ((4, 1), (17, 1), (4, 17), (4, 1)):
+        cache.join(encoded(1, src_tokens), np.array([src_tokens]))
+        cache.fit(tokens)
+        seen.append((cache.layout, [part.ctypes.data for part in (*cache.cross, *cache.past)]))
+        cache.bindings[cache.layout] = object()
+        cache.leave(0, tokens)
+    assert len({layout for layout, _ in seen}) == len(seen)
+    cache.join(encoded(1, 4), np.array([4]))
+    assert cache.layout == seen[-1][0]
+    assert [part.ctypes.data for part in (*cache.cross, *cache.past)] == seen[-1][1]
+    assert seen[-1][0] in cache.bindings
+    assert seen[0][0] not in cache.bindings

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Dimensions
+from serving.engine import loading
+from serving.engine.loading import choose_precision, default_lone_threads
+from serving.engine.scheduler import BatchLimits
+from serving.engine.settings import EngineSettings
+from serving.triton_models.configuration import engine_settings, request_rules
+
+BASE = Dimensions(32_000, 512, 2048, 8, 6, 6)
+SMALL = Dimensions(8_000, 256, 1024, 4, 6, 3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "exact", "given"),
+    [
+        ("auto", True, "int8"),
+        ("auto", False, "fp32"),
+        ("fp32", True, "fp32"),
+        ("int8", True, "int8"),
+    ],
+)
+def test_int8_is_used_where_it_is_exact(
+    asked: str, exact: bool, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "exact_int8_products", lambda: exact)
+    settings = engine_settings({"precision": asked})
+    assert choose_precision(settings) == given
+
+
+def test_int8_is_refused_where_it_saturates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "exact_int8_products", lambda: False)
+    with pytest.raises(UsageError, match="8-bit products saturate"):
+        choose_precision(EngineSettings(precision="int8"))
+
+
+def test_only_large_models_step_alone_on_all_cores() -> None:
+    assert default_lone_threads(BASE, workers=2) == 2
+    assert default_lone_threads(SMALL, workers=2) == 1
+
+
+def test_parameters_become_settings() -> None:
+    settings = engine_settings(
+        {"workers": "3", "lone_threads": "auto", "max_rows": "8", "max_waiting": "9"}
+    )
+    assert settings == EngineSettings(workers=3, limits=BatchLimits(8, 9))
+    assert request_rules({"deadline_s": "7", "allow_priority": "true"}).deadline_s == 7
+    assert request_rules({"allow_priority": "true"}).priorities
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"colour": "red"}, "unknown parameter 'colour'"),
+        ({"precision": "int4"}, "precision is 'int4': give one of auto, fp32, int8"),
+        ({"workers": "0"}, "workers is 0: give 1 or more"),
+        ({"max_rows": "many"}, "max_rows is 'many': give a number, or auto"),
+        ({"allow_priority": "yes"}, "allow_priority is 'yes': give true or false"),
+        ({"deadline_s": "0"}, "deadline_s is 0: give 1 or more"),
+    ],
+)
+def test_wrong_parameters_are_refused_by_name(parameters: dict[str, str], message: str) -> None:
+    def read() -> None:
+        engine_settings(parameters)
+        request_rules(parameters)
+
+    with pytest.raises(UsageError) as caught:
+        read()
+    assert message in str(caught.value)
