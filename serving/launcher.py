@@ -179,7 +179,7 @@ class TritonServer:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # and whatever model processes are left
             process.wait()
-            socket_path(process.pid).unlink(missing_ok=True)
+            self._exit.callback(socket_path(process.pid).unlink, missing_ok=True)
         self._exit.close()
 
     @property

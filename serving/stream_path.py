@@ -10,9 +10,25 @@ from dragoman.errors import DragomanError
 
 
 def socket_path(server_pid: int) -> Path:
-    """Where the two models of one server meet; only this user may look into the folder."""
-    folder = Path(tempfile.gettempdir()) / f"dragoman-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
+    """Path of the socket, in a folder of this user's own."""
+    return _folder() / f"{server_pid}.sock"
+
+
+def make_folder() -> None:
+    """Make the folder, into which only this user may look.
+
+    Raises:
+        DragomanError: it cannot be made, or is open to others.
+    """
+    folder = _folder()
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.stat()
+    except OSError as error:
+        raise DragomanError(f"{folder}: cannot be made: {error.strerror}") from error
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise DragomanError(f"{folder}: is open to other users; remove it, or set TMPDIR")
-    return folder / f"{server_pid}.sock"
+
+
+def _folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"dragoman-{os.getuid()}"

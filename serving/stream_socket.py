@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,11 @@ from typing import Any
 from dragoman.errors import DragomanError
 from serving.translator import RequestOptions, Terms, Translator
 
+log = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+"""Connections that may wait to be taken up; beyond it they would fail instead of waiting."""
+_LAST_ANSWERS_S = 30.0
 _LONGEST_LINE_BYTES = 4_000_000
 """More than a text of the longest allowed length takes as JSON."""
 
@@ -55,32 +62,47 @@ class StreamServer:
         self._path = path
         path.unlink(missing_ok=True)
         self._loop = asyncio.new_event_loop()
-        listening = threading.Event()
+        self._answers: set[asyncio.Task[None]] = set()
+        listening: Future[None] = Future()
         self._thread = threading.Thread(
             target=self._run, args=(listening,), name="dragoman-streams", daemon=True
         )
         self._thread.start()
-        listening.wait()
+        try:
+            listening.result()
+        except OSError as error:
+            raise DragomanError(f"{path}: cannot listen there: {error}") from error
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and let what is under way come to its end."""
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join()
         self._path.unlink(missing_ok=True)
 
-    def _run(self, listening: threading.Event) -> None:
+    def _run(self, listening: Future[None]) -> None:
         self._loop.run_until_complete(self._serve(listening))
         self._loop.close()
 
-    async def _serve(self, listening: threading.Event) -> None:
+    async def _serve(self, listening: Future[None]) -> None:
         self._stopped = asyncio.Event()
-        path, limit = str(self._path), _LONGEST_LINE_BYTES
-        server = await asyncio.start_unix_server(self._answer, path, limit=limit)
-        listening.set()
+        try:
+            server = await asyncio.start_unix_server(
+                self._answer, str(self._path), limit=_LONGEST_LINE_BYTES, backlog=_BACKLOG
+            )
+        except OSError as error:
+            listening.set_exception(error)
+            return
+        listening.set_result(None)
         await self._stopped.wait()
         server.close()
+        if self._answers:
+            await asyncio.wait(self._answers, timeout=_LAST_ANSWERS_S)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # asyncio makes one for each connection
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
         try:
             request = json.loads(await reader.readline())
             hung_up = asyncio.ensure_future(reader.read())
@@ -90,8 +112,10 @@ class StreamServer:
                     await writer.drain()
             finally:
                 hung_up.cancel()
-        except (OSError, ValueError, asyncio.CancelledError):
+        except (OSError, asyncio.CancelledError):
             pass  # who asked has gone; there is nobody to tell
+        except Exception:
+            log.exception("a stream failed")  # who asked hears of it by the end of the line
         finally:
             writer.close()
             with contextlib.suppress(OSError):
@@ -108,8 +132,9 @@ class StreamServer:
                 _from_thread(self._loop, changed.set),
                 Terms(**request["terms"]),
             )
-        except DragomanError as error:
-            yield {"error": type(error).__name__, "message": str(error)}
+        except Exception as error:  # whatever it was, who asked must hear of it
+            message = str(error) if isinstance(error, DragomanError) else "the request failed"
+            yield {"error": type(error).__name__, "message": message}
             return
 
         def give_up(_: object) -> None:

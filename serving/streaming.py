@@ -43,6 +43,9 @@ class TextStream:
         self._certain: dict[int, tuple[int, ...]] = {}
         self._sentences: Sequence[Future[Hypothesis]] = ()
         self._read = ""
+        self._settled = ""
+        """The text of the pieces before `_next`, which do not change any more."""
+        self._next = self._sentence = 0
 
     def reports(self, sentences: int) -> list[Progress]:
         """Takers of the tokens of so many sentences, in their order."""
@@ -60,18 +63,22 @@ class TextStream:
         return self._read
 
     def _certain_text(self) -> str:
-        text, sentences = "", enumerate(self._sentences)
-        for piece in self._pieces:
+        while self._next < len(self._pieces):
+            piece = self._pieces[self._next]
             if isinstance(piece, str):
-                text += piece
-                continue
-            index, future = next(sentences, (0, None))
-            if future is None or not future.done():
-                return text + self._decode(self._certain.get(index, ()))
-            if future.cancelled() or future.exception() is not None:
-                return text
-            text += self._decode(future.result().ids)
-        return text
+                self._settled += piece
+            elif self._sentence >= len(self._sentences):
+                break  # not submitted yet
+            else:
+                future = self._sentences[self._sentence]
+                if not future.done():
+                    return self._settled + self._decode(self._certain.get(self._sentence, ()))
+                if future.cancelled() or future.exception() is not None:
+                    break
+                self._settled += self._decode(future.result().ids)
+                self._sentence += 1
+            self._next += 1
+        return self._settled
 
     def _report(self, sentence: int, ids: tuple[int, ...]) -> None:
         self._certain[sentence] = ids

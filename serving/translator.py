@@ -178,12 +178,7 @@ class Translator:
                 f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
             )
         pieces = self._pieces_of_all(texts, options, terms or Terms())
-        sentences = _sentences(pieces)
-        if len(sentences) > self._limits.waiting:
-            raise InvalidRequest(
-                f"{len(sentences)} sentences in one request, more than {self._limits.waiting}: "
-                "send fewer"
-            )
+        sentences = self._sentences(pieces)
         futures = self._engine.submit(sentences)
         return _when_all_done(futures, lambda found: self._join(pieces, found))
 
@@ -207,7 +202,7 @@ class Translator:
         """
         (pieces,) = self._pieces_of_all([text], options, terms or Terms())
         stream = TextStream(pieces, self._tokenizer.decode, changed)
-        sentences = _sentences([pieces])
+        sentences = self._sentences([pieces])
         futures = self._engine.submit(sentences, stream.reports(len(sentences)))
         stream.follow(futures)
         stream.future = _when_all_done(futures, lambda found: self._join([pieces], found))
@@ -221,8 +216,8 @@ class Translator:
         most = self._engine.most_bytes(limits.max_source_tokens, limits.max_target_tokens)
         return (
             f"{choose_precision(self._settings)}, {self._engine.workers} workers of "
-            f"{self._limits.rows} rows, caches of at most {most / 1e6:.0f} MB, "
-            f"{self._limits.waiting} sentences may wait"
+            f"{self._limits.rows} rows, caches of at most {most / 1e6:.0f} MB "
+            f"for each beam width in use, {self._limits.waiting} sentences may wait"
         )
 
     @property
@@ -272,6 +267,15 @@ class Translator:
             length_penalty=_DEFAULTS.length_penalty if alpha is None else alpha,
         )
 
+    def _sentences(self, pieces: Sequence[Sequence[Sentence | str]]) -> list[Sentence]:
+        found = [piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)]
+        if len(found) > self._limits.waiting:
+            raise InvalidRequest(
+                f"{len(found)} sentences in one request, more than {self._limits.waiting}: "
+                "send fewer"
+            )
+        return found
+
     def _pieces_of_all(
         self, texts: Sequence[str], options: RequestOptions, terms: Terms
     ) -> list[list[Sentence | str]]:
@@ -293,11 +297,7 @@ class Translator:
         terms: Terms,
     ) -> list[Sentence | str]:
         """A text as sentences to translate and strings to keep as they are."""
-        if len(text) > MAX_TEXT_CHARACTERS:
-            raise InvalidRequest(
-                f"text {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
-                "send it in parts"
-            )
+        check_length(index, text)
         limits = self.manifest.limits
         pieces: list[Sentence | str] = []
         parts = split_sentences(text, source) if options.split_sentences else [(text, "")]
@@ -340,8 +340,17 @@ class Translator:
         return translations
 
 
-def _sentences(pieces: Sequence[Sequence[Sentence | str]]) -> list[Sentence]:
-    return [piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)]
+def check_length(index: int, text: str) -> None:
+    """Refuse a text that is too long to be looked at.
+
+    Raises:
+        InvalidRequest: it is.
+    """
+    if len(text) > MAX_TEXT_CHARACTERS:
+        raise InvalidRequest(
+            f"text {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
+            "send it in parts"
+        )
 
 
 def _when_all_done(

@@ -153,9 +153,10 @@ class Cache:
         """
         first, last = self.slots, self.slots + len(src_lengths)
         length = cross[0].shape[2]
-        wanted = -(-length // _SOURCE_STEP) * _SOURCE_STEP
-        if first:
-            wanted = max(wanted, self._cross.tokens)
+        longest = max(length, int(self.src_lengths.max(initial=0)))
+        wanted = -(-longest // _SOURCE_STEP) * _SOURCE_STEP
+        if first and wanted < self._cross.tokens < 2 * wanted:
+            wanted = self._cross.tokens  # not worth laying it out anew
         before = self._cross.generation, self._past.generation
         self._cross.lay_out(first, last, wanted)
         self._past.lay_out(self.rows, last * self.width, self.capacity)
@@ -194,7 +195,8 @@ class Cache:
         """Have room for so many tokens in each row, and not much more."""
         if self.capacity // 2 < tokens <= self.capacity:
             return
-        wanted = next(capacity for capacity in CAPACITIES if capacity >= tokens)
+        beyond = -(-tokens // CAPACITIES[-1]) * CAPACITIES[-1]
+        wanted = next((capacity for capacity in CAPACITIES if capacity >= tokens), beyond)
         before = self._past.generation
         self._past.lay_out(self.rows, self.rows, wanted)
         if self._past.generation != before:

@@ -19,7 +19,7 @@ from dragoman.manifest import SpecialIds
 from serving.engine.batch import Batch, DeadlineExceeded
 from serving.engine.cache import Floats, Ids
 from serving.engine.job import Job, Progress
-from serving.engine.scheduler import BatchLimits, Overloaded, Scheduler, length_groups
+from serving.engine.scheduler import BatchLimits, Closed, Overloaded, Scheduler, length_groups
 from serving.engine.sentence import Sentence
 from serving.engine.session import Session
 from serving.engine.statistics import Statistics
@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 _SWEEP_S = 0.02
 """How often the queue is searched for sentences that nobody wants any more."""
+_SWEEP_PER_SENTENCE_S = 10e-6
+"""So that a long queue is not searched all the time."""
 _MOST_SOURCE_TOKENS = 2048
 """Padded source tokens of one run of the encoder; more take longer than they gain."""
 _LONE_ROWS = 32
@@ -115,16 +117,21 @@ class Engine:
             Job(sentence, progress=report)
             for sentence, report in zip(sentences, reports, strict=True)
         ]
-        # Sentences of like length together waste the least padding; dealt out like cards, so that
-        # no worker gets all the long ones.
-        by_length = sorted(jobs, key=_src_length)
-        dealt = [job for hand in range(self.workers) for job in by_length[hand :: self.workers]]
         try:
-            self._scheduler.add(dealt)
+            # Who hears of the tokens as they come reads them from the beginning.
+            self._scheduler.add(jobs if progress else self._deal(jobs))
         except Overloaded:
             self.statistics.add(rejected=len(jobs))
             raise
         return [job.future for job in jobs]
+
+    def _deal(self, jobs: Sequence[Job]) -> list[Job]:
+        """Sentences of like length together, which waste the least padding, dealt out like cards.
+
+        Each worker takes its share from the front, and none may get all the long ones.
+        """
+        by_length = sorted(jobs, key=_src_length)
+        return [job for hand in range(self.workers) for job in by_length[hand :: self.workers]]
 
     @property
     def waiting(self) -> int:
@@ -147,7 +154,7 @@ class Engine:
         return self._limits.rows * len(self._workers)
 
     def most_bytes(self, src_tokens: int, tgt_tokens: int) -> int:
-        """Bytes that the caches come to with every row as long as it may be."""
+        """Bytes that the caches of one beam width come to with every row as long as may be."""
         shape = self._sessions.beside.cache_shape
         return self.most_rows * shape.bytes(src_tokens + tgt_tokens)
 
@@ -162,6 +169,8 @@ class Engine:
         self._scheduler.close()
         for worker in self._workers:
             worker.join()
+        for job in self._scheduler.drop(lambda job: True):
+            job.finish(Closed("the engine has been shut down"))
         self._closed.set()
         self._sweeper.join()
 
@@ -177,8 +186,10 @@ class Engine:
                 self._begin(session, jobs, batches)
                 if not jobs and not any(batch.rows for batch in batches.values()):
                     batches.clear()  # idle for a while: give the memory back
-                for batch in list(batches.values()):
+                for width, batch in list(batches.items()):
                     batch.step(session)
+                    if not batch.rows and len(batches) > 1:
+                        del batches[width]  # one may keep its memory for what comes next
         except BaseException as error:  # whatever it was, everyone who waits must hear of it
             self._fail(error, jobs or [])
 
@@ -211,7 +222,7 @@ class Engine:
 
     def _sweep(self) -> None:
         """Answer for sentences in the queue that are cancelled or overdue."""
-        while not self._closed.wait(_SWEEP_S):
+        while not self._closed.wait(_SWEEP_S + _SWEEP_PER_SENTENCE_S * self.waiting):
             now_s = time.monotonic()
             unwanted = self._scheduler.drop(partial(_unwanted, now_s))
             for job in unwanted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -9,6 +10,9 @@ from dataclasses import dataclass, field
 
 from dragoman.hypothesis import Hypothesis
 from serving.engine.sentence import Sentence
+
+_settling = threading.Lock()
+"""A worker that is done with a sentence and one that broke may settle it at the same moment."""
 
 Progress = Callable[[tuple[int, ...]], None]
 """Takes the tokens that are certain so far, without start and end symbol."""
@@ -43,8 +47,11 @@ class Job:
 
     def finish(self, outcome: Hypothesis | Exception) -> bool:
         """Settle the future; False if it was cancelled or settled before."""
-        if self.future.done() or not self.future.set_running_or_notify_cancel():
-            return False
+        with _settling:
+            if self.future.done() or self.future.running():
+                return False
+            if not self.future.set_running_or_notify_cancel():
+                return False
         if isinstance(outcome, Exception):
             self.future.set_exception(outcome)
         else:

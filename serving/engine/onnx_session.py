@@ -20,6 +20,10 @@ Precision = Literal["fp32", "int8"]
 _SUFFIXES: dict[Precision, str] = {"fp32": "", "int8": "_int8"}
 
 
+_MOST_BINDINGS = 500
+"""Layouts of a cache that are kept ready; each takes some kilobytes."""
+
+
 class OnnxSession:
     """Runs a bundle's graphs with ONNX Runtime; arrays are bound, not copied."""
 
@@ -68,6 +72,8 @@ class OnnxSession:
         key = (id(self), *cache.layout)
         bound = cache.bindings.get(key)
         if not isinstance(bound, _Bound):
+            if len(cache.bindings) >= _MOST_BINDINGS:
+                cache.bindings.clear()
             bound = cache.bindings[key] = self._bind(cache)
         bound.input_ids[:] = input_ids
         bound.positions[:] = positions

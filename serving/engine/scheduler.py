@@ -133,10 +133,16 @@ class Scheduler:
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
         """Take the sentences out of the queue that nobody wants any more, and return them."""
         with self._changed:
-            dropped = [job for *_, job in self._waiting if unwanted(job)]
+            dropped: list[Job] = []
+            kept: list[tuple[int, int, Job]] = []
+            for entry in self._waiting:
+                if unwanted(entry[-1]):
+                    dropped.append(entry[-1])
+                else:
+                    kept.append(entry)
             if dropped:
-                self._waiting = [entry for entry in self._waiting if entry[-1] not in dropped]
-                heapq.heapify(self._waiting)
+                heapq.heapify(kept)
+                self._waiting = kept
                 self._waiting_rows -= sum(job.rows for job in dropped)
             return dropped
 
@@ -151,7 +157,7 @@ class Scheduler:
         if not self._waiting:
             return 0
         total = self._waiting_rows + self.rows
-        if total <= self._lone_rows:
+        if total <= self._lone_rows and not self._closed:
             busiest = max(range(len(self._rows)), key=self._rows.__getitem__)
             return total if worker == busiest else 0
         share = -(-total // len(self._rows))

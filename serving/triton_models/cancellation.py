@@ -6,11 +6,14 @@ goes through shared memory. So a thread of its own asks, about a few requests at
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 _EVERY_S = 0.02
 _AT_ONCE = 16
@@ -46,7 +49,12 @@ class CancellationWatch:
                 if future.done():
                     continue
                 asked += 1
-                if is_cancelled():
+                try:
+                    cancelled = is_cancelled()
+                except Exception:  # one that cannot be asked must not end the watch over the others
+                    log.exception("a request cannot be watched")
+                    continue
+                if cancelled:
                     future.cancel()
                 else:
                     self._watched.append((is_cancelled, future))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
 from dragoman.errors import UsageError
@@ -11,15 +11,9 @@ from serving.engine.settings import EngineSettings
 from serving.triton_models.request import RequestRules
 
 AUTO = "auto"
-_KNOWN = (
-    "precision",
-    "workers",
-    "lone_threads",
-    "max_rows",
-    "max_waiting",
-    "deadline_s",
-    "allow_priority",
-)
+_ENGINE = ("precision", "workers", "lone_threads", "max_rows", "max_waiting")
+RULES = ("deadline_s", "allow_priority")
+"""Parameters that say what requests may ask."""
 _PRECISIONS = ("auto", "fp32", "int8")
 
 
@@ -29,11 +23,7 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
     Raises:
         UsageError: a parameter that is unknown, or not what it should be, by name.
     """
-    for name in parameters:
-        if name not in _KNOWN:
-            raise UsageError(
-                f"config.pbtxt: unknown parameter {name!r}; known: {', '.join(_KNOWN)}"
-            )
+    check_names(parameters, (*_ENGINE, *RULES))
     defaults = BatchLimits()
     precision = parameters.get("precision", AUTO)
     if precision not in _PRECISIONS:
@@ -50,6 +40,17 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
             defaults.waiting if waiting is None else waiting,
         ),
     )
+
+
+def check_names(parameters: Mapping[str, str], known: Sequence[str]) -> None:
+    """Refuse parameters that nobody reads.
+
+    Raises:
+        UsageError: an unknown one, by name.
+    """
+    for name in parameters:
+        if name not in known:
+            raise UsageError(f"config.pbtxt: unknown parameter {name!r}; known: {', '.join(known)}")
 
 
 def request_rules(parameters: Mapping[str, str]) -> RequestRules:

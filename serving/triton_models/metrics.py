@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 from serving.translator import Translator
+from serving.triton_models.backend import one_at_a_time
+
+log = logging.getLogger(__name__)
 
 _EVERY_S = 0.5
 
@@ -70,19 +74,24 @@ class MetricsPublisher:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopped.wait(_EVERY_S):
+        try:
+            while not self._stopped.wait(_EVERY_S):
+                self._write()
             self._write()
-        self._write()
+        except Exception:
+            log.exception("the metrics are not written any more")
 
     def _write(self) -> None:
         counts, load = self._translator.counts, self._translator.load
         for kind, metric in self._counters:
             now = float(getattr(counts, kind.source))
             if now > self._written[kind.source]:
-                metric.increment(now - self._written[kind.source])
+                with one_at_a_time:
+                    metric.increment(now - self._written[kind.source])
                 self._written[kind.source] = now
         for kind, metric in self._gauges:
-            metric.set(float(getattr(load, kind.source)))
+            with one_at_a_time:
+                metric.set(float(getattr(load, kind.source)))
 
 
 def _declare(kind: _Kind, metric_kind: Any) -> Any:

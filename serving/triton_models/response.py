@@ -54,17 +54,22 @@ def of_error(error: BaseException, kind: str | None = None) -> Any:
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
 
 
-def send(sender: Any, response: Any, final: bool = True) -> None:
+def send(sender: Any, response: Any, final: bool = True) -> bool:
     """Answer a request; if even an error cannot be sent, end the process, so that Triton says so.
 
     A request that is never answered would let its client wait for ever.
+
+    Returns:
+        Whether this was the last answer: an error in place of a part is.
     """
     last = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
     try:
         sender.send(response, flags=last if final else 0)
+        return final
     except Exception as error:  # such as no room in shared memory for a large answer
         try:
             sender.send(of_error(error), flags=last)
+            return True
         except Exception:
             logging.getLogger(__name__).critical("an answer cannot be sent; giving up")
             os._exit(1)

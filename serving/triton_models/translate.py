@@ -26,7 +26,7 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 from dragoman.errors import DragomanError
 from serving.engine.engine import EngineFailure
-from serving.stream_path import socket_path
+from serving.stream_path import make_folder, socket_path
 from serving.stream_socket import StreamServer
 from serving.translator import Translation, Translator
 from serving.triton_models import response
@@ -62,6 +62,7 @@ class TranslateModel:
             settings = engine_settings(parameters)
             self._translator = Translator(folder / "bundle", settings, on_failure=_give_up)
             self._translator.translate(["1"])
+            make_folder()
             # Triton's process is the parent of every model's.
             self._streams = StreamServer(self._translator, socket_path(os.getppid()))
         except DragomanError as error:

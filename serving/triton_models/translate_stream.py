@@ -22,10 +22,10 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from dragoman.errors import DragomanError
 from serving.stream_path import socket_path
 from serving.stream_socket import StreamError, StreamRequest, open_stream
-from serving.translator import InvalidRequest, Translation
+from serving.translator import InvalidRequest, Translation, check_length
 from serving.triton_models import response
 from serving.triton_models.cancellation import CancellationWatch
-from serving.triton_models.configuration import request_rules
+from serving.triton_models.configuration import RULES, check_names, request_rules
 from serving.triton_models.reply import Reply
 from serving.triton_models.request import read_request
 
@@ -45,7 +45,9 @@ class TranslateStreamModel:
         logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
         entries = json.loads(arguments["model_config"])["parameters"]
         try:
-            self._rules = request_rules({n: entry["string_value"] for n, entry in entries.items()})
+            parameters = {name: entry["string_value"] for name, entry in entries.items()}
+            check_names(parameters, RULES)
+            self._rules = request_rules(parameters)
             self._socket = socket_path(os.getppid())
         except DragomanError as error:
             raise pb_utils.TritonModelException(str(error)) from None
@@ -62,6 +64,7 @@ class TranslateStreamModel:
                 texts, options, terms = read_request(request, self._rules)
                 if len(texts) != 1:
                     raise InvalidRequest(f"text_input has {len(texts)} texts: give one")
+                check_length(0, texts[0])
             except Exception as error:  # one request's error must not reach the others
                 reply.send(response.of_error(error))
                 continue
@@ -85,7 +88,8 @@ class TranslateStreamModel:
                     reply.send(response.of_translations([translation]))
                     return
                 so_far = response.of_texts([message["text"]], [0], [response.GOING_ON])
-                reply.send_part(so_far)
+                if not reply.send_part(so_far):
+                    return
         except StreamError as error:
             reply.send(response.of_error(error, error.kind))
         except BaseException as error:  # whatever it was, the client must hear of it
