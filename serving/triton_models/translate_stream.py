@@ -72,7 +72,8 @@ class TranslateStreamModel:
             done: Future[None] = asyncio.run_coroutine_threadsafe(
                 self._pass_on(reply, asked), self._loop
             )
-            self._watch.watch(reply.is_cancelled, done)
+            if self._rules.watch_cancellation:
+                self._watch.watch(reply.is_cancelled, done)
 
     def finalize(self) -> None:
         """Stop; what is under way is given up."""
