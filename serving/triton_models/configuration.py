@@ -25,7 +25,7 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
     """
     check_names(parameters, (*_ENGINE, *RULES))
     defaults = BatchLimits()
-    precision = parameters.get("precision", AUTO)
+    precision = parameters.get("precision", EngineSettings().precision)
     if precision not in _PRECISIONS:
         raise UsageError(
             f"config.pbtxt: precision is {precision!r}: give one of {', '.join(_PRECISIONS)}"

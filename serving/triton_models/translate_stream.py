@@ -52,6 +52,7 @@ class TranslateStreamModel:
         except DragomanError as error:
             raise pb_utils.TritonModelException(str(error)) from None
         self._watch = CancellationWatch()
+        self._streams: set[Future[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -72,6 +73,8 @@ class TranslateStreamModel:
             done: Future[None] = asyncio.run_coroutine_threadsafe(
                 self._pass_on(reply, asked), self._loop
             )
+            self._streams.add(done)  # a task that nobody holds may be collected under way
+            done.add_done_callback(self._streams.discard)
             if self._rules.watch_cancellation:
                 self._watch.watch(reply.is_cancelled, done)
 
