@@ -102,9 +102,9 @@ def _runtime(cpu: str | None, gpu: str | None) -> Finding:
 
 def _int8(exact: bool) -> Finding:
     if exact:
-        return Finding("ok", "8-bit products are exact on this CPU: int8 can be served")
+        return Finding("ok", "8-bit products are exact on this CPU: int8 is served")
     mend = "nothing to mend; a CPU with VNNI is about twice as fast"
-    return Finding("slow", "8-bit products saturate on this CPU: fp32 alone can be served", mend)
+    return Finding("slow", "8-bit products saturate on this CPU: fp32 is served instead", mend)
 
 
 def _installed(package: str) -> str | None:

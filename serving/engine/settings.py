@@ -17,7 +17,7 @@ class EngineSettings:
         UsageError: a number that is not positive.
     """
 
-    precision: Literal["auto", "fp32", "int8"] = "fp32"
+    precision: Literal["auto", "fp32", "int8"] = "auto"
     """`auto` is int8 where this machine's 8-bit products are exact, else fp32."""
     workers: int | None = None
     """Threads that each step sentences of their own, on one core."""

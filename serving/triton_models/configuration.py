@@ -12,7 +12,7 @@ from serving.triton_models.request import RequestRules
 
 AUTO = "auto"
 _ENGINE = ("precision", "workers", "lone_threads", "max_rows", "max_waiting")
-RULES = ("deadline_s", "allow_priority", "watch_cancellation")
+RULES = ("deadline_s", "allow_priority")
 """Parameters that say what requests may ask."""
 _PRECISIONS = ("auto", "fp32", "int8")
 
@@ -60,21 +60,15 @@ def request_rules(parameters: Mapping[str, str]) -> RequestRules:
         UsageError: a parameter that is not what it should be, by name.
     """
     deadline_s = _number(parameters, "deadline_s")
+    priorities = parameters.get("allow_priority", "false")
+    if priorities not in ("true", "false"):
+        raise UsageError(f"config.pbtxt: allow_priority is {priorities!r}: give true or false")
     if deadline_s is not None and deadline_s < 1:
         raise UsageError(f"config.pbtxt: deadline_s is {deadline_s}: give 1 or more")
     defaults = RequestRules()
     return RequestRules(
-        deadline_s=defaults.deadline_s if deadline_s is None else deadline_s,
-        priorities=_switch(parameters, "allow_priority"),
-        watch_cancellation=_switch(parameters, "watch_cancellation"),
+        defaults.deadline_s if deadline_s is None else deadline_s, priorities == "true"
     )
-
-
-def _switch(parameters: Mapping[str, str], name: str) -> bool:
-    text = parameters.get(name, "false")
-    if text not in ("true", "false"):
-        raise UsageError(f"config.pbtxt: {name} is {text!r}: give true or false")
-    return text == "true"
 
 
 def _number(parameters: Mapping[str, str], name: str) -> int | None:

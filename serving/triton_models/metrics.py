@@ -10,7 +10,6 @@ from typing import Any
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 from serving.translator import Translator
-from serving.triton_models.backend import one_at_a_time
 
 log = logging.getLogger(__name__)
 
@@ -86,12 +85,10 @@ class MetricsPublisher:
         for kind, metric in self._counters:
             now = float(getattr(counts, kind.source))
             if now > self._written[kind.source]:
-                with one_at_a_time:
-                    metric.increment(now - self._written[kind.source])
+                metric.increment(now - self._written[kind.source])
                 self._written[kind.source] = now
         for kind, metric in self._gauges:
-            with one_at_a_time:
-                metric.set(float(getattr(load, kind.source)))
+            metric.set(float(getattr(load, kind.source)))
 
 
 def _declare(kind: _Kind, metric_kind: Any) -> Any:

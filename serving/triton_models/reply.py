@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from serving.triton_models import response
-from serving.triton_models.backend import one_at_a_time
 
 
 class Reply:
@@ -19,20 +19,21 @@ class Reply:
         """Take over a response sender."""
         self._sender = sender
         self._answered = False
+        self._lock = threading.Lock()
 
     def send(self, answer: Any) -> None:
         """Send the only or last answer."""
-        with one_at_a_time:
+        with self._lock:
             self._answered = True
             response.send(self._sender, answer)
 
     def send_part(self, answer: Any) -> bool:
         """Send an answer that others follow; False if it could not be, and an error ended it."""
-        with one_at_a_time:
+        with self._lock:
             self._answered = response.send(self._sender, answer, final=False)
             return not self._answered
 
     def is_cancelled(self) -> bool:
         """Whether the client has given up before it was answered."""
-        with one_at_a_time:
+        with self._lock:
             return not self._answered and bool(self._sender.is_cancelled())

@@ -26,8 +26,6 @@ class RequestRules:
 
     deadline_s: float = 300.0
     priorities: bool = False
-    watch_cancellation: bool = False
-    """Ask Triton which requests were cancelled; release 24.10 does not survive that under load."""
 
 
 def read_request(request: Any, rules: RequestRules) -> tuple[list[str], RequestOptions, Terms]:

@@ -63,6 +63,10 @@ def send(sender: Any, response: Any, final: bool = True) -> bool:
         Whether this was the last answer: an error in place of a part is.
     """
     last = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+    # Triton 24.10 drops the tensors that a client did not ask for while it does not hold the
+    # interpreter's lock. Were that their last reference, the interpreter's memory would be
+    # overwritten sooner or later; so another one is held until all is sent.
+    held = response.output_tensors()
     try:
         sender.send(response, flags=last if final else 0)
         return final
@@ -73,3 +77,5 @@ def send(sender: Any, response: Any, final: bool = True) -> bool:
         except Exception:
             logging.getLogger(__name__).critical("an answer cannot be sent; giving up")
             os._exit(1)
+    finally:
+        del held

@@ -85,8 +85,7 @@ class TranslateModel:
                 reply.send(response.of_error(error))
                 continue
             future.add_done_callback(partial(_answer, reply))
-            if self._rules.watch_cancellation:
-                self._watch.watch(reply.is_cancelled, future)
+            self._watch.watch(reply.is_cancelled, future)
 
     def finalize(self) -> None:
         """Finish what was begun."""

@@ -75,8 +75,7 @@ class TranslateStreamModel:
             )
             self._streams.add(done)  # a task that nobody holds may be collected under way
             done.add_done_callback(self._streams.discard)
-            if self._rules.watch_cancellation:
-                self._watch.watch(reply.is_cancelled, done)
+            self._watch.watch(reply.is_cancelled, done)
 
     def finalize(self) -> None:
         """Stop; what is under way is given up."""

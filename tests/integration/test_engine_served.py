@@ -65,6 +65,21 @@ def test_a_deadline_ends_a_request(shipped: Served, where: str) -> None:
     wait_for(lambda: metric(shipped, "rows") == metric(shipped, "waiting") == 0)
 
 
+def test_a_cancelled_request_frees_its_rows(shipped: Served) -> None:
+    before = metric(shipped, "sentences_cancelled_total")
+    ended = threading.Event()
+    client = triton_grpc.InferenceServerClient(shipped.server.grpc_url.removeprefix("grpc://"))
+    with client:
+        call = client.async_infer(
+            "translate", [tensor(MANY)], callback=lambda result, error: ended.set()
+        )
+        wait_for(lambda: metric(shipped, "rows") > 0)
+        call.cancel()
+        assert ended.wait(WAIT_S)
+        wait_for(lambda: metric(shipped, "sentences_cancelled_total") > before)
+        wait_for(lambda: metric(shipped, "rows") == metric(shipped, "waiting") == 0)
+
+
 def test_priority_needs_the_operators_leave(shipped: Served) -> None:
     status, answer = shipped.generate({"text_input": "a", "queue_priority": 3})
     assert (status, answer["error"]) == (400, "option queue_priority is not allowed by this server")

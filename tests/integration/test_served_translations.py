@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +13,8 @@ from dragoman_client import Translator as Client
 
 from dragoman.commands.demo import SENTENCES
 from dragoman.manifest import Manifest
+from export.publishing import publish
+from serving.launcher import ServeOptions, TritonServer
 from serving.translator import RequestOptions, Translator
 from tests.conftest import CORPORA, REPOSITORY
 from tests.integration.conftest import Served
@@ -35,8 +38,22 @@ def test_translations_are_german_and_english(shipped: Served) -> None:
     assert "Tom" in shipped.grpc.translate("Tom schläft.", target_language="en").text
 
 
+@pytest.fixture(scope="module")
+def shipped_fp32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """The shipped model, served in the precision of the oracle."""
+    repository = tmp_path_factory.mktemp("fp32") / "repository"
+    publish(BUNDLE, repository, REPOSITORY / "model_repository")
+    config = repository / "translate" / "config.pbtxt"
+    text = config.read_text()
+    precision = 'key: "precision" value: { string_value: "%s" }'
+    assert precision % "auto" in text
+    config.write_text(text.replace(precision % "auto", precision % "fp32"))
+    with TritonServer(ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)) as server:
+        yield server
+
+
 @pytest.mark.parametrize("width", [1, 4])
-def test_served_tokens_are_the_oracles(shipped: Served, width: int) -> None:
+def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -> None:
     loaded = checkpoint.load(BUNDLE)
     limits = Manifest.load(BUNDLE).limits
     for side, (source, target) in enumerate((("en", "de"), ("de", "en"))):
@@ -48,7 +65,7 @@ def test_served_tokens_are_the_oracles(shipped: Served, width: int) -> None:
         else:
             right = beam_search(loaded.model, src, most, beam_width=4, alpha=0.6)
         expected = [(loaded.tokenizer.decode(h.ids), len(h.ids)) for h in right]
-        for url in (shipped.server.grpc_url, shipped.server.http_url):
+        for url in (shipped_fp32.grpc_url, shipped_fp32.http_url):
             with Client(url) as client:
                 found = client.translate(texts, source_language=source, beam_width=width)
             assert [(t.text, t.output_tokens) for t in found] == expected
