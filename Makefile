@@ -4,7 +4,7 @@ ARGS ?=
 
 SERVE := .venv-serve
 DEV := .venv-dev
-PROJECTS := pyproject.toml client/pyproject.toml
+PROJECTS := pyproject.toml client/pyproject.toml $(wildcard serving/engine/native/*.[ch])
 
 .PHONY: help serve demo test lint format clean
 

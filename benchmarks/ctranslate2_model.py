@@ -20,6 +20,7 @@ import sentencepiece
 from torch import nn
 
 from dragoman.errors import DragomanError, UsageError
+from dragoman.positions import sinusoidal_positions
 from dragoman.text import BEGIN_ID, END_ID, UNKNOWN_ID
 from training import checkpoint
 from training.model import (
@@ -28,7 +29,6 @@ from training.model import (
     FeedForward,
     MultiHeadAttention,
     Transformer,
-    sinusoidal_positions,
 )
 
 POSITIONS = 1024
@@ -81,7 +81,7 @@ def build_spec(model: Transformer) -> Any:
     spec.config.layer_norm_epsilon = epsilon
     embedding = _array(model.embedding.weight)  # [V, E], shared by both sides and the output
     # CTranslate2's own table holds all sines, then all cosines; ours alternates.
-    positions = _array(sinusoidal_positions(POSITIONS, config.model_size))
+    positions = sinusoidal_positions(POSITIONS, config.model_size)
     spec.encoder.embeddings[0].weight = embedding
     spec.decoder.embeddings.weight = embedding
     spec.decoder.projection.weight = embedding

@@ -97,7 +97,7 @@ def opened(arguments: argparse.Namespace) -> Iterator[Answerer]:
     Raises:
         DragomanError: the bundle cannot be loaded.
     """
-    settings = EngineSettings(precision=arguments.precision)
+    settings = EngineSettings(precision=arguments.precision, runtime=arguments.runtime)
     if arguments.input == "texts":
         with contextlib.closing(Translator(arguments.bundle, settings)) as translator:
             yield TextAnswerer(translator).answer
@@ -113,6 +113,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine_worker")
     parser.add_argument("--bundle", type=Path, required=True)
     parser.add_argument("--precision", choices=("fp32", "int8"), required=True)
+    parser.add_argument("--runtime", choices=("auto", "onnxruntime", "native"), default="auto")
     parser.add_argument("--input", choices=("texts", "ids"), required=True)
     parser.add_argument("--endless", action="store_true", help="ids alone: never end early")
     arguments = parser.parse_args()

@@ -4,20 +4,18 @@ Run from the project's folder, with nothing else at work on the machine:
 
     python -m benchmarks.step
 
-For the base size with random weights and for the shipped model, in int8, on one core: ONNX
-Runtime's own profile of a step, by kind of node, and Python's share of it in the engine. The limits
-are measured on the spot: memory bandwidth by reading a large array, 8-bit arithmetic by one large
-product.
+For the base size with random weights and for the shipped model, with the native runtime, on one
+core: what the compiled code counts for each kind of work, and Python's share in the engine. The
+limits are measured on the spot: memory bandwidth by reading a large array, 8-bit arithmetic by one
+large product of ONNX Runtime's.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,33 +27,20 @@ from onnx import TensorProto, helper, numpy_helper
 from benchmarks.base_model import write_random_bundle
 from benchmarks.report import markdown_table
 from dragoman.manifest import Dimensions, Manifest
-from dragoman.tensors import past_names, present_names
 from export.graph_builder import IR_VERSION, OPSET
 from export.int8 import CONTRIB
 from serving.engine.batch import Batch
 from serving.engine.cache import Cache, Floats, Ids
 from serving.engine.job import Job
-from serving.engine.onnx_session import OnnxSession
+from serving.engine.native.library import SECTIONS
+from serving.engine.native.session import NativeSession
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.statistics import Statistics
 
 SHIPPED = Path("model_repository/translate/1/bundle")
 SRC_TOKENS, POSITION = 32, 16
 _RUNS = 60
-_KINDS = {
-    "MatMulIntegerToFloat": "products",
-    "Attention": "attention",
-    "RMSNormalization": "norms",
-    "ReduceMean": "norms",
-    "Sub": "norms",
-    "QuantizeLinear": "quantising",
-    "Abs": "quantising",
-    "ReduceMax": "quantising",
-    "Mul": "quantising",
-    "TensorScatter": "cache",
-}
-_LOGITS = "logits"
-_ORDER = ("products", _LOGITS, "attention", "norms", "quantising", "cache", "rest")
+_ORDER = (*SECTIONS, "best", "rest")
 
 
 @dataclass(frozen=True)
@@ -72,25 +57,33 @@ class _StepBench:
     """One model's step at chosen numbers of rows."""
 
     def __init__(self, bundle: Path) -> None:
-        self._bundle = bundle
         self._manifest = Manifest.load(bundle)
-        self._session = OnnxSession(bundle, self._manifest, "int8", threads=1)
+        self._session = NativeSession(bundle, self._manifest)
 
     @property
     def sizes(self) -> Dimensions:
         return self._manifest.dimensions
 
     def measure(self, rows: int) -> StepTimes:
-        session_s: list[float] = []
-        timed = _Timed(self._session, session_s)
+        timed = _Timed(self._session)
         batch = self._batch(rows)
-        batch_s = []
+        batch.step(timed)  # binds the cache
+        timed.step_s.clear()
+        timed.best_s.clear()
+        self._session.ticks[:] = 0
+        begin_ticks, begin, batch_s = self._session.clock(), time.perf_counter(), []
         for _ in range(_RUNS):
-            begin = time.perf_counter()
+            step_begin = time.perf_counter()
             batch.step(timed)
-            batch_s.append(time.perf_counter() - begin)
-        session_ms, batch_ms = (1e3 * statistics.median(taken) for taken in (session_s, batch_s))
-        return StepTimes(self._profile(rows), session_ms, batch_ms)
+            batch_s.append(time.perf_counter() - step_begin)
+        tick_s = (time.perf_counter() - begin) / (self._session.clock() - begin_ticks)
+        ms = 1e3 * tick_s / _RUNS * self._session.ticks
+        by_kind = dict(zip(SECTIONS, ms.tolist(), strict=True))
+        session_ms, best_ms, batch_ms = (
+            1e3 * statistics.median(taken) for taken in (timed.step_s, timed.best_s, batch_s)
+        )
+        by_kind |= {"best": best_ms, "rest": max(0.0, session_ms - sum(by_kind.values()))}
+        return StepTimes(by_kind, session_ms + best_ms, batch_ms)
 
     def _batch(self, rows: int) -> Batch:
         """Sentences that are some way into their translations."""
@@ -105,82 +98,28 @@ class _StepBench:
         batch.join(jobs, self._session.encode(src_ids, src_lengths), src_lengths)
         return batch
 
-    def _profile(self, rows: int) -> dict[str, float]:
-        """Milliseconds by kind of node, from ONNX Runtime's own clock."""
-        with tempfile.TemporaryDirectory() as folder:
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = 1
-            options.enable_profiling = True
-            options.profile_file_prefix = f"{folder}/step"
-            file = self._bundle / self._manifest.graphs["decoder_int8"].file
-            graph = onnxruntime.InferenceSession(str(file), options)
-            feeds = _feeds(graph, rows, self.sizes)
-            logits = np.empty((rows, self.sizes.vocab_size), np.float32)
-            binding = _bind(graph, feeds, logits, self.sizes)
-            for _ in range(_RUNS):
-                graph.run_with_iobinding(binding)
-            events = json.loads(Path(graph.end_profiling()).read_text(encoding="utf-8"))
-        nodes = [e for e in events if e.get("cat") == "Node" and e["name"].endswith("kernel_time")]
-        totals: Counter[str] = Counter()
-        for event in nodes[len(nodes) // 2 :]:
-            totals[_kind(event["args"], self.sizes.vocab_size)] += event["dur"]
-        return {kind: us / 1e3 / (_RUNS / 2) for kind, us in totals.items()}
-
 
 class _Timed:
-    """A session that notes how long its steps take."""
+    """A session that notes how long its steps take, and the choice of the best tokens."""
 
-    def __init__(self, session: OnnxSession, taken_s: list[float]) -> None:
+    def __init__(self, session: NativeSession) -> None:
         self.cache_shape = session.cache_shape
         self.encode, self.best = session.encode, session.best
-        self._session, self._taken_s = session, taken_s
+        self._session = session
+        self.step_s: list[float] = []
+        self.best_s: list[float] = []
 
     def step(self, cache: Cache, input_ids: Ids, positions: Ids) -> Floats:
         begin = time.perf_counter()
         logits = self._session.step(cache, input_ids, positions)
-        self._taken_s.append(time.perf_counter() - begin)
+        self.step_s.append(time.perf_counter() - begin)
         return logits
 
-
-def _kind(arguments: dict[str, object], vocab_size: int) -> str:
-    kind = _KINDS.get(str(arguments["op_name"]), "rest")
-    shapes: list[dict[str, list[int]]] = arguments["output_type_shape"]  # type: ignore[assignment]
-    wide = any(shape and shape[-1] == vocab_size for s in shapes for shape in s.values())
-    return _LOGITS if wide and kind != "rest" else kind
-
-
-def _feeds(
-    graph: onnxruntime.InferenceSession, rows: int, sizes: Dimensions
-) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
-    letters = {"R": rows, "B": rows, "S": SRC_TOKENS, "C": 2 * POSITION}
-    random = np.random.default_rng(0)
-    feeds = {}
-    for tensor in graph.get_inputs():
-        shape = [letters.get(size, size) for size in tensor.shape]
-        if tensor.type == "tensor(float)":
-            feeds[tensor.name] = random.standard_normal(shape).astype(np.float32)
-        else:
-            full = {"positions": POSITION, "src_lengths": SRC_TOKENS}.get(tensor.name, 7)
-            feeds[tensor.name] = np.full(shape, full, np.int64)
-    return feeds
-
-
-def _bind(
-    graph: onnxruntime.InferenceSession,
-    feeds: dict[str, np.ndarray],  # type: ignore[type-arg]
-    logits: Floats,
-    sizes: Dimensions,
-) -> onnxruntime.IOBinding:
-    """Bind the cache in and out in one place, as the engine does; else it would be copied."""
-    binding = graph.io_binding()
-    present = dict(
-        zip(present_names(sizes.decoder_layers), past_names(sizes.decoder_layers), strict=True)
-    )
-    outputs = {"logits": logits, **{name: feeds[past] for name, past in present.items()}}
-    for bind, arrays in ((binding.bind_input, feeds), (binding.bind_output, outputs)):
-        for name, array in arrays.items():
-            bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
-    return binding
+    def likeliest(self, logits: Floats) -> Ids:
+        begin = time.perf_counter()
+        ids = self._session.likeliest(logits)
+        self.best_s.append(time.perf_counter() - begin)
+        return ids
 
 
 def step_weights(sizes: Dimensions) -> int:

@@ -15,8 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 from dragoman.manifest import Limits
+from dragoman.positions import sinusoidal_positions
 from export.graph_builder import GraphBuilder
-from training.model import ModelConfig, sinusoidal_positions
+from training.model import ModelConfig
 
 NORM_EPSILON = 1e-5
 
@@ -158,7 +159,7 @@ class Blocks:
     def positions(self) -> str:
         """The position table [P, E], as long as the longest request."""
         length = max(self.limits.max_source_tokens, self.limits.max_target_tokens)
-        table = sinusoidal_positions(length, self.config.model_size).numpy()
+        table = sinusoidal_positions(length, self.config.model_size)
         return self.graph.constant(table, np.float32)
 
     def first_positions(self, ids: str) -> str:

@@ -22,8 +22,9 @@ from dragoman.manifest import GraphEntry, Manifest
 from dragoman.tensors import best_name, cross_names, past_names, present_names
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID
 from serving.engine.engine import Engine, Sessions
-from serving.engine.onnx_session import OnnxSession, Precision, load_graph
+from serving.engine.onnx_session import OnnxSession, load_graph
 from serving.engine.sentence import SearchOptions, Sentence
+from serving.engine.settings import Precision
 from training import checkpoint
 from training.data import pad
 from training.model import DecoderLayer, Transformer

@@ -16,8 +16,12 @@ def exact_int8_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
     Source: https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
     """
+    return bool(flags(cpuinfo) & _EXACT)
+
+
+def flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
+    """Linux's names of the instruction sets that this CPU has; none where they are not told."""
     try:
-        flags = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
+        return set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
     except OSError:
-        return False
-    return bool(flags & _EXACT)
+        return set()

@@ -17,7 +17,7 @@ from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
 from dragoman.text import Tokenizer, split_sentences
 from serving.engine.engine import EngineFailure
-from serving.engine.loading import choose_precision, open_engine
+from serving.engine.loading import choose_precision, choose_runtime, open_engine
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
@@ -213,9 +213,10 @@ class Translator:
     def description(self) -> str:
         """One line: how the engine is laid out, and the most that its caches may take."""
         limits = self.manifest.limits
+        runtime = choose_runtime(self._settings, self.manifest.dimensions)
         most = self._engine.most_bytes(limits.max_source_tokens, limits.max_target_tokens)
         return (
-            f"{choose_precision(self._settings)}, {self._engine.workers} workers of "
+            f"{choose_precision(self._settings)} ({runtime}), {self._engine.workers} workers of "
             f"{self._limits.rows} rows, caches of at most {most / 1e6:.0f} MB "
             f"for each beam width in use, {self._limits.waiting} sentences may wait"
         )

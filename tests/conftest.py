@@ -44,8 +44,8 @@ def tiny_config(norm: str = "post") -> ModelConfig:
     """A model small enough for anything, with every dimension different."""
     return ModelConfig(
         vocab_size=VOCAB_SIZE,
-        model_size=32,
-        feed_forward_size=48,
+        model_size=64,
+        feed_forward_size=192,
         heads=4,
         encoder_layers=2,
         decoder_layers=3,

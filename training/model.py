@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dragoman.errors import UsageError
+from dragoman.positions import sinusoidal_positions
 
 
 @dataclass(frozen=True)
@@ -119,24 +120,6 @@ def attention(query: Tensor, key: Tensor, value: Tensor, keep_mask: Tensor) -> T
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # [B, H, T, S]
     scores = scores.masked_fill(~keep_mask, float("-inf"))
     return scores.softmax(dim=-1) @ value
-
-
-def sinusoidal_positions(length: int, model_size: int) -> Tensor:
-    """Position encodings: sine in the even columns, cosine in the odd ones.
-
-    Args:
-        length: number of positions T.
-        model_size: E, even.
-
-    Returns:
-        float32 [T, E].
-
-    Source: Vaswani et al. 2017, section 3.5.
-    """
-    position = torch.arange(length, dtype=torch.float64)[:, None]  # [T, 1]
-    even_column = torch.arange(0, model_size, 2, dtype=torch.float64)  # [E / 2]
-    angle = position * torch.exp(-math.log(10000.0) * even_column / model_size)  # [T, E / 2]
-    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()
 
 
 class Dropout(nn.Module):
@@ -296,7 +279,7 @@ class Transformer(nn.Module):
         self.encoder_norm = final_norm(config.model_size)
         self.decoder_norm = final_norm(config.model_size)
         self.dropout = Dropout(config.dropout)
-        self.positions = sinusoidal_positions(512, config.model_size)
+        self.positions = torch.from_numpy(sinusoidal_positions(512, config.model_size))
         self._initialise()
 
     def _initialise(self) -> None:
@@ -363,7 +346,8 @@ class Transformer(nn.Module):
 
     def _embed(self, ids: Tensor) -> Tensor:
         if ids.size(1) > self.positions.size(0):
-            self.positions = sinusoidal_positions(2 * ids.size(1), self.config.model_size)
+            longer = sinusoidal_positions(2 * ids.size(1), self.config.model_size)
+            self.positions = torch.from_numpy(longer)
         self.positions = self.positions.to(self.embedding.weight)
         scaled = self.embedding(ids) * math.sqrt(self.config.model_size)
         return self.dropout(scaled + self.positions[: ids.size(1)])  # type: ignore[no-any-return]

@@ -95,7 +95,7 @@ class Batch:
         logits = session.step(self._cache, self._tokens, self._positions)
         self._positions += 1
         if self._width == 1:
-            self._choose_best(logits.argmax(axis=1))
+            self._choose_best(session.likeliest(logits))
         else:
             self._choose_beams(*session.best(logits, 2 * self._width))
         for in_flight in self._in_flight:

@@ -10,8 +10,9 @@ from dragoman.errors import UsageError
 from dragoman.manifest import Dimensions, Manifest, SpecialIds
 from serving.cpu import exact_int8_products
 from serving.engine.engine import Engine, EngineFailure, Sessions
-from serving.engine.onnx_session import OnnxSession, Precision
-from serving.engine.settings import EngineSettings
+from serving.engine.native.session import NativeSession, native_obstacle
+from serving.engine.onnx_session import OnnxSession
+from serving.engine.settings import EngineSettings, Precision, Runtime
 
 _MOST_WORKERS = 8
 _SHARED_WEIGHTS = 10_000_000
@@ -25,7 +26,7 @@ def open_engine(
     special_ids: SpecialIds | None = None,
     on_failure: Callable[[EngineFailure], None] | None = None,
 ) -> Engine:
-    """Load a bundle's graphs and start an engine over them.
+    """Load a bundle and start an engine over it.
 
     Args:
         bundle: folder of the bundle.
@@ -35,18 +36,25 @@ def open_engine(
         on_failure: see `Engine`.
 
     Raises:
-        UsageError: the bundle's graphs cannot be loaded, or int8 was asked for and cannot be.
+        UsageError: the bundle cannot be loaded, or what was asked for cannot be had here.
     """
-    precision = choose_precision(settings)
-    cores = len(os.sched_getaffinity(0))
-    workers = settings.workers or min(_MOST_WORKERS, cores)
+    workers = settings.workers or min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
+    sessions = _open_sessions(bundle, manifest, settings, workers)
+    ids = special_ids or manifest.special_ids
+    return Engine(sessions, ids, workers, settings.limits, on_failure)
+
+
+def _open_sessions(
+    bundle: Path, manifest: Manifest, settings: EngineSettings, workers: int
+) -> Sessions:
+    precision, runtime = choose_precision(settings), choose_runtime(settings, manifest.dimensions)
+    if runtime == "native":
+        return Sessions(NativeSession(bundle, manifest))
     lone_threads = settings.lone_threads or default_lone_threads(manifest.dimensions, workers)
     lone = None
     if lone_threads > 1:
         lone = OnnxSession(bundle, manifest, precision, lone_threads)
-    sessions = Sessions(OnnxSession(bundle, manifest, precision, threads=1), lone)
-    ids = special_ids or manifest.special_ids
-    return Engine(sessions, ids, workers, settings.limits, on_failure)
+    return Sessions(OnnxSession(bundle, manifest, precision, threads=1), lone)
 
 
 def choose_precision(settings: EngineSettings) -> Precision:
@@ -64,6 +72,24 @@ def choose_precision(settings: EngineSettings) -> Precision:
             "serve with precision auto or fp32"
         )
     return settings.precision
+
+
+def choose_runtime(settings: EngineSettings, sizes: Dimensions) -> Runtime:
+    """What runs the model: our own compiled code where it can, which is the fastest.
+
+    Raises:
+        UsageError: it was asked for, but cannot be had for this model on this machine.
+    """
+    if settings.runtime == "onnxruntime":
+        return "onnxruntime"
+    obstacle = native_obstacle(sizes)
+    if obstacle is None and choose_precision(settings) != "int8":
+        obstacle = "it computes in int8"
+    if obstacle is None:
+        return "native"
+    if settings.runtime == "native":
+        raise UsageError(f"runtime is native, but {obstacle}: serve with runtime auto")
+    return "onnxruntime"
 
 
 def default_lone_threads(sizes: Dimensions, workers: int) -> int:

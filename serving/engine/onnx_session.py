@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +14,8 @@ from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
 from dragoman.tensors import best_name, cross_names, past_names, present_names
 from serving.engine.cache import Cache, CacheShape, Floats, Ids
+from serving.engine.settings import Precision
 
-Precision = Literal["fp32", "int8"]
 _SUFFIXES: dict[Precision, str] = {"fp32": "", "int8": "_int8"}
 
 
@@ -79,6 +78,11 @@ class OnnxSession:
         bound.positions[:] = positions
         self._decoder.run_with_iobinding(bound.binding)
         return bound.logits
+
+    def likeliest(self, logits: Floats) -> Ids:
+        """See `Session.likeliest`."""
+        ids: Ids = logits.argmax(axis=1)
+        return ids
 
     def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
         """See `Session.best`."""

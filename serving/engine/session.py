@@ -40,9 +40,13 @@ class Session(Protocol):
         """
         ...
 
+    def likeliest(self, logits: Floats) -> Ids:
+        """Each row's best token [R], of what the last step returned."""
+        ...
+
     def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
         """Log-probabilities [R, K] of each row's best tokens, best first, and their ids [R, K].
 
-        K is `number` or more.
+        `logits` are what the last step returned; K is `number` or more.
         """
         ...

@@ -8,6 +8,9 @@ from typing import Literal
 from dragoman.errors import UsageError
 from serving.engine.scheduler import BatchLimits
 
+Precision = Literal["fp32", "int8"]
+Runtime = Literal["onnxruntime", "native"]
+
 
 @dataclass(frozen=True)
 class EngineSettings:
@@ -17,8 +20,10 @@ class EngineSettings:
         UsageError: a number that is not positive.
     """
 
-    precision: Literal["auto", "fp32", "int8"] = "auto"
+    precision: Precision | Literal["auto"] = "auto"
     """`auto` is int8 where this machine's 8-bit products are exact, else fp32."""
+    runtime: Runtime | Literal["auto"] = "auto"
+    """`native` is our own compiled code, for int8 alone; `auto` takes it where it can."""
     workers: int | None = None
     """Threads that each step sentences of their own, on one core."""
     lone_threads: int | None = None

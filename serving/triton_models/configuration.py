@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from dragoman.errors import UsageError
 from serving.engine.scheduler import BatchLimits
-from serving.engine.settings import EngineSettings
+from serving.engine.settings import EngineSettings, Precision, Runtime
 from serving.triton_models.request import RequestRules
 
 AUTO = "auto"
-_ENGINE = ("precision", "workers", "lone_threads", "max_rows", "max_waiting")
+_ENGINE = ("precision", "runtime", "workers", "lone_threads", "max_rows", "max_waiting")
 RULES = ("deadline_s", "allow_priority")
 """Parameters that say what requests may ask."""
-_PRECISIONS = ("auto", "fp32", "int8")
 
 
 def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
@@ -25,14 +24,12 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
     """
     check_names(parameters, (*_ENGINE, *RULES))
     defaults = BatchLimits()
-    precision = parameters.get("precision", EngineSettings().precision)
-    if precision not in _PRECISIONS:
-        raise UsageError(
-            f"config.pbtxt: precision is {precision!r}: give one of {', '.join(_PRECISIONS)}"
-        )
+    precision = _choice(parameters, "precision", get_args(Precision))
+    runtime = _choice(parameters, "runtime", get_args(Runtime))
     rows, waiting = _number(parameters, "max_rows"), _number(parameters, "max_waiting")
     return EngineSettings(
-        precision=cast(Literal["auto", "fp32", "int8"], precision),
+        precision=cast(Precision | Literal["auto"], precision),
+        runtime=cast(Runtime | Literal["auto"], runtime),
         workers=_number(parameters, "workers"),
         lone_threads=_number(parameters, "lone_threads"),
         limits=BatchLimits(
@@ -69,6 +66,15 @@ def request_rules(parameters: Mapping[str, str]) -> RequestRules:
     return RequestRules(
         defaults.deadline_s if deadline_s is None else deadline_s, priorities == "true"
     )
+
+
+def _choice(parameters: Mapping[str, str], name: str, choices: Sequence[str]) -> str:
+    text = parameters.get(name, AUTO)
+    if text not in (AUTO, *choices):
+        raise UsageError(
+            f"config.pbtxt: {name} is {text!r}: give one of {', '.join((AUTO, *choices))}"
+        )
+    return text
 
 
 def _number(parameters: Mapping[str, str], name: str) -> int | None:

@@ -59,7 +59,7 @@ def test_a_manifest_reads_as_it_was_written(bundle: Path) -> None:
         (lambda m: m["limits"].update(top_k=4), "limits.top_k is 4: less than twice"),
         (lambda m: m["limits"].update(target_ratio=float("nan")), "limits.target_ratio is nan"),
         (lambda m: m["special_ids"].update(end=5000), "a special id is not below vocab_size"),
-        (lambda m: m["dimensions"].update(heads=5), "5 heads do not divide 32"),
+        (lambda m: m["dimensions"].update(heads=5), "5 heads do not divide 64"),
         (lambda m: m["dimensions"].update(heads=0), "dimensions.heads is 0"),
         (lambda m: m.update(languages=["en", "fr"]), "lack tags: ['fr']"),
     ],

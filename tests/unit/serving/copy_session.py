@@ -52,6 +52,10 @@ class CopySession:
             logits[row, best] += 59.9
         return logits
 
+    def likeliest(self, logits: Floats) -> Ids:
+        ids: Ids = logits.argmax(axis=1)
+        return ids
+
     def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
         ids = np.argsort(-logits, axis=1, kind="stable")[:, :16]
         return np.take_along_axis(logits, ids, axis=1), ids

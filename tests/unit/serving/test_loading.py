@@ -5,7 +5,7 @@ import pytest
 from dragoman.errors import UsageError
 from dragoman.manifest import Dimensions
 from serving.engine import loading
-from serving.engine.loading import choose_precision, default_lone_threads
+from serving.engine.loading import choose_precision, choose_runtime, default_lone_threads
 from serving.engine.scheduler import BatchLimits
 from serving.engine.settings import EngineSettings
 from serving.triton_models.configuration import engine_settings, request_rules
@@ -37,6 +37,20 @@ def test_int8_is_refused_where_it_saturates(monkeypatch: pytest.MonkeyPatch) -> 
         choose_precision(EngineSettings(precision="int8"))
 
 
+def test_native_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "exact_int8_products", lambda: True)
+    monkeypatch.setattr(loading, "native_obstacle", lambda sizes: None)
+    assert choose_runtime(EngineSettings(), SMALL) == "native"
+    assert choose_runtime(EngineSettings(runtime="onnxruntime"), SMALL) == "onnxruntime"
+    assert choose_runtime(EngineSettings(precision="fp32"), SMALL) == "onnxruntime"
+    with pytest.raises(UsageError, match="runtime is native, but it computes in int8"):
+        choose_runtime(EngineSettings(precision="fp32", runtime="native"), SMALL)
+    monkeypatch.setattr(loading, "native_obstacle", lambda sizes: "the moon is full")
+    assert choose_runtime(EngineSettings(), SMALL) == "onnxruntime"
+    with pytest.raises(UsageError, match="runtime is native, but the moon is full"):
+        choose_runtime(EngineSettings(runtime="native"), SMALL)
+
+
 def test_only_large_models_step_alone_on_all_cores() -> None:
     assert default_lone_threads(BASE, workers=2) == 2
     assert default_lone_threads(SMALL, workers=2) == 1
@@ -55,6 +69,7 @@ def test_parameters_become_settings() -> None:
     ("parameters", "message"),
     [
         ({"colour": "red"}, "unknown parameter 'colour'"),
+        ({"runtime": "java"}, "runtime is 'java': give one of auto, onnxruntime, native"),
         ({"precision": "int4"}, "precision is 'int4': give one of auto, fp32, int8"),
         ({"workers": "0"}, "workers is 0: give 1 or more"),
         ({"max_rows": "many"}, "max_rows is 'many': give a number, or auto"),

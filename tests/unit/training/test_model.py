@@ -15,7 +15,6 @@ from training.model import (
     MultiHeadAttention,
     Transformer,
     attention,
-    sinusoidal_positions,
 )
 
 
@@ -55,17 +54,8 @@ def test_shapes_are_those_the_docstrings_claim() -> None:
     hidden = model.decode(tgt, memory, keep)
     assert hidden.shape == (2, 5, config.model_size)
     assert model.project(hidden).shape == (2, 5, config.vocab_size)
-    assert sinusoidal_positions(9, 6).shape == (9, 6)
     attend = MultiHeadAttention(config)
     assert attend(hidden, memory, keep[:, None, None, :]).shape == hidden.shape
-
-
-def test_positions_are_the_papers() -> None:
-    table = sinusoidal_positions(50, 8)
-    angle = torch.tensor(37.0) / 10000 ** (4 / 8)
-    torch.testing.assert_close(table[37, 4], angle.sin())
-    torch.testing.assert_close(table[37, 5], angle.cos())
-    assert table[0].tolist() == [0.0, 1.0] * 4
 
 
 def test_base_has_the_papers_size() -> None:
@@ -139,7 +129,7 @@ def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"heads": 3}, "model.model_size is 32"),
+        ({"heads": 3}, "model.model_size is 64"),
         ({"decoder_layers": 0}, "model.decoder_layers is 0"),
         ({"dropout": 1.0}, "model.dropout is 1.0"),
         ({"norm": "middle"}, "model.norm is 'middle'"),

@@ -1,0 +1,78 @@
+/* The Transformer in 8-bit products, for one core with AVX-512 VNNI.
+ *
+ * The Python side (library.py) holds the same structures, field by field. Shape letters as in
+ * training/model.py: B sentences, R rows (hypotheses), S source tokens, C tokens of room in the
+ * cache, E model size, H heads, D head size, F feed-forward size, V vocabulary; here N is rows of
+ * any kind, and sizes are counted in elements.
+ *
+ * Every row is computed by itself, in the same order whatever its neighbours are, so that results
+ * do not depend on them. Nothing here allocates, locks or fails: sizes are checked by the caller.
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum { PANEL = 64 }; /* outputs that a product computes together: four vectors of 16 */
+
+/* y = x W^T + b with W in codes of 8 bits, one scale an output. */
+typedef struct {
+    const int8_t *codes;    /* [outputs / PANEL][inputs / 4][PANEL][4] */
+    const int32_t *starts;  /* [outputs], what the zero point of x adds up to, negated */
+    const float *scales;    /* [outputs] */
+    const float *biases;    /* [outputs] */
+    int64_t inputs;         /* a multiple of 4 */
+    int64_t outputs;        /* padded to a multiple of PANEL */
+} Product;
+
+typedef struct {
+    const float *scales;
+    const float *biases;
+} Norm;
+
+typedef struct {
+    Norm attention_norm, feed_forward_norm;
+    Product query_key_value, attention_output, inner, outer;
+} EncoderLayer;
+
+typedef struct {
+    Norm self_norm, cross_norm, feed_forward_norm;
+    Product query_key_value, self_output, cross_query, cross_key_value, cross_output, inner, outer;
+} DecoderLayer;
+
+typedef struct {
+    int64_t model_size, feed_forward_size, heads, head_size;
+    int64_t encoder_layers, decoder_layers;
+    int64_t longest;         /* tokens that a sentence may have, on either side */
+    int64_t norm_first;      /* pre-norm, and a norm after the last layer */
+    const uint16_t *embedding; /* fp16 [V, E] */
+    const float *positions;    /* [longest, E] */
+    const EncoderLayer *encoder;
+    const DecoderLayer *decoder;
+    Norm encoder_norm, decoder_norm;
+    Product logits;
+} Model;
+
+/* N rows of activations as codes around a zero point of 128, or from 0 if none is negative. */
+typedef struct {
+    uint8_t *codes;
+    float *scales;
+} Codes;
+
+/* What becomes of a product's results [N, outputs]: they are stored, stored if positive, added to
+ * what lies there, or stored with the largest of each panel behind the row's last. */
+typedef enum { STORE, RECTIFY, ADD, RANK } Finish;
+
+/* products.c */
+void multiply(const Product *product, Codes codes, int64_t rows, Finish finish, float *results);
+
+/* rows.c */
+void embed(const Model *model, int64_t id, int64_t position, float *x);
+void normalise(const float *x, Norm norm, int64_t size, float *y);
+void quantise(const float *x, int64_t size, uint8_t *codes, float *scale);
+void quantise_rectified(const float *x, int64_t size, uint8_t *codes, float *scale);
+
+/* attention.c: one scaled query [D] over keys and values, `stride` apart; `weights` [length] is
+ * scratch. */
+void attend(const float *query, const float *keys, const float *values, int64_t stride,
+            int64_t length, int64_t head_size, float *weights, float *result);
+float exponentials(float *values, int64_t length, float largest);

@@ -1,0 +1,175 @@
+"""The compiled code, and the structures that it takes, field by field as in `kernels.h`."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+from dragoman.errors import UsageError
+from serving.cpu import flags
+
+PANEL = 64
+"""Outputs that a product computes together; it has a multiple of them."""
+_FLAGS = {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"}
+_FOLDER = Path(__file__).parent
+
+Pointer = ctypes.c_void_p
+Number = ctypes.c_int64
+
+
+SECTIONS = ("products", "logits", "attention", "norms", "quantising", "cache")
+"""What a step's time is counted for."""
+
+
+class Product(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("codes", Pointer),
+        ("starts", Pointer),
+        ("scales", Pointer),
+        ("biases", Pointer),
+        ("inputs", Number),
+        ("outputs", Number),
+    )
+
+
+class Norm(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (("scales", Pointer), ("biases", Pointer))
+
+
+class EncoderLayer(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("attention_norm", Norm),
+        ("feed_forward_norm", Norm),
+        ("query_key_value", Product),
+        ("attention_output", Product),
+        ("inner", Product),
+        ("outer", Product),
+    )
+
+
+class DecoderLayer(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("self_norm", Norm),
+        ("cross_norm", Norm),
+        ("feed_forward_norm", Norm),
+        ("query_key_value", Product),
+        ("self_output", Product),
+        ("cross_query", Product),
+        ("cross_key_value", Product),
+        ("cross_output", Product),
+        ("inner", Product),
+        ("outer", Product),
+    )
+
+
+class Model(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("model_size", Number),
+        ("feed_forward_size", Number),
+        ("heads", Number),
+        ("head_size", Number),
+        ("encoder_layers", Number),
+        ("decoder_layers", Number),
+        ("longest", Number),
+        ("norm_first", Number),
+        ("embedding", Pointer),
+        ("positions", Pointer),
+        ("encoder", ctypes.POINTER(EncoderLayer)),
+        ("decoder", ctypes.POINTER(DecoderLayer)),
+        ("encoder_norm", Norm),
+        ("decoder_norm", Norm),
+        ("logits", Product),
+    )
+
+
+class Sources(ctypes.Structure):
+    """See `transformer.c`."""
+
+    _fields_ = (
+        ("sentences", Number),
+        ("tokens", Number),
+        ("ids", Pointer),
+        ("lengths", Pointer),
+        ("room", Number),
+        ("cross", Pointer),
+    )
+
+
+class Rows(ctypes.Structure):
+    """See `transformer.c`."""
+
+    _fields_ = (
+        ("rows", Number),
+        ("sentences", Number),
+        ("ids", Pointer),
+        ("positions", Pointer),
+        ("src_lengths", Pointer),
+        ("src_room", Number),
+        ("room", Number),
+        ("cross", Pointer),
+        ("past", Pointer),
+        ("ticks", Pointer),
+    )
+
+
+class Library:
+    """The compiled functions; each lets go of the interpreter's lock while it runs."""
+
+    def __init__(self, path: Path) -> None:
+        """Load a shared library."""
+        loaded = ctypes.CDLL(str(path))
+        self.scratch_bytes = loaded.dragoman_scratch_bytes
+        self.scratch_bytes.argtypes = (ctypes.POINTER(Model), Number)
+        self.scratch_bytes.restype = Number
+        self.encode = loaded.dragoman_encode
+        self.encode.argtypes = (ctypes.POINTER(Model), ctypes.POINTER(Sources), Pointer)
+        self.step = loaded.dragoman_step
+        self.step.argtypes = (*(ctypes.POINTER(Model), ctypes.POINTER(Rows), Pointer, Pointer),)
+        self.clock = loaded.dragoman_clock
+        self.clock.argtypes = ()
+        self.clock.restype = Number
+        self.likeliest = loaded.dragoman_likeliest
+        self.likeliest.argtypes = (Pointer, Number, Number, Pointer)
+        self.best = loaded.dragoman_best
+        self.best.argtypes = (Pointer, Number, Number, Number, Pointer, Pointer)
+        for function in (self.encode, self.step, self.likeliest, self.best):
+            function.restype = None
+
+
+@cache
+def load() -> Library:
+    """Load the library, once.
+
+    Raises:
+        UsageError: `obstacle` says why.
+    """
+    found, path = obstacle(), _find()
+    if found is not None or path is None:
+        raise UsageError(f"the native runtime cannot be used: {found}")
+    return Library(path)
+
+
+def obstacle() -> str | None:
+    """Why the library cannot be used here, if so."""
+    if not flags() >= _FLAGS:
+        return "this CPU lacks AVX-512 VNNI"
+    if _find() is None:
+        return "it was not compiled when Dragoman was installed (a C compiler was missing)"
+    return None
+
+
+def _find() -> Path | None:
+    paths = (_FOLDER / f"_kernels{suffix}" for suffix in EXTENSION_SUFFIXES)
+    return next((path for path in paths if path.exists()), None)

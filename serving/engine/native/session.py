@@ -1,0 +1,149 @@
+"""The session on the compiled code: int8, one core a call."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.manifest import Dimensions, Manifest
+from serving.engine.cache import Cache, CacheShape, Floats, Ids
+from serving.engine.native import library
+from serving.engine.native.library import PANEL, Rows, Sources
+from serving.engine.native.weights import load_weights, sizes_obstacle
+
+
+class NativeSession:
+    """Runs the model in 8-bit products; several threads may, each with caches of its own."""
+
+    def __init__(self, bundle: Path, manifest: Manifest) -> None:
+        """Load the weights.
+
+        Args:
+            bundle: folder of the bundle.
+            manifest: its manifest, checked.
+
+        Raises:
+            UsageError: the weights cannot be read, or the compiled code cannot be used.
+        """
+        self._library = library.load()
+        limits = manifest.limits
+        longest = max(limits.max_source_tokens, limits.max_target_tokens)
+        weights = load_weights(bundle / manifest.weights, manifest.dimensions, longest)
+        self._weights = weights  # the structures point into it
+        self._model = ctypes.byref(weights.model)
+        self._vocab_size = manifest.dimensions.vocab_size
+        self._panels = weights.model.logits.outputs // PANEL
+        self._of_thread = threading.local()
+        model = weights.model
+        self.cache_shape = CacheShape(2 * model.decoder_layers, model.heads, model.head_size)
+
+    @property
+    def ticks(self) -> Ids:
+        """Ticks that steps of this thread have spent on each of `SECTIONS` so far."""
+        ticks: Ids | None = getattr(self._of_thread, "ticks", None)
+        if ticks is None:
+            ticks = self._of_thread.ticks = np.zeros(len(library.SECTIONS), np.int64)
+        return ticks
+
+    def clock(self) -> int:
+        """Ticks of the processor's clock."""
+        return int(self._library.clock())
+
+    def encode(self, src_ids: Ids, src_lengths: Ids) -> list[Floats]:
+        """See `Session.encode`."""
+        batch, room = src_ids.shape
+        ids = np.concatenate([row[:n] for row, n in zip(src_ids, src_lengths, strict=True)])
+        lengths = np.ascontiguousarray(src_lengths, np.int64)
+        shape = self.cache_shape
+        cross = [
+            np.zeros((batch, shape.heads, room, shape.head_size), np.float32)
+            for _ in range(shape.parts)
+        ]
+        pointers = _pointers(cross)
+        sources = Sources(batch, len(ids), _of(ids), _of(lengths), room, _of(pointers))
+        self._library.encode(self._model, ctypes.byref(sources), _of(self._memory(len(ids))))
+        return cross
+
+    def step(self, cache: Cache, input_ids: Ids, positions: Ids) -> Floats:
+        """See `Session.step`."""
+        bound = cache.bindings.get(cache.layout)
+        if not isinstance(bound, _Bound):
+            bound = cache.bindings[cache.layout] = _Bound(cache, self.ticks)
+        bound.ids[:] = input_ids
+        bound.positions[:] = positions
+        memory = self._memory(cache.rows)
+        scores = self._scores(cache.rows)
+        self._library.step(self._model, bound.structure, _of(memory), _of(scores))
+        return scores[:, : self._vocab_size]
+
+    def likeliest(self, logits: Floats) -> Ids:
+        """See `Session.likeliest`."""
+        ids = np.empty(len(logits), np.int64)
+        self._library.likeliest(_of(logits), len(logits), self._panels, _of(ids))
+        return ids
+
+    def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
+        """See `Session.best`."""
+        log_probs = np.empty((len(logits), number), np.float32)
+        ids = np.empty((len(logits), number), np.int64)
+        self._library.best(_of(logits), len(logits), self._panels, number, _of(log_probs), _of(ids))
+        return log_probs, ids
+
+    def _memory(self, rows: int) -> npt.NDArray[np.uint8]:
+        """Scratch, one for each thread."""
+        memory: npt.NDArray[np.uint8] | None = getattr(self._of_thread, "scratch", None)
+        needed = self._library.scratch_bytes(self._model, rows)
+        if memory is None or len(memory) < needed:
+            memory = self._of_thread.scratch = np.empty(needed, np.uint8)
+        return memory
+
+    def _scores(self, rows: int) -> Floats:
+        """Memory for a step's scores, one for each thread: they are read before the next step.
+
+        Behind each row's scores lie the largest of each panel, by which the best are found.
+        """
+        memory: Floats | None = getattr(self._of_thread, "scores", None)
+        if memory is None or len(memory) < rows:
+            row = self._panels * (PANEL + 1)
+            memory = self._of_thread.scores = np.empty((rows, row), np.float32)
+        return memory[:rows]
+
+
+class _Bound:
+    """One layout of a cache's memory, as the compiled code takes it."""
+
+    def __init__(self, cache: Cache, ticks: Ids) -> None:
+        self.ids, self.positions = np.zeros(cache.rows, np.int64), np.zeros(cache.rows, np.int64)
+        src_lengths, cross, past = cache.src_lengths, _pointers(cache.cross), _pointers(cache.past)
+        self._kept = src_lengths, cross, past, ticks
+        self.structure = Rows(
+            rows=cache.rows,
+            sentences=cache.slots,
+            ids=_of(self.ids),
+            positions=_of(self.positions),
+            src_lengths=_of(src_lengths),
+            src_room=cache.cross[0].shape[2],
+            room=cache.capacity,
+            cross=_of(cross),
+            past=_of(past),
+            ticks=_of(ticks),
+        )
+
+
+def native_obstacle(sizes: Dimensions) -> str | None:
+    """Why the compiled code cannot run a network of these sizes here, if so."""
+    return library.obstacle() or sizes_obstacle(sizes)
+
+
+def _pointers(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uintp]:
+    return np.array([array.ctypes.data for array in arrays], np.uintp)
+
+
+def _of(array: npt.NDArray[Any]) -> int:
+    return array.ctypes.data

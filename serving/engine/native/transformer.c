@@ -1,0 +1,258 @@
+/* The encoder, and one step of the decoder. */
+#include <string.h>
+#include <x86intrin.h>
+
+#include "kernels.h"
+
+/* What time is counted for. */
+enum { PRODUCTS, LOGITS, ATTENTION, NORMS, QUANTISING, CACHE, SECTIONS };
+
+/* Sentences to encode: their tokens follow each other without padding. */
+typedef struct {
+    int64_t sentences, tokens;
+    const int64_t *ids;     /* [tokens] */
+    const int64_t *lengths; /* [B] */
+    int64_t room;           /* S of the results */
+    float *const *cross;    /* by layer and kind [B, H, S, D] */
+} Sources;
+
+/* Rows in flight, and where their keys and values lie. */
+typedef struct {
+    int64_t rows, sentences;
+    const int64_t *ids;         /* [R] */
+    const int64_t *positions;   /* [R] */
+    const int64_t *src_lengths; /* [B] */
+    int64_t src_room, room;     /* S, C */
+    const float *const *cross;  /* by layer and kind [B, H, S, D] */
+    float *const *past;         /* by layer and kind [R, H, C, D] */
+    int64_t *ticks;             /* [SECTIONS], of the processor's clock, are added to */
+} Rows;
+
+/* Scratch for a number of rows. */
+typedef struct {
+    float *x;       /* [N, E], the residual stream */
+    float *y;       /* [N, E] */
+    float *wide;    /* [N, max(3E, F)] */
+    float *weights; /* [longest] */
+    Codes codes;    /* [N, max(E, F)] */
+    int64_t *ticks; /* [SECTIONS] */
+} Scratch;
+
+#define TIMED(section, call)                                                                     \
+    do {                                                                                         \
+        const int64_t begin_ticks = __rdtsc();                                                   \
+        call;                                                                                    \
+        scratch->ticks[section] += __rdtsc() - begin_ticks;                                      \
+    } while (0)
+
+static int64_t larger(int64_t one, int64_t other) { return one > other ? one : other; }
+
+static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* Lay scratch out, or count its bytes where there is no memory yet. */
+static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *scratch)
+{
+    const int64_t e = model->model_size, f = model->feed_forward_size;
+    int64_t used = 0;
+#define PLACE(pointer, bytes) (pointer) = (void *)(memory + used), used += round_up(bytes)
+    PLACE(scratch->x, 4 * rows * e);
+    PLACE(scratch->y, 4 * rows * e);
+    PLACE(scratch->wide, 4 * rows * larger(3 * e, f));
+    PLACE(scratch->weights, 4 * round_up(model->longest));
+    PLACE(scratch->codes.codes, rows * larger(e, f));
+    PLACE(scratch->codes.scales, 4 * rows);
+#undef PLACE
+    return used;
+}
+
+/* Bytes of scratch that `rows` rows need. */
+int64_t dragoman_scratch_bytes(const Model *model, int64_t rows)
+{
+    Scratch scratch;
+    return lay_out(model, rows, 0, &scratch);
+}
+
+static void quantise_rows(const float *x, int64_t rows, int64_t size, const Scratch *scratch)
+{
+    const Codes codes = scratch->codes;
+    for (int64_t row = 0; row < rows; row++)
+        quantise(x + row * size, size, codes.codes + row * size, codes.scales + row);
+}
+
+static void quantise_rectified_rows(const float *x, int64_t rows, int64_t size,
+                                    const Scratch *scratch)
+{
+    const Codes codes = scratch->codes;
+    for (int64_t row = 0; row < rows; row++)
+        quantise_rectified(x + row * size, size, codes.codes + row * size, codes.scales + row);
+}
+
+static void normalise_rows(const float *x, Norm norm, int64_t rows, int64_t size, float *y)
+{
+    for (int64_t row = 0; row < rows; row++)
+        normalise(x + row * size, norm, size, y + row * size);
+}
+
+/* The residual stream, as a sub-layer's first product takes it. */
+static void begin_sublayer(const Model *model, Norm norm, int64_t rows, const Scratch *scratch)
+{
+    const float *x = scratch->x;
+    if (model->norm_first) {
+        TIMED(NORMS, normalise_rows(x, norm, rows, model->model_size, scratch->y));
+        x = scratch->y;
+    }
+    TIMED(QUANTISING, quantise_rows(x, rows, model->model_size, scratch));
+}
+
+/* Add a sub-layer's last product, whose input has been quantised, to the residual stream. */
+static void end_sublayer(const Model *model, Norm norm, const Product *product, int64_t rows,
+                         const Scratch *scratch)
+{
+    TIMED(PRODUCTS, multiply(product, scratch->codes, rows, ADD, scratch->x));
+    if (!model->norm_first)
+        TIMED(NORMS, normalise_rows(scratch->x, norm, rows, model->model_size, scratch->x));
+}
+
+static void feed_forward(const Model *model, Norm norm, const Product *inner,
+                         const Product *outer, int64_t rows, const Scratch *scratch)
+{
+    const int64_t f = model->feed_forward_size;
+    begin_sublayer(model, norm, rows, scratch);
+    TIMED(PRODUCTS, multiply(inner, scratch->codes, rows, RECTIFY, scratch->wide));
+    TIMED(QUANTISING, quantise_rectified_rows(scratch->wide, rows, f, scratch));
+    end_sublayer(model, norm, outer, rows, scratch);
+}
+
+static void final_norm(const Model *model, Norm norm, int64_t rows, const Scratch *scratch)
+{
+    if (model->norm_first)
+        TIMED(NORMS, normalise_rows(scratch->x, norm, rows, model->model_size, scratch->x));
+    TIMED(QUANTISING, quantise_rows(scratch->x, rows, model->model_size, scratch));
+}
+
+/* Copy a row [H, D] to one token's place in keys or values [H, room, D]. */
+static void store_heads(const Model *model, const float *from, float *to, int64_t room)
+{
+    for (int64_t head = 0; head < model->heads; head++)
+        memcpy(to + head * room * model->head_size, from + head * model->head_size,
+               sizeof(float) * model->head_size);
+}
+
+static void encoder_attention(const Model *model, const EncoderLayer *layer,
+                              const Sources *sources, const Scratch *scratch)
+{
+    const int64_t e = model->model_size, d = model->head_size, tokens = sources->tokens;
+    begin_sublayer(model, layer->attention_norm, tokens, scratch);
+    TIMED(PRODUCTS,
+          multiply(&layer->query_key_value, scratch->codes, tokens, STORE, scratch->wide));
+    for (int64_t sentence = 0, first = 0; sentence < sources->sentences; sentence++) {
+        const int64_t length = sources->lengths[sentence];
+        const float *parts = scratch->wide + first * 3 * e;
+        for (int64_t head = 0; head < model->heads; head++)
+            for (int64_t token = 0; token < length; token++)
+                attend(parts + token * 3 * e + head * d, parts + e + head * d,
+                       parts + 2 * e + head * d, 3 * e, length, d, scratch->weights,
+                       scratch->y + (first + token) * e + head * d);
+        first += length;
+    }
+    TIMED(QUANTISING, quantise_rows(scratch->y, tokens, e, scratch));
+    end_sublayer(model, layer->attention_norm, &layer->attention_output, tokens, scratch);
+}
+
+/* Encode sentences and project what comes of it into every decoder layer's cross-attention. */
+void dragoman_encode(const Model *model, const Sources *sources, char *memory)
+{
+    const int64_t e = model->model_size, tokens = sources->tokens;
+    int64_t ticks[SECTIONS] = {0};
+    Scratch scratch = {.ticks = ticks};
+    lay_out(model, tokens, memory, &scratch);
+    for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
+        for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
+            embed(model, sources->ids[token], place, scratch.x + token * e);
+    for (int64_t i = 0; i < model->encoder_layers; i++) {
+        const EncoderLayer *layer = model->encoder + i;
+        encoder_attention(model, layer, sources, &scratch);
+        feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, tokens,
+                     &scratch);
+    }
+    final_norm(model, model->encoder_norm, tokens, &scratch);
+    for (int64_t i = 0; i < model->decoder_layers; i++) {
+        multiply(&model->decoder[i].cross_key_value, scratch.codes, tokens, STORE, scratch.wide);
+        for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
+            for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
+                for (int64_t kind = 0; kind < 2; kind++) {
+                    float *to = sources->cross[2 * i + kind] + sentence * sources->room * e;
+                    store_heads(model, scratch.wide + token * 2 * e + kind * e,
+                                to + place * model->head_size, sources->room);
+                }
+    }
+}
+
+/* Attention of one row's heads [H, D] over keys and values [H, room, D]. */
+static void attend_heads(const Model *model, const float *queries, const float *keys,
+                         const float *values, int64_t room, int64_t length, float *weights,
+                         float *result)
+{
+    const int64_t d = model->head_size;
+    for (int64_t head = 0; head < model->heads; head++)
+        attend(queries + head * d, keys + head * room * d, values + head * room * d, d, length, d,
+               weights, result + head * d);
+}
+
+static void self_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
+                           float *keys, float *values, const Scratch *scratch)
+{
+    const int64_t e = model->model_size;
+    begin_sublayer(model, layer->self_norm, rows->rows, scratch);
+    TIMED(PRODUCTS,
+          multiply(&layer->query_key_value, scratch->codes, rows->rows, STORE, scratch->wide));
+    for (int64_t row = 0; row < rows->rows; row++) {
+        const int64_t position = rows->positions[row], begin = row * rows->room * e;
+        const float *parts = scratch->wide + row * 3 * e;
+        const int64_t place = begin + position * model->head_size;
+        TIMED(CACHE, store_heads(model, parts + e, keys + place, rows->room);
+              store_heads(model, parts + 2 * e, values + place, rows->room));
+        TIMED(ATTENTION, attend_heads(model, parts, keys + begin, values + begin, rows->room,
+                                      position + 1, scratch->weights, scratch->y + row * e));
+    }
+    TIMED(QUANTISING, quantise_rows(scratch->y, rows->rows, e, scratch));
+    end_sublayer(model, layer->self_norm, &layer->self_output, rows->rows, scratch);
+}
+
+static void cross_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
+                            const float *keys, const float *values, const Scratch *scratch)
+{
+    const int64_t e = model->model_size, width = rows->rows / rows->sentences;
+    begin_sublayer(model, layer->cross_norm, rows->rows, scratch);
+    TIMED(PRODUCTS, multiply(&layer->cross_query, scratch->codes, rows->rows, STORE, scratch->wide));
+    for (int64_t row = 0; row < rows->rows; row++) {
+        const int64_t sentence = row / width, begin = sentence * rows->src_room * e;
+        TIMED(ATTENTION,
+              attend_heads(model, scratch->wide + row * e, keys + begin, values + begin,
+                           rows->src_room, rows->src_lengths[sentence], scratch->weights,
+                           scratch->y + row * e));
+    }
+    TIMED(QUANTISING, quantise_rows(scratch->y, rows->rows, e, scratch));
+    end_sublayer(model, layer->cross_norm, &layer->cross_output, rows->rows, scratch);
+}
+
+/* One step: scores of every token, and behind them the largest of each panel. */
+void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores)
+{
+    Scratch laid_out = {.ticks = rows->ticks}, *const scratch = &laid_out;
+    lay_out(model, rows->rows, memory, scratch);
+    for (int64_t row = 0; row < rows->rows; row++)
+        embed(model, rows->ids[row], rows->positions[row], scratch->x + row * model->model_size);
+    for (int64_t i = 0; i < model->decoder_layers; i++) {
+        const DecoderLayer *layer = model->decoder + i;
+        self_attention(model, layer, rows, rows->past[2 * i], rows->past[2 * i + 1], scratch);
+        cross_attention(model, layer, rows, rows->cross[2 * i], rows->cross[2 * i + 1], scratch);
+        feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, rows->rows,
+                     scratch);
+    }
+    final_norm(model, model->decoder_norm, rows->rows, scratch);
+    TIMED(LOGITS, multiply(&model->logits, scratch->codes, rows->rows, RANK, scores));
+}
+
+/* Ticks of the processor's clock, as steps count them. */
+int64_t dragoman_clock(void) { return __rdtsc(); }
