@@ -103,7 +103,7 @@ class _Timed:
     """A session that notes how long its steps take, and the choice of the best tokens."""
 
     def __init__(self, session: NativeSession) -> None:
-        self.cache_shape = session.cache_shape
+        self.cache_shape, self.pads_sources = session.cache_shape, session.pads_sources
         self.encode, self.best = session.encode, session.best
         self._session = session
         self.step_s: list[float] = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from dragoman.errors import DragomanError
 from dragoman.manifest import SpecialIds
-from serving.engine.cache import Cache, CacheShape, Floats, Ids
+from serving.engine.cache import Cache, CacheShape, Floats, Ids, KeysValues
 from serving.engine.job import Job
 from serving.engine.search import BeamSearch, GreedySearch, Search, begin_search, candidates
 from serving.engine.session import Session
@@ -70,7 +70,7 @@ class Batch:
         """Bytes of the cache."""
         return self._cache.nbytes
 
-    def join(self, jobs: Sequence[Job], cross: Sequence[Floats], src_lengths: Ids) -> None:
+    def join(self, jobs: Sequence[Job], cross: Sequence[KeysValues], src_lengths: Ids) -> None:
         """Take encoded sentences in.
 
         Args:

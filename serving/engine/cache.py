@@ -9,30 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
+KeysValues = npt.NDArray[np.floating[Any]]
 
 CAPACITIES = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 512)
-"""Tokens a row may have room for. Attention's cost follows the room, full or not, so it begins
+"""Tokens a row may have room for, where attention's cost follows the room, full or not: it begins
 small and grows as the tokens come."""
-_SOURCE_STEP = 16
 
 
 @dataclass(frozen=True)
 class CacheShape:
-    """What one token's keys and values take: `parts` is two for each decoder layer."""
+    """How a session wants its keys and values.
+
+    `parts` is two for each decoder layer; `capacities` are the tokens that a row, or a source, may
+    have room for: beyond the largest, its multiples.
+    """
 
     parts: int
     heads: int
     head_size: int
+    dtype: type[np.floating[Any]] = np.float32
+    capacities: tuple[int, ...] = CAPACITIES
 
     def bytes(self, tokens: int) -> int:
-        """Bytes of so many tokens, in fp32."""
-        return 4 * self.parts * self.heads * self.head_size * tokens
+        """Bytes of so many tokens."""
+        itemsize = np.dtype(self.dtype).itemsize
+        return itemsize * self.parts * self.heads * self.head_size * tokens
 
 
 class _Memory:
@@ -45,7 +53,7 @@ class _Memory:
 
     def __init__(self, shape: CacheShape, tokens: int) -> None:
         self._shape = shape
-        self._flat = np.zeros((shape.parts, 0), np.float32)
+        self._flat = np.zeros((shape.parts, 0), shape.dtype)
         self.tokens = tokens
         self.generation = 0
         """Goes up with each new memory."""
@@ -59,26 +67,24 @@ class _Memory:
         """Rows that fit."""
         return self._flat.shape[1] // self._row_size(self.tokens)
 
-    def rows(self, rows: int) -> list[Floats]:
-        """The first rows [rows, H, tokens, D] of each part."""
+    def rows(self, rows: int) -> KeysValues:
+        """The first rows of all parts [parts, rows, H, tokens, D]."""
         shape = self._shape
-        end = rows * self._row_size(self.tokens)
-        as_rows = (rows, shape.heads, self.tokens, shape.head_size)
-        return [part[:end].reshape(as_rows) for part in self._flat]
+        first = self._flat[:, : rows * self._row_size(self.tokens)]
+        return first.reshape(shape.parts, rows, shape.heads, self.tokens, shape.head_size)
 
     def lay_out(self, used: int, rows: int, tokens: int) -> None:
         """Have room for `rows` of so many tokens, of which the first `used` keep what they hold."""
         if tokens == self.tokens and rows <= self.room:
             return
         kept = min(tokens, self.tokens)
-        held = [part[:, :, :kept].copy() for part in self.rows(used)] if used else []
+        held = self.rows(used)[..., :kept, :].copy()
         self.tokens = tokens
         if rows > self.room:
             needed = max(rows * self._row_size(tokens), 2 * self._flat.shape[1])
-            self._flat = np.zeros((self._shape.parts, needed), np.float32)
+            self._flat = np.zeros((self._shape.parts, needed), self._shape.dtype)
             self.generation += 1
-        for part, old in zip(self.rows(used), held, strict=False):
-            part[:, :, :kept] = old
+        self.rows(used)[..., :kept, :] = held
 
     def _row_size(self, tokens: int) -> int:
         return self._shape.heads * tokens * self._shape.head_size
@@ -102,8 +108,9 @@ class Cache:
         self.slots = 0
         self.bindings: dict[tuple[int, ...], object] = {}
         """What a session made of the memory, by `layout`."""
-        self._cross = _Memory(shape, _SOURCE_STEP)
-        self._past = _Memory(shape, CAPACITIES[0])
+        self._capacities = shape.capacities
+        self._cross = _Memory(shape, shape.capacities[0])
+        self._past = _Memory(shape, shape.capacities[0])
         self._src_lengths = np.zeros(0, np.int64)
 
     @property
@@ -135,16 +142,16 @@ class Cache:
         return self._src_lengths[: self.slots]
 
     @property
-    def cross(self) -> list[Floats]:
-        """Keys and values [B, H, S, D] of the source, by layer and kind."""
+    def cross(self) -> KeysValues:
+        """Keys and values [parts, B, H, S, D] of the source, by layer and kind."""
         return self._cross.rows(self.slots)
 
     @property
-    def past(self) -> list[Floats]:
-        """Keys and values [R, H, C, D] of the tokens so far, by layer and kind."""
+    def past(self) -> KeysValues:
+        """Keys and values [parts, R, H, C, D] of the tokens so far, by layer and kind."""
         return self._past.rows(self.rows)
 
-    def join(self, cross: Sequence[Floats], src_lengths: Ids) -> None:
+    def join(self, cross: Sequence[KeysValues], src_lengths: Ids) -> None:
         """Add a slot for each of some encoded sentences, without tokens yet.
 
         Args:
@@ -154,7 +161,8 @@ class Cache:
         first, last = self.slots, self.slots + len(src_lengths)
         length = cross[0].shape[2]
         longest = max(length, int(self.src_lengths.max(initial=0)))
-        wanted = -(-longest // _SOURCE_STEP) * _SOURCE_STEP
+        step = self._capacities[0]
+        wanted = -(-longest // step) * step
         if first and wanted < self._cross.tokens < 2 * wanted:
             wanted = self._cross.tokens  # not worth laying it out anew
         before = self._cross.generation, self._past.generation
@@ -176,27 +184,31 @@ class Cache:
         """Give up a slot; the last one, with so many tokens a row, takes its place."""
         last = self.slots - 1
         if slot != last:
-            for part in self.cross:
-                part[slot] = part[last]
-            self._src_lengths[slot] = self._src_lengths[last]
-            first, first_of_last = slot * self.width, last * self.width
-            for part in self.past:
-                for row in range(self.width):
-                    part[first + row, :, :tokens] = part[first_of_last + row, :, :tokens]
+            cross, past = self.cross, self.past
+            src_tokens = self._src_lengths[slot] = self._src_lengths[last]
+            cross[:, slot, :, :src_tokens] = cross[:, last, :, :src_tokens]
+            rows, last_rows = (
+                slice(of_slot * self.width, (of_slot + 1) * self.width) for of_slot in (slot, last)
+            )
+            past[:, rows, :, :tokens] = past[:, last_rows, :, :tokens]
         self.slots = last
 
     def copy_rows(self, copies: Sequence[tuple[int, int]], tokens: int) -> None:
-        """Make the first tokens of rows those of other rows; pairs of from and to."""
-        for part in self.past:
-            for source, target in copies:
-                part[target, :, :tokens] = part[source, :, :tokens]
+        """Make the first tokens of rows those of other rows; pairs of from and to.
+
+        No row may be both.
+        """
+        past = self.past
+        for source, target in copies:
+            past[:, target, :, :tokens] = past[:, source, :, :tokens]
 
     def fit(self, tokens: int) -> None:
         """Have room for so many tokens in each row, and not much more."""
         if self.capacity // 2 < tokens <= self.capacity:
-            return
-        beyond = -(-tokens // CAPACITIES[-1]) * CAPACITIES[-1]
-        wanted = next((capacity for capacity in CAPACITIES if capacity >= tokens), beyond)
+            return  # not worth laying it out anew
+        capacities = self._capacities
+        beyond = -(-tokens // capacities[-1]) * capacities[-1]
+        wanted = next((capacity for capacity in capacities if capacity >= tokens), beyond)
         before = self._past.generation
         self._past.lay_out(self.rows, self.rows, wanted)
         if self._past.generation != before:

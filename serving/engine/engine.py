@@ -17,7 +17,7 @@ from dragoman.errors import DragomanError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import SpecialIds
 from serving.engine.batch import Batch, DeadlineExceeded
-from serving.engine.cache import Floats, Ids
+from serving.engine.cache import Ids, KeysValues
 from serving.engine.job import Job, Progress
 from serving.engine.scheduler import BatchLimits, Closed, Overloaded, Scheduler, length_groups
 from serving.engine.sentence import Sentence
@@ -206,14 +206,15 @@ class Engine:
                 batches[width] = Batch(
                     session.cache_shape, width, self._special_ids, self.statistics
                 )
-            for group in length_groups([_src_length(job) for job in joining], _MOST_SOURCE_TOKENS):
+            lengths = [_src_length(job) for job in joining]
+            for group in length_groups(lengths, _MOST_SOURCE_TOKENS, session.pads_sources):
                 encoded = joining[group]
                 cross, src_lengths = self._encode(session, encoded)
                 batches[width].join(encoded, cross, src_lengths)
                 for job in encoded:
                     job.joined_s = now_s
 
-    def _encode(self, session: Session, jobs: Sequence[Job]) -> tuple[list[Floats], Ids]:
+    def _encode(self, session: Session, jobs: Sequence[Job]) -> tuple[Sequence[KeysValues], Ids]:
         src_lengths = np.array([_src_length(job) for job in jobs])
         src_ids = np.full((len(jobs), src_lengths.max()), self._special_ids.pad, np.int64)
         for row, job in zip(src_ids, jobs, strict=True):

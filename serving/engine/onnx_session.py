@@ -26,6 +26,8 @@ _MOST_BINDINGS = 500
 class OnnxSession:
     """Runs a bundle's graphs with ONNX Runtime; arrays are bound, not copied."""
 
+    pads_sources = True
+
     def __init__(
         self,
         bundle: Path,

@@ -164,19 +164,19 @@ class Scheduler:
         return min(share, self._limits.rows) - self._rows[worker]
 
 
-def length_groups(lengths: Sequence[int], most_tokens: int) -> list[slice]:
+def length_groups(lengths: Sequence[int], most_tokens: int, padded: bool) -> list[slice]:
     """Cut lengths in rising order into groups that waste little when each is padded by itself.
 
     Source sentences differ in length by several times; padded to the longest of a batch, half of
-    the encoder's work could be on padding. No group has more than `most_tokens` when padded, unless
-    it is of one.
+    the encoder's work could be on padding. No group has more than `most_tokens`, with padding if it
+    is padded, unless it is of one.
     """
     groups: list[slice] = []
     start = tokens = 0
     for index, length in enumerate(lengths):
-        padded = length * (index - start + 1)
-        wasteful = padded > _MOST_PADDED * (tokens + length)
-        if index > start and (wasteful or padded > most_tokens):
+        together = length * (index - start + 1) if padded else tokens + length
+        wasteful = together > _MOST_PADDED * (tokens + length)
+        if index > start and (wasteful or together > most_tokens):
             groups.append(slice(start, index))
             start, tokens = index, 0
         tokens += length

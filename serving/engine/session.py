@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from serving.engine.cache import Cache, CacheShape, Floats, Ids
+from serving.engine.cache import Cache, CacheShape, Floats, Ids, KeysValues
 
 
 class Session(Protocol):
@@ -15,7 +16,12 @@ class Session(Protocol):
         """What a token's keys and values take."""
         ...
 
-    def encode(self, src_ids: Ids, src_lengths: Ids) -> list[Floats]:
+    @property
+    def pads_sources(self) -> bool:
+        """Whether the encoder works on padding too."""
+        ...
+
+    def encode(self, src_ids: Ids, src_lengths: Ids) -> Sequence[KeysValues]:
         """Run the encoder.
 
         Args:

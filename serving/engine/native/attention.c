@@ -6,7 +6,7 @@
 #include "vectors.h"
 
 /* Turn values into e^(value - largest), and return their sum. */
-float exponentials(float *values, int64_t length, float largest)
+static float exponentials(float *values, int64_t length, float largest)
 {
     const __m512 most = _mm512_set1_ps(largest);
     __m512 sum = _mm512_setzero_ps();
@@ -38,20 +38,28 @@ static inline __m512 sum_each(__m512 v[16])
     return v[0];
 }
 
+/* 16 of fp32 or of fp16, from an index on. */
+static inline __m512 load(const void *from, int64_t index, const int halves)
+{
+    if (halves)
+        return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)((const uint16_t *)from + index)));
+    return _mm512_loadu_ps((const float *)from + index);
+}
+
 static inline __attribute__((always_inline)) void attend_sized(
-    const float *query, const float *keys, const float *values, int64_t stride, int64_t length,
-    const int64_t head_size, float *weights, float *result)
+    const float *query, const void *keys, const void *values, const int halves, int64_t stride,
+    int64_t length, const int64_t head_size, float *weights, float *result)
 {
     __m512 most = _mm512_set1_ps(-INFINITY);
     for (int64_t begin = 0; begin < length; begin += 16) {
         __m512 products[16];
         for (int64_t i = 0; i < 16; i++) {
             const int64_t token = begin + i < length ? begin + i : length - 1;
-            const float *key = keys + token * stride;
-            products[i] = _mm512_mul_ps(_mm512_loadu_ps(query), _mm512_loadu_ps(key));
+            const int64_t key = token * stride;
+            products[i] = _mm512_mul_ps(_mm512_loadu_ps(query), load(keys, key, halves));
             for (int64_t d = 16; d < head_size; d += 16)
                 products[i] = _mm512_fmadd_ps(_mm512_loadu_ps(query + d),
-                                              _mm512_loadu_ps(key + d), products[i]);
+                                              load(keys, key + d, halves), products[i]);
         }
         const __m512 sums = sum_each(products);
         const __mmask16 rest = length - begin < 16 ? (1 << (length - begin)) - 1 : 0xffff;
@@ -68,16 +76,17 @@ static inline __attribute__((always_inline)) void attend_sized(
         for (; token + 1 < length; token += 2) {
             const __m512 one = _mm512_set1_ps(weights[token]);
             const __m512 two = _mm512_set1_ps(weights[token + 1]);
-            const float *value = values + token * stride + begin;
+            const int64_t value = token * stride + begin;
             for (int64_t v = 0; v < vectors; v++) {
-                even[v] = _mm512_fmadd_ps(one, _mm512_loadu_ps(value + 16 * v), even[v]);
-                odd[v] = _mm512_fmadd_ps(two, _mm512_loadu_ps(value + stride + 16 * v), odd[v]);
+                even[v] = _mm512_fmadd_ps(one, load(values, value + 16 * v, halves), even[v]);
+                odd[v] = _mm512_fmadd_ps(two, load(values, value + stride + 16 * v, halves),
+                                         odd[v]);
             }
         }
         if (token < length)
             for (int64_t v = 0; v < vectors; v++)
                 even[v] = _mm512_fmadd_ps(_mm512_set1_ps(weights[token]),
-                                          _mm512_loadu_ps(values + token * stride + begin + 16 * v),
+                                          load(values, token * stride + begin + 16 * v, halves),
                                           even[v]);
         for (int64_t v = 0; v < vectors; v++)
             _mm512_storeu_ps(result + begin + 16 * v, _mm512_mul_ps(_mm512_add_ps(even[v], odd[v]),
@@ -85,20 +94,32 @@ static inline __attribute__((always_inline)) void attend_sized(
     }
 }
 
-void attend(const float *query, const float *keys, const float *values, int64_t stride,
-            int64_t length, int64_t head_size, float *weights, float *result)
+/* With the head size known, the compiler keeps the query and the sums in registers. */
+static inline __attribute__((always_inline)) void attend_any(
+    const float *query, const void *keys, const void *values, const int halves, int64_t stride,
+    int64_t length, int64_t head_size, float *weights, float *result)
 {
     switch (head_size) {
     case 32:
-        attend_sized(query, keys, values, stride, length, 32, weights, result);
+        attend_sized(query, keys, values, halves, stride, length, 32, weights, result);
         break;
     case 64:
-        attend_sized(query, keys, values, stride, length, 64, weights, result);
-        break;
-    case 128:
-        attend_sized(query, keys, values, stride, length, 128, weights, result);
+        attend_sized(query, keys, values, halves, stride, length, 64, weights, result);
         break;
     default:
-        attend_sized(query, keys, values, stride, length, head_size, weights, result);
+        attend_sized(query, keys, values, halves, stride, length, head_size, weights, result);
     }
+}
+
+void attend(const float *query, const float *keys, const float *values, int64_t stride,
+            int64_t length, int64_t head_size, float *weights, float *result)
+{
+    attend_any(query, keys, values, 0, stride, length, head_size, weights, result);
+}
+
+void attend_halves(const float *query, const uint16_t *keys, const uint16_t *values,
+                   int64_t stride, int64_t length, int64_t head_size, float *weights,
+                   float *result)
+{
+    attend_any(query, keys, values, 1, stride, length, head_size, weights, result);
 }

@@ -6,7 +6,8 @@
  * any kind, and sizes are counted in elements.
  *
  * Every row is computed by itself, in the same order whatever its neighbours are, so that results
- * do not depend on them. Nothing here allocates, locks or fails: sizes are checked by the caller.
+ * do not depend on them. Keys and values are kept in fp16, which halves what attention reads; sums
+ * are in fp32. Nothing here allocates, locks or fails: sizes are checked by the caller.
  */
 #pragma once
 
@@ -71,8 +72,10 @@ void normalise(const float *x, Norm norm, int64_t size, float *y);
 void quantise(const float *x, int64_t size, uint8_t *codes, float *scale);
 void quantise_rectified(const float *x, int64_t size, uint8_t *codes, float *scale);
 
-/* attention.c: one scaled query [D] over keys and values, `stride` apart; `weights` [length] is
- * scratch. */
+/* attention.c: one scaled query [D] over the keys and values of `length` tokens, which lie `stride`
+ * apart, in fp32 or in fp16; `weights` [length] is scratch. */
 void attend(const float *query, const float *keys, const float *values, int64_t stride,
             int64_t length, int64_t head_size, float *weights, float *result);
-float exponentials(float *values, int64_t length, float largest);
+void attend_halves(const float *query, const uint16_t *keys, const uint16_t *values,
+                   int64_t stride, int64_t length, int64_t head_size, float *weights,
+                   float *result);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.manifest import Dimensions, Manifest
-from serving.engine.cache import Cache, CacheShape, Floats, Ids
+from serving.engine.cache import Cache, CacheShape, Floats, Ids, KeysValues
 from serving.engine.native import library
 from serving.engine.native.library import PANEL, Rows, Sources
 from serving.engine.native.weights import load_weights, sizes_obstacle
 
+_CAPACITIES = (64, 128, 256, 512)
+"""Attention reads no more than there is, so that room costs nothing but memory."""
+
 
 class NativeSession:
     """Runs the model in 8-bit products; several threads may, each with caches of its own."""
+
+    pads_sources = False
 
     def __init__(self, bundle: Path, manifest: Manifest) -> None:
         """Load the weights.
@@ -41,7 +46,9 @@ class NativeSession:
         self._panels = weights.model.logits.outputs // PANEL
         self._of_thread = threading.local()
         model = weights.model
-        self.cache_shape = CacheShape(2 * model.decoder_layers, model.heads, model.head_size)
+        self.cache_shape = CacheShape(
+            *(2 * model.decoder_layers, model.heads, model.head_size), np.float16, _CAPACITIES
+        )
 
     @property
     def ticks(self) -> Ids:
@@ -55,14 +62,15 @@ class NativeSession:
         """Ticks of the processor's clock."""
         return int(self._library.clock())
 
-    def encode(self, src_ids: Ids, src_lengths: Ids) -> list[Floats]:
+    def encode(self, src_ids: Ids, src_lengths: Ids) -> list[KeysValues]:
         """See `Session.encode`."""
         batch, room = src_ids.shape
         ids = np.concatenate([row[:n] for row, n in zip(src_ids, src_lengths, strict=True)])
         lengths = np.ascontiguousarray(src_lengths, np.int64)
         shape = self.cache_shape
-        cross = [
-            np.zeros((batch, shape.heads, room, shape.head_size), np.float32)
+        # What lies behind a source is never read.
+        cross: list[KeysValues] = [
+            np.empty((batch, shape.heads, room, shape.head_size), np.float16)
             for _ in range(shape.parts)
         ]
         pointers = _pointers(cross)
@@ -141,7 +149,7 @@ def native_obstacle(sizes: Dimensions) -> str | None:
     return library.obstacle() or sizes_obstacle(sizes)
 
 
-def _pointers(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uintp]:
+def _pointers(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.uintp]:
     return np.array([array.ctypes.data for array in arrays], np.uintp)
 
 

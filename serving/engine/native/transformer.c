@@ -1,5 +1,4 @@
 /* The encoder, and one step of the decoder. */
-#include <string.h>
 #include <x86intrin.h>
 
 #include "kernels.h"
@@ -13,7 +12,7 @@ typedef struct {
     const int64_t *ids;     /* [tokens] */
     const int64_t *lengths; /* [B] */
     int64_t room;           /* S of the results */
-    float *const *cross;    /* by layer and kind [B, H, S, D] */
+    uint16_t *const *cross; /* by layer and kind [B, H, S, D], fp16 */
 } Sources;
 
 /* Rows in flight, and where their keys and values lie. */
@@ -23,8 +22,8 @@ typedef struct {
     const int64_t *positions;   /* [R] */
     const int64_t *src_lengths; /* [B] */
     int64_t src_room, room;     /* S, C */
-    const float *const *cross;  /* by layer and kind [B, H, S, D] */
-    float *const *past;         /* by layer and kind [R, H, C, D] */
+    const uint16_t *const *cross; /* by layer and kind [B, H, S, D], fp16 */
+    uint16_t *const *past;      /* by layer and kind [R, H, C, D], fp16 */
     int64_t *ticks;             /* [SECTIONS], of the processor's clock, are added to */
 } Rows;
 
@@ -130,12 +129,16 @@ static void final_norm(const Model *model, Norm norm, int64_t rows, const Scratc
     TIMED(QUANTISING, quantise_rows(scratch->x, rows, model->model_size, scratch));
 }
 
-/* Copy a row [H, D] to one token's place in keys or values [H, room, D]. */
-static void store_heads(const Model *model, const float *from, float *to, int64_t room)
+/* Put a row [H, D] into one token's place in keys or values [H, room, D]. */
+static void store_heads(const Model *model, const float *from, uint16_t *to, int64_t room)
 {
+    const int64_t d = model->head_size;
     for (int64_t head = 0; head < model->heads; head++)
-        memcpy(to + head * room * model->head_size, from + head * model->head_size,
-               sizeof(float) * model->head_size);
+        for (int64_t i = 0; i < d; i += 16) {
+            const __m512 values = _mm512_loadu_ps(from + head * d + i);
+            _mm256_storeu_si256((void *)(to + head * room * d + i),
+                                _mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
+        }
 }
 
 static void encoder_attention(const Model *model, const EncoderLayer *layer,
@@ -181,7 +184,7 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory)
         for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
             for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
                 for (int64_t kind = 0; kind < 2; kind++) {
-                    float *to = sources->cross[2 * i + kind] + sentence * sources->room * e;
+                    uint16_t *to = sources->cross[2 * i + kind] + sentence * sources->room * e;
                     store_heads(model, scratch.wide + token * 2 * e + kind * e,
                                 to + place * model->head_size, sources->room);
                 }
@@ -189,18 +192,18 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory)
 }
 
 /* Attention of one row's heads [H, D] over keys and values [H, room, D]. */
-static void attend_heads(const Model *model, const float *queries, const float *keys,
-                         const float *values, int64_t room, int64_t length, float *weights,
+static void attend_heads(const Model *model, const float *queries, const uint16_t *keys,
+                         const uint16_t *values, int64_t room, int64_t length, float *weights,
                          float *result)
 {
     const int64_t d = model->head_size;
     for (int64_t head = 0; head < model->heads; head++)
-        attend(queries + head * d, keys + head * room * d, values + head * room * d, d, length, d,
-               weights, result + head * d);
+        attend_halves(queries + head * d, keys + head * room * d, values + head * room * d, d,
+                      length, d, weights, result + head * d);
 }
 
 static void self_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
-                           float *keys, float *values, const Scratch *scratch)
+                           uint16_t *keys, uint16_t *values, const Scratch *scratch)
 {
     const int64_t e = model->model_size;
     begin_sublayer(model, layer->self_norm, rows->rows, scratch);
@@ -220,7 +223,8 @@ static void self_attention(const Model *model, const DecoderLayer *layer, const 
 }
 
 static void cross_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
-                            const float *keys, const float *values, const Scratch *scratch)
+                            const uint16_t *keys, const uint16_t *values,
+                            const Scratch *scratch)
 {
     const int64_t e = model->model_size, width = rows->rows / rows->sentences;
     begin_sublayer(model, layer->cross_norm, rows->rows, scratch);

@@ -20,6 +20,8 @@ class CopySession:
 
     cache_shape = CacheShape(parts=1, heads=1, head_size=1)
 
+    pads_sources = True
+
     def __init__(self) -> None:
         self.encoded: list[int] = []
         self.rows: list[int] = []
