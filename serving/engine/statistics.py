@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from serving.engine.job import Job
 
 
-@dataclass(frozen=True)
+@dataclass
 class Counts:
     """Sums since the engine started; times in seconds."""
 
@@ -38,15 +38,14 @@ class Statistics:
     @property
     def counts(self) -> Counts:
         """The counts as they are now."""
-        return self._counts
+        with self._lock:
+            return replace(self._counts)
 
     def add(self, **increments: float) -> None:
         """Add to counts, by name."""
         with self._lock:
-            now = self._counts
-            self._counts = replace(
-                now, **{name: getattr(now, name) + more for name, more in increments.items()}
-            )
+            for name, more in increments.items():
+                setattr(self._counts, name, getattr(self._counts, name) + more)
 
     def completed(self, job: Job, output_tokens: int) -> None:
         """Count a sentence whose translation is done."""

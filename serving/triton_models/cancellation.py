@@ -1,13 +1,15 @@
 """Finding out which clients have gone.
 
 Triton does not tell a Python model that a request was cancelled; it must ask, and each question
-goes through shared memory. So a thread of its own asks, about a few requests at a time.
+goes through shared memory. So a thread of its own asks, about a few requests at a time, and only
+about those that take long.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -16,6 +18,8 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 _EVERY_S = 0.02
+_LONG_S = 0.1
+"""Nothing is asked about a request before; most are answered by then."""
 _AT_ONCE = 16
 """Requests asked about each time; with more in flight, each waits its turn."""
 
@@ -25,14 +29,14 @@ class CancellationWatch:
 
     def __init__(self) -> None:
         """Start the thread."""
-        self._watched: deque[tuple[Callable[[], bool], Future[Any]]] = deque()
+        self._watched: deque[tuple[float, Callable[[], bool], Future[Any]]] = deque()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dragoman-watch", daemon=True)
         self._thread.start()
 
     def watch(self, is_cancelled: Callable[[], bool], future: Future[Any]) -> None:
         """Watch a request until its future is done."""
-        self._watched.append((is_cancelled, future))
+        self._watched.append((time.monotonic() + _LONG_S, is_cancelled, future))
 
     def close(self) -> None:
         """Stop the thread."""
@@ -41,12 +45,15 @@ class CancellationWatch:
 
     def _run(self) -> None:
         while not self._stopped.wait(_EVERY_S):
-            asked = 0
+            asked, now_s = 0, time.monotonic()
             for _ in range(len(self._watched)):
                 if asked == _AT_ONCE:
                     break  # the next ones stand first in line
-                is_cancelled, future = self._watched.popleft()
+                due_s, is_cancelled, future = self._watched.popleft()
                 if future.done():
+                    continue
+                if now_s < due_s:
+                    self._watched.append((due_s, is_cancelled, future))
                     continue
                 asked += 1
                 try:
@@ -57,4 +64,4 @@ class CancellationWatch:
                 if cancelled:
                     future.cancel()
                 else:
-                    self._watched.append((is_cancelled, future))
+                    self._watched.append((now_s + _LONG_S, is_cancelled, future))

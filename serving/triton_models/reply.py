@@ -15,9 +15,11 @@ class Reply:
     so nobody asks any more once the last answer is on its way.
     """
 
-    def __init__(self, sender: Any) -> None:
-        """Take over a response sender."""
-        self._sender = sender
+    def __init__(self, request: Any) -> None:
+        """Take over a request's response sender."""
+        self.outputs: list[str] = request.requested_output_names()
+        """What the client wants in an answer."""
+        self._sender = request.get_response_sender()
         self._answered = False
         self._lock = threading.Lock()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,23 +25,26 @@ _CODES = {
 }
 
 
-def of_translations(translations: Sequence[Translation]) -> Any:
-    """A response with one element a text."""
+def of_translations(translations: Sequence[Translation], outputs: Collection[str]) -> Any:
+    """A response with one element a text, of the outputs that the client asked for."""
     reasons = [FINISHED if t.complete else CUT for t in translations]
     tokens = [translation.output_tokens for translation in translations]
-    return of_texts([translation.text for translation in translations], tokens, reasons)
+    return of_texts([translation.text for translation in translations], tokens, reasons, outputs)
 
 
-def of_texts(texts: Sequence[str], tokens: Sequence[int], reasons: Sequence[str]) -> Any:
-    """A response with texts, their numbers of tokens and why they end."""
-    encoded = np.array([text.encode("utf-8") for text in texts], dtype=np.object_)
-    return pb_utils.InferenceResponse(
-        [
-            pb_utils.Tensor("text_output", encoded),
-            pb_utils.Tensor("output_tokens", np.array(tokens, dtype=np.int32)),
-            pb_utils.Tensor("finish_reason", np.array(reasons, dtype=np.object_)),
-        ]
-    )
+def of_texts(
+    texts: Sequence[str], tokens: Sequence[int], reasons: Sequence[str], outputs: Collection[str]
+) -> Any:
+    """A response with texts, their numbers of tokens and why they end, as far as asked for."""
+    tensors = []
+    if "text_output" in outputs:
+        encoded = np.array([text.encode("utf-8") for text in texts], dtype=np.object_)
+        tensors.append(pb_utils.Tensor("text_output", encoded))
+    if "output_tokens" in outputs:
+        tensors.append(pb_utils.Tensor("output_tokens", np.array(tokens, dtype=np.int32)))
+    if "finish_reason" in outputs:
+        tensors.append(pb_utils.Tensor("finish_reason", np.array(reasons, dtype=np.object_)))
+    return pb_utils.InferenceResponse(tensors)
 
 
 def of_error(error: BaseException, kind: str | None = None) -> Any:

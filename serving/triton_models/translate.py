@@ -30,6 +30,7 @@ from serving.stream_path import make_folder, socket_path
 from serving.stream_socket import StreamServer
 from serving.translator import Translation, Translator
 from serving.triton_models import response
+from serving.triton_models.answering import Answering
 from serving.triton_models.cancellation import CancellationWatch
 from serving.triton_models.configuration import engine_settings, request_rules
 from serving.triton_models.metrics import MetricsPublisher
@@ -68,7 +69,7 @@ class TranslateModel:
         except DragomanError as error:
             raise pb_utils.TritonModelException(str(error)) from None
         logging.getLogger(__name__).info("%s", self._translator.description)
-        self._watch = CancellationWatch()
+        self._watch, self._answering = CancellationWatch(), Answering()
         self._metrics = MetricsPublisher(self._translator)
         # What is loaded now stays: collecting garbage must not walk through it under load.
         gc.collect()
@@ -77,28 +78,33 @@ class TranslateModel:
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand requests to the engine; each is answered when its translations are there."""
         for request in requests:
-            reply = Reply(request.get_response_sender())
+            reply = Reply(request)
             try:
                 texts, options, terms = read_request(request, self._rules)
                 future = self._translator.submit(texts, options, terms)
             except Exception as error:  # one request's error must not reach the others
                 reply.send(response.of_error(error))
                 continue
-            future.add_done_callback(partial(_answer, reply))
+            self._answering.expect()
+            future.add_done_callback(partial(self._answer, reply))
             self._watch.watch(reply.is_cancelled, future)
 
     def finalize(self) -> None:
         """Finish what was begun."""
         self._streams.close()
         self._translator.close()
+        self._answering.close()
         self._watch.close()
         self._metrics.close()
 
+    def _answer(self, reply: Reply, done: Future[list[Translation]]) -> None:
+        self._answering.add(partial(_send, reply, done))
 
-def _answer(reply: Reply, done: Future[list[Translation]]) -> None:
+
+def _send(reply: Reply, done: Future[list[Translation]]) -> None:
     try:
-        answer = response.of_translations(done.result())
-    except BaseException as error:  # an engine's thread must not die of an answer
+        answer = response.of_translations(done.result(), reply.outputs)
+    except BaseException as error:  # whatever it was, the client must hear of it
         answer = response.of_error(error)
     reply.send(answer)
 

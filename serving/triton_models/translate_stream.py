@@ -60,7 +60,7 @@ class TranslateStreamModel:
     def execute(self, requests: Sequence[Any]) -> None:
         """Open a stream for each request; what comes of it goes out as it comes."""
         for request in requests:
-            reply = Reply(request.get_response_sender())
+            reply = Reply(request)
             try:
                 texts, options, terms = read_request(request, self._rules)
                 if len(texts) != 1:
@@ -88,9 +88,11 @@ class TranslateStreamModel:
             async for message in open_stream(self._socket, asked):
                 if "final" in message:
                     translation = Translation(**message["final"])
-                    reply.send(response.of_translations([translation]))
+                    reply.send(response.of_translations([translation], reply.outputs))
                     return
-                so_far = response.of_texts([message["text"]], [0], [response.GOING_ON])
+                so_far = response.of_texts(
+                    [message["text"]], [0], [response.GOING_ON], reply.outputs
+                )
                 if not reply.send_part(so_far):
                     return
         except StreamError as error:

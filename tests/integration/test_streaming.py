@@ -56,7 +56,8 @@ def test_the_stream_grows_to_the_unary_answer(
 
 
 def test_greedy_comes_token_by_token(shipped: Served) -> None:
-    messages = events(shipped, text_input=TEXT, beam_width=1)
+    """As far as the reader keeps up: a text long enough for that."""
+    messages = events(shipped, text_input=f"{TEXT} " * 12, beam_width=1, max_tokens=300)
     assert len(messages) > 3
 
 
