@@ -29,19 +29,17 @@ class Answer:
     tokens: int
 
 
-def build_request(text: str, options: Mapping[str, Option], batched: bool) -> bytes:
+def build_request(text: str, options: Mapping[str, Option]) -> bytes:
     """One text, ready to be sent.
 
     Args:
         text: what to translate.
         options: the model's optional inputs, each of one value.
-        batched: whether the model's tensors have a batch dimension, as with Triton's own batcher.
     """
     request = service_pb2.ModelInferRequest(model_name=MODEL)
     for name, value in {"text_input": text, **options}.items():
         datatype, raw = _encode(value)
-        shape = [1, 1] if batched else [1]
-        request.inputs.add(name=name, datatype=datatype, shape=shape)
+        request.inputs.add(name=name, datatype=datatype, shape=[1, 1])
         request.raw_input_contents.append(raw)
     for name in _OUTPUTS:
         request.outputs.add(name=name)

@@ -13,9 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tritonclient.grpc import InferenceServerClient
-
-from benchmarks.infer_request import MODEL, Option, build_request
+from benchmarks.infer_request import Option, build_request
 from benchmarks.load import LoadPlan, LoadResult, run_load
 from benchmarks.processor_time import cpu_s, machine_busy_s
 from dragoman.errors import DragomanError
@@ -62,20 +60,9 @@ def measure(job: LoadJob) -> LoadResult:
     return LoadResult(**json.loads(done.stdout))
 
 
-def has_batch_dimension(address: str) -> bool:
-    """Whether a server's model `translate` leaves batching to Triton.
-
-    Args:
-        address: host and port.
-    """
-    with InferenceServerClient(address) as client:
-        return bool(client.get_model_config(MODEL).config.max_batch_size)
-
-
 def run_job(job: LoadJob) -> LoadResult:
     """Run a job in this process."""
-    batched = has_batch_dimension(job.address)
-    requests = [build_request(text, job.options, batched) for text in job.texts]
+    requests = [build_request(text, job.options) for text in job.texts]
 
     def watch() -> dict[str, float]:
         return {

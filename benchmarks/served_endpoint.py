@@ -19,7 +19,7 @@ from benchmarks.contenders import LENGTH_PENALTY, TARGET_LANGUAGE
 from benchmarks.ctranslate2_repository import Setting, write_repository
 from benchmarks.infer_request import METHOD, MODEL, Option, build_request, read_answer
 from benchmarks.load import LoadPlan, LoadResult
-from benchmarks.load_process import LoadJob, has_batch_dimension, measure
+from benchmarks.load_process import LoadJob, measure
 from benchmarks.processor_time import descendants
 from dragoman.errors import CheckFailed, UsageError
 from serving.launcher import ServeOptions, TritonServer
@@ -66,15 +66,12 @@ class Endpoint:
         Raises:
             CheckFailed: a request failed.
         """
-        batched = has_batch_dimension(self.address)
         found: list[str] = []
         with grpc.insecure_channel(self.address) as channel:
             call = channel.unary_unary(METHOD)
             try:
                 for text in texts:
-                    message = call(
-                        build_request(text, _options(beam_width), batched), timeout=_TIMEOUT_S
-                    )
+                    message = call(build_request(text, _options(beam_width)), timeout=_TIMEOUT_S)
                     found += read_answer(message).texts
             except (grpc.RpcError, ValueError) as error:
                 raise CheckFailed(f"a request failed: {error}") from error

@@ -116,8 +116,8 @@ def _cancel(_: object, grpc: triton_grpc.InferenceServerClient, generator: rando
 
 def _tensor(generator: random.Random) -> triton_grpc.InferInput:
     texts = [text.encode() for text in _texts(generator, 20)]
-    tensor = triton_grpc.InferInput("text_input", [len(texts)], "BYTES")
-    tensor.set_data_from_numpy(np.array(texts, dtype=np.object_))
+    tensor = triton_grpc.InferInput("text_input", [1, len(texts)], "BYTES")
+    tensor.set_data_from_numpy(np.array([texts], dtype=np.object_))
     return tensor
 
 

@@ -53,19 +53,19 @@ class FakeTransport:
     def infer(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Texts in capitals; the length of each as its number of tokens."""
         with self._lock:
-            self.requests.append(inputs)
+            self.requests.append({name: values[0] for name, values in inputs.items()})
             self._under_way += 1
             self.most_under_way = max(self.most_under_way, self._under_way)
             delay_s = self._random.uniform(0, self._longest_delay_s)
         time.sleep(delay_s)
         with self._lock:
             self._under_way -= 1
-        texts = [text.decode() for text in inputs["text_input"]]
+        texts = [text.decode() for text in inputs["text_input"][0]]
         reasons = [b"length" if "cut" in text else b"stop" for text in texts]
         return {
-            "text_output": np.array([translated(text).encode() for text in texts], np.object_),
-            "output_tokens": np.array([len(text) for text in texts], np.int32),
-            "finish_reason": np.array(reasons, np.object_),
+            "text_output": np.array([[translated(text).encode() for text in texts]], np.object_),
+            "output_tokens": np.array([[len(text) for text in texts]], np.int32),
+            "finish_reason": np.array([reasons], np.object_),
         }
 
     def is_ready(self) -> bool:
@@ -111,7 +111,7 @@ class _GrpcServicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ign
             time.sleep(2 * TIMEOUT_S)
         response = service_pb2.ModelInferResponse(model_name="translate")
         for name, (datatype, content) in _answer(texts).items():
-            response.outputs.add(name=name, datatype=datatype, shape=[len(texts)])
+            response.outputs.add(name=name, datatype=datatype, shape=[1, len(texts)])
             response.raw_output_contents.append(content)
         return response
 
@@ -151,7 +151,7 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
             {
                 "name": name,
                 "datatype": datatype,
-                "shape": [len(texts)],
+                "shape": [1, len(texts)],
                 "parameters": {"binary_data_size": len(content)},
             }
             for name, (datatype, content) in _answer(texts).items()

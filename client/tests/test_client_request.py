@@ -13,9 +13,9 @@ from dragoman_client.request import OptionArguments, build_inputs, read_outputs
 def outputs(*texts: str, **replaced: Any) -> dict[str, Any]:
     """A good answer, but for what is replaced."""
     answer = {
-        "text_output": np.array([text.encode() for text in texts], np.object_),
-        "output_tokens": np.arange(1, len(texts) + 1, dtype=np.int32),
-        "finish_reason": np.array([b"stop"] * len(texts), np.object_),
+        "text_output": np.array([[text.encode() for text in texts]], np.object_),
+        "output_tokens": np.arange(1, len(texts) + 1, dtype=np.int32)[None],
+        "finish_reason": np.array([[b"stop"] * len(texts)], np.object_),
     }
     return {**answer, **replaced}
 
@@ -79,8 +79,8 @@ def test_texts_alone_make_one_tensor() -> None:
     inputs = build_inputs(["Grüße", "", "a\0"], TranslationOptions())
     assert list(inputs) == ["text_input"]
     assert inputs["text_input"].dtype == np.object_
-    assert inputs["text_input"].shape == (3,)
-    assert inputs["text_input"].tolist() == ["Grüße".encode(), b"", b"a\0"]
+    assert inputs["text_input"].shape == (1, 3)
+    assert inputs["text_input"].tolist() == [["Grüße".encode(), b"", b"a\0"]]
 
 
 def test_each_option_has_its_datatype_and_shape() -> None:
@@ -96,13 +96,13 @@ def test_each_option_has_its_datatype_and_shape() -> None:
     inputs = build_inputs(["a", "b"], options)
     sent: dict[str, Any] = {name: (a.dtype, a.tolist()) for name, a in inputs.items()}
     assert sent == {
-        "text_input": (np.object_, [b"a", b"b"]),
-        "source_language": (np.object_, [b"en"]),
-        "target_language": (np.object_, [b"de"]),
-        "max_tokens": (np.int32, [64]),
-        "beam_width": (np.int32, [4]),
-        "length_penalty": (np.float32, [1.0]),
-        "split_sentences": (np.bool_, [False]),
+        "text_input": (np.object_, [[b"a", b"b"]]),
+        "source_language": (np.object_, [[b"en"]]),
+        "target_language": (np.object_, [[b"de"]]),
+        "max_tokens": (np.int32, [[64]]),
+        "beam_width": (np.int32, [[4]]),
+        "length_penalty": (np.float32, [[1.0]]),
+        "split_sentences": (np.bool_, [[False]]),
     }
 
 
@@ -116,7 +116,7 @@ def test_what_is_no_text_is_refused_with_its_place() -> None:
 
 def test_an_answer_becomes_translations() -> None:
     """Plain Python values, in order."""
-    answer = outputs("Grüße", "b", finish_reason=np.array([b"stop", b"length"], np.object_))
+    answer = outputs("Grüße", "b", finish_reason=np.array([[b"stop", b"length"]], np.object_))
     translations = read_outputs(answer, 2)
     assert translations == [Translation("Grüße", 1, "stop"), Translation("b", 2, "length")]
     assert type(translations[0].output_tokens) is int
@@ -126,9 +126,9 @@ def test_an_answer_becomes_translations() -> None:
     ("answer", "message"),
     [
         (outputs("a", "b", output_tokens=None), "lacks output_tokens"),
-        (outputs("a"), r"text_output has shape \[1\]: expected \[2\]"),
+        (outputs("a"), r"text_output has shape \[1, 1\]: expected \[1, 2\]"),
         (outputs("a", "b", output_tokens=np.ones((2, 1), np.int32)), "output_tokens has shape"),
-        (outputs("a", "b", text_output=np.array([b"a", b"\xff"], np.object_)), "not UTF-8"),
+        (outputs("a", "b", text_output=np.array([[b"a", b"\xff"]], np.object_)), "not UTF-8"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_an_error(answer: dict[str, Any], message: str) -> None:

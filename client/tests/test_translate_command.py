@@ -193,7 +193,7 @@ def test_a_refused_line_of_a_file_does_not_cost_the_rest(
     infer = transport.infer
 
     def refuse(inputs: Any) -> dict[str, Any]:
-        for index, text in enumerate(inputs["text_input"]):
+        for index, text in enumerate(inputs["text_input"][0]):
             if text.startswith(b"bad"):
                 raise InvalidRequest(f"text {index} is bad")
         return infer(inputs)

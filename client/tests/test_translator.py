@@ -17,7 +17,7 @@ class RefusingTransport(FakeTransport):
 
     def infer(self, inputs: Any) -> dict[str, Any]:
         """Translate, or not."""
-        if b"bad" in inputs["text_input"].tolist():
+        if b"bad" in inputs["text_input"]:
             raise InvalidRequest("text 1: bad")
         return super().infer(inputs)
 

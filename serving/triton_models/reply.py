@@ -17,8 +17,6 @@ class Reply:
 
     def __init__(self, request: Any) -> None:
         """Take over a request's response sender."""
-        self.outputs: list[str] = request.requested_output_names()
-        """What the client wants in an answer."""
         self._sender = request.get_response_sender()
         self._answered = False
         self._lock = threading.Lock()

@@ -28,7 +28,17 @@ class RequestRules:
     priorities: bool = False
 
 
-def read_request(request: Any, rules: RequestRules) -> tuple[list[str], RequestOptions, Terms]:
+@dataclass(frozen=True)
+class Asked:
+    """What a request asks for; the texts stand in a tensor of this shape."""
+
+    texts: list[str]
+    shape: tuple[int, ...]
+    options: RequestOptions
+    terms: Terms
+
+
+def read_request(request: Any, rules: RequestRules) -> Asked:
     """Texts, options and terms of a request.
 
     Raises:
@@ -41,13 +51,17 @@ def read_request(request: Any, rules: RequestRules) -> tuple[list[str], RequestO
         name: value for name, value in parameters.items() if name not in _TRITON_PARAMETERS
     }
     texts: list[str] = []
+    shape: tuple[int, ...] = (0,)
     for tensor in request.inputs():
-        name, values = tensor.name(), tensor.as_numpy().ravel()
+        name, array = tensor.name(), tensor.as_numpy()
+        values = array.ravel()
         if name == TEXT:
+            shape = array.shape
             texts = [_decode(value, f"text {index}") for index, value in enumerate(values)]
         else:
             options[name] = _option(name, values)
-    return texts, RequestOptions.from_mapping(options), _terms(timeout_us, priority, rules)
+    terms = _terms(timeout_us, priority, rules)
+    return Asked(texts, shape, RequestOptions.from_mapping(options), terms)
 
 
 def _terms(timeout_us: Any, priority: Any, rules: RequestRules) -> Terms:
@@ -64,7 +78,8 @@ def _terms(timeout_us: Any, priority: Any, rules: RequestRules) -> Terms:
 
 
 def _option(name: str, values: npt.NDArray[Any]) -> Any:
-    if len(values) != 1:
+    # A row of texts each may come with the option, but all rows are translated alike.
+    if len(values) == 0 or (values != values[0]).any():
         raise InvalidRequest(f"input {name} has {len(values)} values: give one")
     if values.dtype == np.object_:
         return _decode(values[0], f"input {name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,26 +26,37 @@ _CODES = {
 }
 
 
-def of_translations(translations: Sequence[Translation], outputs: Collection[str]) -> Any:
-    """A response with one element a text, of the outputs that the client asked for."""
+@dataclass(frozen=True)
+class Form:
+    """How a client wants its answer: which outputs, and in the shape of its texts."""
+
+    outputs: Collection[str]
+    shape: tuple[int, ...]
+
+
+def of_translations(translations: Sequence[Translation], form: Form) -> Any:
+    """A response with one element a text."""
     reasons = [FINISHED if t.complete else CUT for t in translations]
     tokens = [translation.output_tokens for translation in translations]
-    return of_texts([translation.text for translation in translations], tokens, reasons, outputs)
+    return of_texts([translation.text for translation in translations], tokens, reasons, form)
 
 
 def of_texts(
-    texts: Sequence[str], tokens: Sequence[int], reasons: Sequence[str], outputs: Collection[str]
+    texts: Sequence[str], tokens: Sequence[int], reasons: Sequence[str], form: Form
 ) -> Any:
-    """A response with texts, their numbers of tokens and why they end, as far as asked for."""
-    tensors = []
-    if "text_output" in outputs:
-        encoded = np.array([text.encode("utf-8") for text in texts], dtype=np.object_)
-        tensors.append(pb_utils.Tensor("text_output", encoded))
-    if "output_tokens" in outputs:
-        tensors.append(pb_utils.Tensor("output_tokens", np.array(tokens, dtype=np.int32)))
-    if "finish_reason" in outputs:
-        tensors.append(pb_utils.Tensor("finish_reason", np.array(reasons, dtype=np.object_)))
-    return pb_utils.InferenceResponse(tensors)
+    """A response with texts, their numbers of tokens and why they end."""
+    columns: dict[str, tuple[Sequence[Any], type]] = {
+        "text_output": ([text.encode("utf-8") for text in texts], np.object_),
+        "output_tokens": (tokens, np.int32),
+        "finish_reason": (reasons, np.object_),
+    }
+    return pb_utils.InferenceResponse(
+        [
+            pb_utils.Tensor(name, np.array(values, kind).reshape(form.shape))
+            for name, (values, kind) in columns.items()
+            if name in form.outputs
+        ]
+    )
 
 
 def of_error(error: BaseException, kind: str | None = None) -> Any:

@@ -28,6 +28,7 @@ from serving.triton_models.cancellation import CancellationWatch
 from serving.triton_models.configuration import RULES, check_names, request_rules
 from serving.triton_models.reply import Reply
 from serving.triton_models.request import read_request
+from serving.triton_models.response import Form
 
 
 class TranslateStreamModel:
@@ -62,16 +63,17 @@ class TranslateStreamModel:
         for request in requests:
             reply = Reply(request)
             try:
-                texts, options, terms = read_request(request, self._rules)
-                if len(texts) != 1:
-                    raise InvalidRequest(f"text_input has {len(texts)} texts: give one")
-                check_length(0, texts[0])
+                asked = read_request(request, self._rules)
+                if len(asked.texts) != 1:
+                    raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
+                check_length(0, asked.texts[0])
             except Exception as error:  # one request's error must not reach the others
                 reply.send(response.of_error(error))
                 continue
-            asked = StreamRequest(texts[0], options, terms)
+            form = Form(request.requested_output_names(), asked.shape)
+            passed_on = StreamRequest(asked.texts[0], asked.options, asked.terms)
             done: Future[None] = asyncio.run_coroutine_threadsafe(
-                self._pass_on(reply, asked), self._loop
+                self._pass_on(reply, form, passed_on), self._loop
             )
             self._streams.add(done)  # a task that nobody holds may be collected under way
             done.add_done_callback(self._streams.discard)
@@ -83,16 +85,14 @@ class TranslateStreamModel:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    async def _pass_on(self, reply: Reply, asked: StreamRequest) -> None:
+    async def _pass_on(self, reply: Reply, form: Form, asked: StreamRequest) -> None:
         try:
             async for message in open_stream(self._socket, asked):
                 if "final" in message:
                     translation = Translation(**message["final"])
-                    reply.send(response.of_translations([translation], reply.outputs))
+                    reply.send(response.of_translations([translation], form))
                     return
-                so_far = response.of_texts(
-                    [message["text"]], [0], [response.GOING_ON], reply.outputs
-                )
+                so_far = response.of_texts([message["text"]], [0], [response.GOING_ON], form)
                 if not reply.send_part(so_far):
                     return
         except StreamError as error:

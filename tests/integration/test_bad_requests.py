@@ -83,7 +83,7 @@ def test_long_texts_pass_when_split(shipped: Served) -> None:
         (b"{}", 400, "text_input"),
         (b'{"text_input": []}', 400, "text_input is empty"),
         (b'{"text_input": "\xff\xfe"}', 400, "text 0 is not valid UTF-8 at byte 0"),
-        (b'{"text_input": "a", "beam_width": [1, 2]}', 400, "beam_width"),
+        (b'{"text_input": "a", "beam_width": [1, 2]}', 400, "batch size does not match"),
         (b'{"text_input": "a", "length_penalty": -1}', 400, "length_penalty is -1.0: give 0"),
         (b'{"text_input": "' + b"x" * 20_000_000 + b'"}', 400, "text 0 has 20000000 characters"),
     ],
@@ -113,20 +113,21 @@ def test_an_unknown_option_is_refused_by_name(shipped: Served) -> None:
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("text_input", np.array([1, 2], dtype=np.int32)),
-        ("text_input", np.array([[b"a"]], dtype=np.object_)),
-        ("text_input", np.array([], dtype=np.object_)),
-        ("text_input", np.array([b"\xff\xfe"], dtype=np.object_)),
-        ("beam_width", np.array([4.0], dtype=np.float32)),
-        ("beam_width", np.array([1, 2], dtype=np.int32)),
-        ("target_language", np.array([b"\xff"], dtype=np.object_)),
-        ("colour", np.array([1], dtype=np.int32)),
+        ("text_input", np.array([[1, 2]], dtype=np.int32)),
+        ("text_input", np.array([b"a"], dtype=np.object_)),
+        ("text_input", np.array([[[b"a"]]], dtype=np.object_)),
+        ("text_input", np.array([[]], dtype=np.object_)),
+        ("text_input", np.array([[b"\xff\xfe"]], dtype=np.object_)),
+        ("beam_width", np.array([[4.0]], dtype=np.float32)),
+        ("beam_width", np.array([[1, 2]], dtype=np.int32)),
+        ("target_language", np.array([[b"\xff"]], dtype=np.object_)),
+        ("colour", np.array([[1]], dtype=np.int32)),
     ],
 )
 def test_wrong_tensors_are_refused(
     shipped: Served, name: str, values: np.ndarray[Any, np.dtype[Any]]
 ) -> None:
-    inputs = {"text_input": np.array([b"a"], dtype=np.object_)} | {name: values}
+    inputs = {"text_input": np.array([[b"a"]], dtype=np.object_)} | {name: values}
     server = shipped.server
     for triton, url, status in (
         (triton_grpc, server.grpc_url, "StatusCode.INVALID_ARGUMENT"),

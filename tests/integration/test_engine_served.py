@@ -100,6 +100,6 @@ def test_a_dead_model_ends_the_wait() -> None:
 
 
 def tensor(texts: list[str]) -> triton_grpc.InferInput:
-    made = triton_grpc.InferInput("text_input", [len(texts)], "BYTES")
-    made.set_data_from_numpy(np.array([text.encode() for text in texts], dtype=np.object_))
+    made = triton_grpc.InferInput("text_input", [1, len(texts)], "BYTES")
+    made.set_data_from_numpy(np.array([[text.encode() for text in texts]], dtype=np.object_))
     return made

@@ -122,10 +122,10 @@ def test_generate_answers_a_text_and_a_list(shipped: Served) -> None:
 def test_options_work_as_request_parameters_too(shipped: Served) -> None:
     address = shipped.server.grpc_url.removeprefix("grpc://")
     with triton_grpc.InferenceServerClient(address) as client:
-        text = triton_grpc.InferInput("text_input", [1], "BYTES")
-        text.set_data_from_numpy(np.array([b"Ich habe Hunger."], dtype=np.object_))
+        text = triton_grpc.InferInput("text_input", [1, 1], "BYTES")
+        text.set_data_from_numpy(np.array([[b"Ich habe Hunger."]], dtype=np.object_))
         answer = client.infer("translate", [text], parameters={"target_language": "en"})
-        assert answer.as_numpy("text_output")[0].decode() == "I'm hungry."
+        assert answer.as_numpy("text_output").item().decode() == "I'm hungry."
 
 
 def test_metrics_count_the_requests(shipped: Served) -> None:

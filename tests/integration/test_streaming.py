@@ -56,8 +56,9 @@ def test_the_stream_grows_to_the_unary_answer(
 
 
 def test_greedy_comes_token_by_token(shipped: Served) -> None:
-    """As far as the reader keeps up: a text long enough for that."""
-    messages = events(shipped, text_input=f"{TEXT} " * 12, beam_width=1, max_tokens=300)
+    """As far as the reader keeps up: the model goes on with this one to the limit."""
+    text = "Tom and Mary and John " * 20
+    messages = events(shipped, text_input=text, beam_width=1, max_tokens=320)
     assert len(messages) > 3
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import pytest
-from tritonclient.grpc import model_config_pb2, service_pb2
+from tritonclient.grpc import service_pb2
 
 from benchmarks.infer_request import Option, build_request, read_answer
 from benchmarks.latency import LatencyHistogram
@@ -47,30 +47,23 @@ def text_of(request: Any) -> str:
 class FakeTriton:
     """Takes note of the texts and of how many requests came at once."""
 
-    def __init__(self, respond: Callable[[str, Any], Any], max_batch_size: int = 0) -> None:
+    def __init__(self, respond: Callable[[str, Any], Any]) -> None:
         self.texts: Counter[str] = Counter()
-        self.shapes: set[tuple[int, ...]] = set()
         self.most_at_once = 0
         self._at_once = 0
         self._lock = threading.Lock()
         self._respond = respond
-        self._max_batch_size = max_batch_size
 
     def infer(self, request: Any, context: Any) -> Any:
         text = text_of(request)
         with self._lock:
             self.texts[text] += 1
-            self.shapes |= {tuple(tensor.shape) for tensor in request.inputs}
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
         time.sleep(0.01)
         with self._lock:
             self._at_once -= 1
         return self._respond(text, context)
-
-    def config(self, request: Any, context: Any) -> Any:
-        config = model_config_pb2.ModelConfig(max_batch_size=self._max_batch_size)
-        return service_pb2.ModelConfigResponse(config=config)
 
     @contextmanager
     def serving(self) -> Iterator[str]:
@@ -84,7 +77,6 @@ class FakeTriton:
         pb2 = service_pb2
         methods = {
             "ModelInfer": handler(self.infer, pb2.ModelInferRequest, pb2.ModelInferResponse),
-            "ModelConfig": handler(self.config, pb2.ModelConfigRequest, pb2.ModelConfigResponse),
         }
         server = grpc.server(ThreadPoolExecutor(8))
         service = "inference.GRPCInferenceService"
@@ -99,7 +91,7 @@ class FakeTriton:
 
 def test_a_request_is_what_triton_reads() -> None:
     options: dict[str, Option] = {"target_language": "de", "beam_width": 4, "length_penalty": 0.5}
-    request = service_pb2.ModelInferRequest.FromString(build_request("Grüße", options, False))
+    request = service_pb2.ModelInferRequest.FromString(build_request("Grüße", options))
     assert request.model_name == "translate"
     assert [(tensor.name, tensor.datatype) for tensor in request.inputs] == [
         ("text_input", "BYTES"),
@@ -114,7 +106,7 @@ def test_a_request_is_what_triton_reads() -> None:
         b"\x00\x00\x00\x3f",
     ]
     assert [output.name for output in request.outputs] == ["text_output", "output_tokens"]
-    assert {tuple(tensor.shape) for tensor in request.inputs} == {(1,)}
+    assert {tuple(tensor.shape) for tensor in request.inputs} == {(1, 1)}
 
 
 def test_an_answer_is_read() -> None:
@@ -153,7 +145,7 @@ def test_a_closed_loop_counts_what_is_answered_in_time() -> None:
     texts = [f"text {number}" for number in range(7)]
     triton = FakeTriton(lambda text, _: answer(text, tokens=3))
     with triton.serving() as address:
-        requests = [build_request(text, {}, False) for text in texts]
+        requests = [build_request(text, {}) for text in texts]
         result = run_load(address, requests, PLAN)
     assert triton.most_at_once == PLAN.concurrency
     assert max(triton.texts.values()) - min(triton.texts.values()) <= 1
@@ -176,7 +168,7 @@ def test_errors_are_counted_by_message_and_not_as_sentences() -> None:
 
     triton = FakeTriton(respond)
     with triton.serving() as address:
-        requests = [build_request(text, {}, False) for text in ("good", "bad", "odd")]
+        requests = [build_request(text, {}) for text in ("good", "bad", "odd")]
         result = run_load(address, requests, PLAN)
     assert result.errors["INVALID_ARGUMENT: too bad"] == triton.texts["bad"]
     assert sum(result.errors.values()) == triton.texts["bad"] + triton.texts["odd"]
@@ -190,15 +182,11 @@ def test_a_server_that_is_away_is_an_error_and_not_a_wait() -> None:
     assert result.errors
 
 
-@pytest.mark.parametrize(("max_batch_size", "shape"), [(0, (1,)), (64, (1, 1))])
-def test_a_job_asks_the_server_for_its_shape_and_watches_processes(
-    max_batch_size: int, shape: tuple[int, ...]
-) -> None:
-    triton = FakeTriton(lambda text, _: answer(text, tokens=1), max_batch_size)
+def test_a_job_watches_processes() -> None:
+    triton = FakeTriton(lambda text, _: answer(text, tokens=1))
     with triton.serving() as address:
         job = LoadJob(address, ["a", "b"], {"beam_width": 1}, PLAN, {"me": [os.getpid()]})
         result = run_job(job)
-    assert triton.shapes == {shape}
     assert set(result.cpu_s) == {GENERATOR, MACHINE, "me"}
     assert result.cpu_s["me"] == pytest.approx(result.cpu_s[GENERATOR], abs=0.05)
 

@@ -19,7 +19,7 @@ MODEL: Final = "translate"
 """Name of the model on the server."""
 
 OUTPUTS: Final = ("text_output", "output_tokens", "finish_reason")
-"""Names of the tensors that the server answers with, each of shape [N]."""
+"""Names of the tensors that the server answers with, each of shape [1, N]."""
 
 Array = npt.NDArray[Any]
 
@@ -113,24 +113,24 @@ def build_inputs(
         first_index: place of the first text among all of the caller's, for messages.
 
     Returns:
-        Tensors by name: `text_input` object [N] of UTF-8 bytes, options each of shape [1].
+        Tensors by name: `text_input` object [1, N] of UTF-8 bytes, options each of shape [1, 1].
 
     Raises:
         TypeError: a text that is no `str`.
         ValueError: a text that UTF-8 cannot write.
     """
     encoded = [_encode(text, f"text {first_index + i}") for i, text in enumerate(texts)]
-    inputs: dict[str, Array] = {"text_input": np.array(encoded, dtype=np.object_)}
+    inputs: dict[str, Array] = {"text_input": np.array([encoded], dtype=np.object_)}
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         if isinstance(value, str):
-            inputs[field.name] = np.array([_encode(value, field.name)], dtype=np.object_)
+            inputs[field.name] = np.array([[_encode(value, field.name)]], dtype=np.object_)
         elif isinstance(value, bool):
-            inputs[field.name] = np.array([value], dtype=np.bool_)
+            inputs[field.name] = np.array([[value]], dtype=np.bool_)
         elif field.name == "length_penalty" and value is not None:
-            inputs[field.name] = np.array([value], dtype=np.float32)
+            inputs[field.name] = np.array([[value]], dtype=np.float32)
         elif value is not None:
-            inputs[field.name] = np.array([value], dtype=np.int32)
+            inputs[field.name] = np.array([[value]], dtype=np.int32)
     return inputs
 
 
@@ -138,7 +138,7 @@ def read_outputs(outputs: Mapping[str, Array | None], count: int) -> list[Transl
     """Read the model's answer.
 
     Args:
-        outputs: tensors by name, each of shape [N]: `text_output` and `finish_reason` object of
+        outputs: tensors by name, each of shape [1, N]: `text_output` and `finish_reason` object of
             UTF-8 bytes, `output_tokens` int32; None: the server did not send it.
         count: N, how many texts were sent.
 
@@ -150,9 +150,9 @@ def read_outputs(outputs: Mapping[str, Array | None], count: int) -> list[Transl
         values = outputs.get(name)
         if values is None:
             raise ServerError(f"the answer lacks {name}: is this a Dragoman server?")
-        if values.shape != (count,):
-            raise ServerError(f"{name} has shape {list(values.shape)}: expected [{count}]")
-        columns.append(values)
+        if values.shape != (1, count):
+            raise ServerError(f"{name} has shape {list(values.shape)}: expected [1, {count}]")
+        columns.append(values[0])
     try:
         return [
             Translation(text.decode("utf-8"), int(tokens), reason.decode("utf-8"))

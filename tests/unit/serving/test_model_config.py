@@ -20,7 +20,8 @@ def test_the_inputs_are_the_texts_and_the_options() -> None:
     options = [tensor.name for tensor in config.input if tensor.optional]
     assert options == [field.name for field in fields(RequestOptions)]
     assert [tensor.name for tensor in config.input if not tensor.optional] == ["text_input"]
-    assert config.max_batch_size == 0
+    assert config.max_batch_size > 1
+    assert config.HasField("dynamic_batching")
     assert not config.model_transaction_policy.decoupled
     parameters = {name: value.string_value for name, value in config.parameters.items()}
     assert engine_settings(parameters) == EngineSettings()

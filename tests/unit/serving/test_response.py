@@ -54,5 +54,7 @@ def response(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def test_no_tensor_is_freed_by_the_sender(response: Any) -> None:
     sender = Sender()
-    assert response.send(sender, response.of_texts(["Hallo."], [2], ["stop"], ["text_output"]))
+    assert response.send(
+        sender, response.of_texts(["Hallo."], [2], ["stop"], response.Form(["text_output"], (1, 1)))
+    )
     assert sender.freed == []
