@@ -54,6 +54,8 @@ class Batch:
         self._in_flight: list[_InFlight] = []
         self._tokens = np.zeros(0, np.int64)
         self._positions = np.zeros(0, np.int64)
+        self._longest = 0
+        """Tokens that the furthest sentence has said."""
 
     @property
     def rows(self) -> int:
@@ -88,10 +90,12 @@ class Batch:
 
     def step(self, session: Session) -> None:
         """Bring every sentence one token further; settle and let go of those that are done."""
-        self._leave(self._given_up())
+        if given_up := self._given_up():
+            self._leave(given_up)
         if not self._in_flight:
             return
-        self._cache.fit(int(self._positions.max()) + 1)
+        self._longest += 1
+        self._cache.fit(self._longest)
         logits = session.step(self._cache, self._tokens, self._positions)
         self._positions += 1
         if self._width == 1:
@@ -105,7 +109,8 @@ class Batch:
             in_flight.position += 1
             if job.progress is not None:
                 job.progress(in_flight.search.certain())
-        self._leave(self._done())
+        if done := self._done():
+            self._leave(done)
 
     def _choose_best(self, tokens: Ids) -> None:
         self._tokens = tokens
@@ -169,3 +174,4 @@ class Batch:
                 self._tokens[rows] = self._tokens[last_rows]
                 self._positions[rows] = self._positions[last_rows]
             self._tokens, self._positions = self._tokens[:end], self._positions[:end]
+        self._longest = int(self._positions.max(initial=0))
