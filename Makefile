@@ -29,8 +29,8 @@ format: $(DEV)/.done  ## Rewrite the code in the project's style
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
-clean:  ## Remove the virtual environments
-	rm -rf $(SERVE) $(DEV)
+clean:  ## Remove the virtual environments and what was compiled
+	rm -rf $(SERVE) $(DEV) build serving/engine/native/*.so
 
 # Serving needs no torch; a test holds that.
 $(SERVE)/.done: $(PROJECTS)

@@ -22,9 +22,10 @@ from dragoman.manifest import GraphEntry, Manifest
 from dragoman.tensors import best_name, cross_names, past_names, present_names
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID
 from serving.engine.engine import Engine, Sessions
+from serving.engine.native.session import NativeSession, native_obstacle
 from serving.engine.onnx_session import OnnxSession, load_graph
 from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import Precision
+from serving.engine.session import Session
 from training import checkpoint
 from training.data import pad
 from training.model import DecoderLayer, Transformer
@@ -248,7 +249,7 @@ def _tokens(
     limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
     greedy = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
     beams = beam_search(model, sources, limits, 4, 0.6)
-    with _engine(bundle, manifest, "fp32") as engine:
+    with _engine(OnnxSession(bundle, manifest, "fp32"), manifest) as engine:
         for name, options, right in (
             ("greedy", SearchOptions(1, 0.0), greedy),
             ("beam 4", SearchOptions(4, 0.6), [hypothesis.ids for hypothesis in beams]),
@@ -257,8 +258,25 @@ def _tokens(
             equal = sum(map(operator.eq, found, right))
             detail = f"{equal} of {len(sources)} sentences equal"
             yield Outcome(f"tokens: {name}", equal == len(sources), detail)
-    with _engine(bundle, manifest, "int8") as engine:
-        options = SearchOptions(1, 0.0)
+    int8: dict[str, Session] = {"int8": OnnxSession(bundle, manifest, "int8")}
+    if native_obstacle(manifest.dimensions) is None:
+        int8["int8, native"] = NativeSession(bundle, manifest)
+    for name, session in int8.items():
+        yield from _int8_tokens(name, session, manifest, model, sources, greedy)
+
+
+def _int8_tokens(
+    name: str,
+    session: Session,
+    manifest: Manifest,
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    right: Sequence[tuple[int, ...]],
+) -> Iterator[Outcome]:
+    """Whether neighbours make no difference, and whether all is near what is right."""
+    limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
+    options = SearchOptions(1, 0.0)
+    with _engine(session, manifest) as engine:
         found = _translate(engine, sources, limits, options)
         alone = [
             ids
@@ -267,11 +285,12 @@ def _tokens(
         ]
         equal = sum(map(operator.eq, found, alone))
         detail = f"{equal} of {len(sources)} sentences equal"
-        yield Outcome("tokens: int8, in a batch as alone", equal == len(sources), detail)
-        yield _near(model, sources, found, greedy)
+        yield Outcome(f"tokens: {name}, in a batch as alone", equal == len(sources), detail)
+        yield _near(name, model, sources, found, right)
 
 
 def _near(
+    name: str,
     model: Transformer,
     sources: Sequence[Sequence[int]],
     found: Sequence[tuple[int, ...]],
@@ -297,12 +316,11 @@ def _near(
         f"{equal} of {len(sources)} sentences equal; where not, the oracle's logits are at most "
         f"{max(gaps):.2f} apart, allowed {bound:.2f}"
     )
-    return Outcome("tokens: int8, as the oracle or near it", max(gaps) <= bound, detail)
+    return Outcome(f"tokens: {name}, as the oracle or near it", max(gaps) <= bound, detail)
 
 
 @contextmanager
-def _engine(bundle: Path, manifest: Manifest, precision: Precision) -> Iterator[Engine]:
-    session = OnnxSession(bundle, manifest, precision)
+def _engine(session: Session, manifest: Manifest) -> Iterator[Engine]:
     engine = Engine(Sessions(session), manifest.special_ids)
     try:
         yield engine

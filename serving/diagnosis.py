@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from serving.cpu import exact_int8_products
+from serving.engine.native import library
 from serving.launcher import find_embedded_server, port_is_free
 
 _OLDEST_GLIBC = (2, 35)
@@ -49,6 +50,7 @@ def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
             mend = "stop who listens there, or serve with other --http-port, --grpc-port"
             yield Finding("missing", f"port {port} is in use on {address}", mend)
     yield _int8(exact_int8_products())
+    yield _native(library.lacking_instructions(), library.is_compiled())
 
 
 def _python() -> Finding:
@@ -105,6 +107,16 @@ def _int8(exact: bool) -> Finding:
         return Finding("ok", "8-bit products are exact on this CPU: int8 is served")
     mend = "nothing to mend; a CPU with VNNI is about twice as fast"
     return Finding("slow", "8-bit products saturate on this CPU: fp32 is served instead", mend)
+
+
+def _native(lacking: bool, compiled: bool) -> Finding:
+    if lacking:
+        mend = "nothing to mend; a CPU with AVX-512 VNNI is two to three times as fast"
+        return Finding("slow", "this CPU lacks AVX-512 VNNI: ONNX Runtime runs the model", mend)
+    if not compiled:
+        mend = f"install a C compiler (apt install gcc libc6-dev), then {_INSTALL} again"
+        return Finding("slow", "the native runtime was not compiled: ONNX Runtime runs int8", mend)
+    return Finding("ok", "the native runtime is compiled, for this CPU")
 
 
 def _installed(package: str) -> str | None:

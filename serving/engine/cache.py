@@ -21,6 +21,8 @@ KeysValues = npt.NDArray[np.floating[Any]]
 CAPACITIES = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 512)
 """Tokens a row may have room for, where attention's cost follows the room, full or not: it begins
 small and grows as the tokens come."""
+MOST_BINDINGS = 500
+"""Layouts of a cache that a session keeps ready; each takes some kilobytes."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from dragoman.manifest import SpecialIds
 from serving.engine.batch import Batch, DeadlineExceeded
 from serving.engine.cache import Ids, KeysValues
 from serving.engine.job import Job, Progress
+from serving.engine.memory import give_back
 from serving.engine.scheduler import BatchLimits, Closed, Overloaded, Scheduler, length_groups
 from serving.engine.sentence import Sentence
 from serving.engine.session import Session
@@ -185,7 +186,8 @@ class Engine:
                 session = self._session(worker)
                 self._begin(session, jobs, batches)
                 if not jobs and not any(batch.rows for batch in batches.values()):
-                    batches.clear()  # idle for a while: give the memory back
+                    batches.clear()  # idle for a while
+                    give_back()
                 for width, batch in list(batches.items()):
                     batch.step(session)
                     if not batch.rows and len(batches) > 1:

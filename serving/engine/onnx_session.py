@@ -13,14 +13,10 @@ import onnxruntime
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
 from dragoman.tensors import best_name, cross_names, past_names, present_names
-from serving.engine.cache import Cache, CacheShape, Floats, Ids
+from serving.engine.cache import MOST_BINDINGS, Cache, CacheShape, Floats, Ids
 from serving.engine.settings import Precision
 
 _SUFFIXES: dict[Precision, str] = {"fp32": "", "int8": "_int8"}
-
-
-_MOST_BINDINGS = 500
-"""Layouts of a cache that are kept ready; each takes some kilobytes."""
 
 
 class OnnxSession:
@@ -73,7 +69,7 @@ class OnnxSession:
         key = (id(self), *cache.layout)
         bound = cache.bindings.get(key)
         if not isinstance(bound, _Bound):
-            if len(cache.bindings) >= _MOST_BINDINGS:
+            if len(cache.bindings) >= MOST_BINDINGS:
                 cache.bindings.clear()
             bound = cache.bindings[key] = self._bind(cache)
         bound.input_ids[:] = input_ids

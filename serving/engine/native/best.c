@@ -5,7 +5,7 @@
 #include "kernels.h"
 #include "vectors.h"
 
-enum { MOST = 64 };
+enum { MOST = 1024 };
 
 typedef struct {
     float value;
@@ -76,7 +76,7 @@ void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64
 }
 
 /* Log-probabilities [N, count] of the best tokens, best first, and their ids [N, count], of scores
- * that `dragoman_step` made; `count` is at most 64, and at most the size of the vocabulary. */
+ * that `dragoman_step` made; `count` is at most MOST, and at most the size of the vocabulary. */
 void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
                    float *log_probs, int64_t *ids)
 {

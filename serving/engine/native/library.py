@@ -19,6 +19,8 @@ Pointer = ctypes.c_void_p
 Number = ctypes.c_int64
 
 
+MOST_BEST = 1024
+"""Best tokens that can be asked for at once."""
 SECTIONS = ("products", "logits", "attention", "norms", "quantising", "cache")
 """What a step's time is counted for."""
 
@@ -163,11 +165,21 @@ def load() -> Library:
 
 def obstacle() -> str | None:
     """Why the library cannot be used here, if so."""
-    if not flags() >= _FLAGS:
+    if lacking_instructions():
         return "this CPU lacks AVX-512 VNNI"
-    if _find() is None:
-        return "it was not compiled when Dragoman was installed (a C compiler was missing)"
+    if not is_compiled():
+        return "it was not compiled when Dragoman was installed (was there a C compiler?)"
     return None
+
+
+def lacking_instructions() -> bool:
+    """Whether this CPU lacks what the code is compiled for."""
+    return not flags() >= _FLAGS
+
+
+def is_compiled() -> bool:
+    """Whether the code was compiled when the project was installed."""
+    return _find() is not None
 
 
 def _find() -> Path | None:

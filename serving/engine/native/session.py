@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.errors import UsageError
 from dragoman.manifest import Dimensions, Manifest
-from serving.engine.cache import Cache, CacheShape, Floats, Ids, KeysValues
+from serving.engine.cache import MOST_BINDINGS, Cache, CacheShape, Floats, Ids, KeysValues
 from serving.engine.native import library
 from serving.engine.native.library import PANEL, Rows, Sources
 from serving.engine.native.weights import load_weights, sizes_obstacle
@@ -38,7 +39,14 @@ class NativeSession:
         """
         self._library = library.load()
         limits = manifest.limits
-        longest = max(limits.max_source_tokens, limits.max_target_tokens)
+        if limits.top_k > library.MOST_BEST:
+            raise UsageError(
+                f"limits.top_k is {limits.top_k}, more than {library.MOST_BEST}: "
+                "serve with runtime onnxruntime"
+            )
+        # Nothing is read past the end of the table, since no cache has more room than that.
+        needed = max(limits.max_source_tokens, limits.max_target_tokens)
+        longest = -(-needed // _CAPACITIES[-1]) * _CAPACITIES[-1]
         weights = load_weights(bundle / manifest.weights, manifest.dimensions, longest)
         self._weights = weights  # the structures point into it
         self._model = ctypes.byref(weights.model)
@@ -65,6 +73,11 @@ class NativeSession:
     def encode(self, src_ids: Ids, src_lengths: Ids) -> list[KeysValues]:
         """See `Session.encode`."""
         batch, room = src_ids.shape
+        if (
+            room > self._weights.model.longest
+            or not 0 <= src_ids.min() <= src_ids.max() < self._vocab_size
+        ):
+            raise ValueError("source ids that the model does not have, or too many")
         ids = np.concatenate([row[:n] for row, n in zip(src_ids, src_lengths, strict=True)])
         lengths = np.ascontiguousarray(src_lengths, np.int64)
         shape = self.cache_shape
@@ -82,6 +95,10 @@ class NativeSession:
         """See `Session.step`."""
         bound = cache.bindings.get(cache.layout)
         if not isinstance(bound, _Bound):
+            if cache.capacity > self._weights.model.longest:
+                raise ValueError(f"{cache.capacity} tokens, more than the model can have")
+            if len(cache.bindings) >= MOST_BINDINGS:
+                cache.bindings.clear()
             bound = cache.bindings[cache.layout] = _Bound(cache, self.ticks)
         bound.ids[:] = input_ids
         bound.positions[:] = positions

@@ -124,13 +124,15 @@ class NativeWeights:
         rectified_input: bool = False,
         padding_bias: float = 0.0,
     ) -> Product:
-        """Code a weight [M, K], in the order in which a product reads it."""
+        """Code a weight [M, K], in the order in which a product reads it, and use it up."""
         outputs, inputs = weight.shape
         padded = -(-outputs // PANEL) * PANEL
         scales = np.zeros(padded, np.float32)
-        scales[:outputs] = np.maximum(np.abs(weight).max(axis=1) / _LARGEST_CODE, _SMALLEST_SCALE)
+        largest = np.maximum(weight.max(axis=1), -weight.min(axis=1))
+        scales[:outputs] = np.maximum(largest / _LARGEST_CODE, _SMALLEST_SCALE)
         codes = np.zeros((padded, inputs), np.int8)
-        codes[:outputs] = np.rint(weight / scales[:outputs, None])
+        np.divide(weight, scales[:outputs, None], out=weight)  # a copy would be as large as it
+        codes[:outputs] = np.rint(weight, out=weight)
         biases = np.full(padded, padding_bias, np.float32)
         biases[:outputs] = 0 if bias is None else bias
         zero_point = 0 if rectified_input else _ZERO_POINT
@@ -150,7 +152,8 @@ class NativeWeights:
         return Norm(self._address(scales), self._address(biases))
 
     def _floats(self, name: str) -> Floats:
-        return np.ascontiguousarray(self._tensors[name], np.float32)
+        """A copy."""
+        return np.array(self._tensors[name], np.float32)
 
     def _address(self, array: Array) -> ctypes.c_void_p:
         self._kept.append(array)

@@ -37,6 +37,9 @@ def test_the_processor_is_read_from_its_flags(tmp_path: Path) -> None:
     assert exact_int8_products(cpuinfo)
     assert diagnosis._int8(True).severity == "ok"
     assert diagnosis._int8(False).severity == "slow"
+    assert diagnosis._native(lacking=True, compiled=True).severity == "slow"
+    assert "compiler" in diagnosis._native(lacking=False, compiled=False).mend
+    assert diagnosis._native(lacking=False, compiled=True).severity == "ok"
 
 
 @pytest.mark.parametrize(
@@ -59,4 +62,4 @@ def test_the_command_prints_a_line_a_finding(capsys: pytest.CaptureFixture[str])
         assert main(["doctor", "--ports", port]) == 1
     printed = capsys.readouterr().out
     assert f"missing  port {port} is in use on 127.0.0.1: stop who listens there" in printed
-    assert len(printed.splitlines()) == 7
+    assert len(printed.splitlines()) == 8

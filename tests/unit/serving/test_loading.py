@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Dimensions
 from serving.engine import loading
 from serving.engine.loading import choose_precision, choose_runtime, default_lone_threads
+from serving.engine.native import library
 from serving.engine.scheduler import BatchLimits
 from serving.engine.settings import EngineSettings
 from serving.triton_models.configuration import engine_settings, request_rules
@@ -49,6 +52,19 @@ def test_native_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None
     assert choose_runtime(EngineSettings(), SMALL) == "onnxruntime"
     with pytest.raises(UsageError, match="runtime is native, but the moon is full"):
         choose_runtime(EngineSettings(runtime="native"), SMALL)
+
+
+def test_native_is_compiled_where_it_could_be() -> None:
+    """Else its own tests would be skipped, and nobody would know."""
+    if library.lacking_instructions() or shutil.which("gcc") is None:
+        pytest.skip("no AVX-512 VNNI, or no compiler")
+    assert library.is_compiled()
+
+
+def test_without_the_compiled_code_onnx_runtime_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "exact_int8_products", lambda: True)
+    monkeypatch.setattr(library, "is_compiled", lambda: False)
+    assert choose_runtime(EngineSettings(), SMALL) == "onnxruntime"
 
 
 def test_only_large_models_step_alone_on_all_cores() -> None:

@@ -136,3 +136,23 @@ def test_weights_that_are_missing_or_damaged_are_named(bundle: Path, tmp_path: P
     more = dataclasses.replace(sizes, encoder_layers=9)
     with pytest.raises(UsageError, match=r"has no tensor 'encoder_layers.2"):
         load_weights(bundle / manifest.weights, more, 8)
+
+
+def test_what_lies_outside_the_model_is_never_read(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    session, vocab_size = NativeSession(bundle, manifest), manifest.dimensions.vocab_size
+    for ids in ([[vocab_size]], [[-1]], [[5] * 2000]):
+        with pytest.raises(ValueError, match="source ids"):
+            session.encode(np.array(ids), np.array([len(ids[0])]))
+    cache = Cache(session.cache_shape, 1)
+    cache.join(session.encode(np.array([[5, 3]]), np.array([2])), np.array([2]))
+    cache.fit(2000)
+    with pytest.raises(ValueError, match="2048 tokens"):
+        session.step(cache, np.array([5]), np.array([1999]))
+
+
+def test_more_candidates_than_the_code_ranks_are_refused(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    limits = dataclasses.replace(manifest.limits, top_k=library.MOST_BEST + 1)
+    with pytest.raises(UsageError, match=r"limits.top_k is 1025, more than 1024"):
+        NativeSession(bundle, dataclasses.replace(manifest, limits=limits))
