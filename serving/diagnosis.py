@@ -111,7 +111,7 @@ def _int8(exact: bool) -> Finding:
 
 def _native(lacking: bool, compiled: bool) -> Finding:
     if lacking:
-        mend = "nothing to mend; a CPU with AVX-512 VNNI is two to three times as fast"
+        mend = "nothing to mend; a CPU with AVX-512 VNNI is about twice as fast"
         return Finding("slow", "this CPU lacks AVX-512 VNNI: ONNX Runtime runs the model", mend)
     if not compiled:
         mend = f"install a C compiler (apt install gcc libc6-dev), then {_INSTALL} again"

@@ -49,8 +49,8 @@ class _Memory:
     """Keys and values [parts, rows, H, tokens, D], whose number of tokens may change in place.
 
     New memory is dear, because the system hands it out page by page as it is first written; so it
-    is kept, and laid out anew, until more is needed. Masked places are multiplied by zero, so it
-    never holds what is not a number.
+    is kept, and laid out anew, until more is needed. A session that multiplies masked places by
+    zero needs numbers there: so it begins as zeros, and such a session encodes padding too.
     """
 
     def __init__(self, shape: CacheShape, tokens: int) -> None:

@@ -185,7 +185,7 @@ class Engine:
                     return
                 session = self._session(worker)
                 self._begin(session, jobs, batches)
-                if not jobs and not any(batch.rows for batch in batches.values()):
+                if batches and not jobs and not any(batch.rows for batch in batches.values()):
                     batches.clear()  # idle for a while
                     give_back()
                 for width, batch in list(batches.items()):

@@ -79,7 +79,7 @@ def _terms(timeout_us: Any, priority: Any, rules: RequestRules) -> Terms:
 
 def _option(name: str, values: npt.NDArray[Any]) -> Any:
     # A row of texts each may come with the option, but all rows are translated alike.
-    if len(values) == 0 or (values != values[0]).any():
+    if len(set(values.tolist())) != 1:
         raise InvalidRequest(f"input {name} has {len(values)} values: give one")
     if values.dtype == np.object_:
         return _decode(values[0], f"input {name}")

@@ -39,7 +39,7 @@ from serving.triton_models.request import read_request
 from serving.triton_models.response import Form
 
 _LAST_ANSWERS_S = 0.5
-"""Time for the answers to those who waited when the engine broke."""
+"""Time for the last messages of streams when the engine broke."""
 
 _GARBAGE = 50_000
 """New objects before garbage is looked for: with Python's 700, that takes a tenth of the time."""
@@ -62,10 +62,11 @@ class TranslateModel:
         folder = Path(arguments["model_repository"]) / arguments["model_version"]
         entries = json.loads(arguments["model_config"])["parameters"]
         parameters = {name: entry["string_value"] for name, entry in entries.items()}
+        self._answering = Answering()
         try:
             self._rules = request_rules(parameters)
             settings = engine_settings(parameters)
-            self._translator = Translator(folder / "bundle", settings, on_failure=_give_up)
+            self._translator = Translator(folder / "bundle", settings, on_failure=self._give_up)
             self._translator.translate(["1"])
             make_folder()
             # Triton's process is the parent of every model's.
@@ -73,7 +74,7 @@ class TranslateModel:
         except DragomanError as error:
             raise pb_utils.TritonModelException(str(error)) from None
         logging.getLogger(__name__).info("%s", self._translator.description)
-        self._watch, self._answering = CancellationWatch(), Answering()
+        self._watch = CancellationWatch()
         self._metrics = MetricsPublisher(self._translator)
         # What is loaded now stays: collecting garbage must not walk through it under load.
         gc.collect()
@@ -106,6 +107,13 @@ class TranslateModel:
     def _answer(self, reply: Reply, form: Form, done: Future[list[Translation]]) -> None:
         self._answering.add(partial(_send, reply, form, done))
 
+    def _give_up(self, failure: EngineFailure) -> None:
+        """End the process after the engine broke: Triton then says that the model is gone."""
+        self._answering.close()
+        time.sleep(_LAST_ANSWERS_S)
+        logging.getLogger(__name__).critical("%s; giving up", failure)
+        os._exit(1)
+
 
 def _send(reply: Reply, form: Form, done: Future[list[Translation]]) -> None:
     try:
@@ -113,10 +121,3 @@ def _send(reply: Reply, form: Form, done: Future[list[Translation]]) -> None:
     except BaseException as error:  # whatever it was, the client must hear of it
         answer = response.of_error(error)
     reply.send(answer)
-
-
-def _give_up(failure: EngineFailure) -> None:
-    """End the process after the engine broke: Triton then says that the model is gone."""
-    time.sleep(_LAST_ANSWERS_S)
-    logging.getLogger(__name__).critical("%s; giving up", failure)
-    os._exit(1)

@@ -5,8 +5,6 @@
 #include "kernels.h"
 #include "vectors.h"
 
-enum { MOST = 1024 };
-
 typedef struct {
     float value;
     int64_t index;
@@ -44,8 +42,6 @@ static void rank_all(Ranked *list, int64_t count, const float *values, int64_t l
     }
 }
 
-static int by_index(const Ranked *one, const Ranked *other) { return one->index > other->index; }
-
 /* The panels that hold the `count` best scores: no more than those with the largest maxima. */
 static int64_t best_panels(const float *largest, int64_t panels, int64_t count, Ranked *found)
 {
@@ -54,7 +50,7 @@ static int64_t best_panels(const float *largest, int64_t panels, int64_t count, 
     rank_all(found, wanted, largest, panels, 0);
     /* In their order in the vocabulary, so that of equal scores the first token wins. */
     for (int64_t i = 1; i < wanted; i++)
-        for (int64_t j = i; j > 0 && by_index(&found[j - 1], &found[j]); j--) {
+        for (int64_t j = i; j > 0 && found[j - 1].index > found[j].index; j--) {
             const Ranked swapped = found[j];
             found[j] = found[j - 1];
             found[j - 1] = swapped;
@@ -76,12 +72,12 @@ void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64
 }
 
 /* Log-probabilities [N, count] of the best tokens, best first, and their ids [N, count], of scores
- * that `dragoman_step` made; `count` is at most MOST, and at most the size of the vocabulary. */
+ * that `dragoman_step` made; `count` is at most MOST_BEST, and at most the size of the vocabulary. */
 void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
                    float *log_probs, int64_t *ids)
 {
     for (int64_t row = 0; row < rows; row++, scores += panels * PANEL + panels) {
-        Ranked chosen[MOST], tokens[MOST];
+        Ranked chosen[MOST_BEST], tokens[MOST_BEST];
         const int64_t number = best_panels(scores + panels * PANEL, panels, count, chosen);
         clear(tokens, count);
         for (int64_t i = 0; i < number; i++) {

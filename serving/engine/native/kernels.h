@@ -13,7 +13,10 @@
 
 #include <stdint.h>
 
-enum { PANEL = 64 }; /* outputs that a product computes together: four vectors of 16 */
+enum {
+    PANEL = 64,      /* outputs that a product computes together: four vectors of 16 */
+    MOST_BEST = 1024 /* tokens that can be ranked at once */
+};
 
 /* y = x W^T + b with W in codes of 8 bits, one scale an output. */
 typedef struct {
@@ -52,6 +55,30 @@ typedef struct {
     Norm encoder_norm, decoder_norm;
     Product logits;
 } Model;
+
+/* What time is counted for. */
+enum { PRODUCTS, LOGITS, ATTENTION, NORMS, QUANTISING, CACHE, SECTIONS };
+
+/* Sentences to encode: their tokens follow each other without padding. */
+typedef struct {
+    int64_t sentences, tokens;
+    const int64_t *ids;     /* [tokens] */
+    const int64_t *lengths; /* [B] */
+    int64_t room;           /* S of the results */
+    uint16_t *const *cross; /* by layer and kind [B, H, S, D], fp16 */
+} Sources;
+
+/* Rows in flight, and where their keys and values lie. */
+typedef struct {
+    int64_t rows, sentences;
+    const int64_t *ids;         /* [R] */
+    const int64_t *positions;   /* [R] */
+    const int64_t *src_lengths; /* [B] */
+    int64_t src_room, room;     /* S, C */
+    const uint16_t *const *cross; /* by layer and kind [B, H, S, D], fp16 */
+    uint16_t *const *past;      /* by layer and kind [R, H, C, D], fp16 */
+    int64_t *ticks;             /* [SECTIONS], of the processor's clock, are added to */
+} Rows;
 
 /* N rows of activations as codes around a zero point of 128, or from 0 if none is negative. */
 typedef struct {

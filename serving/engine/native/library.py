@@ -18,7 +18,6 @@ _FOLDER = Path(__file__).parent
 Pointer = ctypes.c_void_p
 Number = ctypes.c_int64
 
-
 MOST_BEST = 1024
 """Best tokens that can be asked for at once."""
 SECTIONS = ("products", "logits", "attention", "norms", "quantising", "cache")
@@ -97,7 +96,7 @@ class Model(ctypes.Structure):
 
 
 class Sources(ctypes.Structure):
-    """See `transformer.c`."""
+    """See `kernels.h`."""
 
     _fields_ = (
         ("sentences", Number),
@@ -110,7 +109,7 @@ class Sources(ctypes.Structure):
 
 
 class Rows(ctypes.Structure):
-    """See `transformer.c`."""
+    """See `kernels.h`."""
 
     _fields_ = (
         ("rows", Number),
@@ -130,8 +129,14 @@ class Library:
     """The compiled functions; each lets go of the interpreter's lock while it runs."""
 
     def __init__(self, path: Path) -> None:
-        """Load a shared library."""
+        """Load a shared library.
+
+        Raises:
+            UsageError: it was compiled from other sources than these.
+        """
         loaded = ctypes.CDLL(str(path))
+        if not _agrees(loaded):
+            raise UsageError(f"{path}: was compiled from other sources: install Dragoman again")
         self.scratch_bytes = loaded.dragoman_scratch_bytes
         self.scratch_bytes.argtypes = (ctypes.POINTER(Model), Number)
         self.scratch_bytes.restype = Number
@@ -155,12 +160,26 @@ def load() -> Library:
     """Load the library, once.
 
     Raises:
-        UsageError: `obstacle` says why.
+        UsageError: `obstacle` says why, or it was compiled from other sources.
     """
     found, path = obstacle(), _find()
     if found is not None or path is None:
         raise UsageError(f"the native runtime cannot be used: {found}")
     return Library(path)
+
+
+def _agrees(loaded: ctypes.CDLL) -> bool:
+    """Whether a library has the structures and the numbers that stand here."""
+    ours = [
+        *map(ctypes.sizeof, (Product, EncoderLayer, DecoderLayer, Model, Sources, Rows)),
+        *(PANEL, MOST_BEST, len(SECTIONS)),
+    ]
+    theirs = (Number * len(ours))()
+    try:
+        loaded.dragoman_agreement(theirs)
+    except AttributeError:
+        return False
+    return list(theirs) == ours
 
 
 def obstacle() -> str | None:

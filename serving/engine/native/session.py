@@ -87,8 +87,10 @@ class NativeSession:
             for _ in range(shape.parts)
         ]
         pointers = _pointers(cross)
-        sources = Sources(batch, len(ids), _of(ids), _of(lengths), room, _of(pointers))
-        self._library.encode(self._model, ctypes.byref(sources), _of(self._memory(len(ids))))
+        sources = Sources(
+            batch, len(ids), _address(ids), _address(lengths), room, _address(pointers)
+        )
+        self._library.encode(self._model, ctypes.byref(sources), _address(self._scratch(len(ids))))
         return cross
 
     def step(self, cache: Cache, input_ids: Ids, positions: Ids) -> Floats:
@@ -102,31 +104,33 @@ class NativeSession:
             bound = cache.bindings[cache.layout] = _Bound(cache, self.ticks)
         bound.ids[:] = input_ids
         bound.positions[:] = positions
-        memory = self._memory(cache.rows)
-        scores = self._scores(cache.rows)
-        self._library.step(self._model, bound.structure, _of(memory), _of(scores))
+        scratch, scores = self._scratch(cache.rows), self._scores(cache.rows)
+        self._library.step(self._model, bound.structure, _address(scratch), _address(scores))
         return scores[:, : self._vocab_size]
 
     def likeliest(self, logits: Floats) -> Ids:
         """See `Session.likeliest`."""
         ids = np.empty(len(logits), np.int64)
-        self._library.likeliest(_of(logits), len(logits), self._panels, _of(ids))
+        self._library.likeliest(_address(logits), len(logits), self._panels, _address(ids))
         return ids
 
     def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
         """See `Session.best`."""
         log_probs = np.empty((len(logits), number), np.float32)
         ids = np.empty((len(logits), number), np.int64)
-        self._library.best(_of(logits), len(logits), self._panels, number, _of(log_probs), _of(ids))
+        self._library.best(
+            _address(logits), len(logits), self._panels, number, _address(log_probs), _address(ids)
+        )
         return log_probs, ids
 
-    def _memory(self, rows: int) -> npt.NDArray[np.uint8]:
-        """Scratch, one for each thread."""
-        memory: npt.NDArray[np.uint8] | None = getattr(self._of_thread, "scratch", None)
-        needed = self._library.scratch_bytes(self._model, rows)
-        if memory is None or len(memory) < needed:
-            memory = self._of_thread.scratch = np.empty(needed, np.uint8)
-        return memory
+    def _scratch(self, rows: int) -> npt.NDArray[np.uint8]:
+        """Memory to compute in, one for each thread."""
+        if getattr(self._of_thread, "scratch_rows", 0) < rows:
+            needed = self._library.scratch_bytes(self._model, rows)
+            self._of_thread.scratch = np.empty(needed, np.uint8)
+            self._of_thread.scratch_rows = rows
+        scratch: npt.NDArray[np.uint8] = self._of_thread.scratch
+        return scratch
 
     def _scores(self, rows: int) -> Floats:
         """Memory for a step's scores, one for each thread: they are read before the next step.
@@ -150,14 +154,14 @@ class _Bound:
         self.structure = Rows(
             rows=cache.rows,
             sentences=cache.slots,
-            ids=_of(self.ids),
-            positions=_of(self.positions),
-            src_lengths=_of(src_lengths),
+            ids=_address(self.ids),
+            positions=_address(self.positions),
+            src_lengths=_address(src_lengths),
             src_room=cache.cross[0].shape[2],
             room=cache.capacity,
-            cross=_of(cross),
-            past=_of(past),
-            ticks=_of(ticks),
+            cross=_address(cross),
+            past=_address(past),
+            ticks=_address(ticks),
         )
 
 
@@ -170,5 +174,5 @@ def _pointers(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.uintp]:
     return np.array([array.ctypes.data for array in arrays], np.uintp)
 
 
-def _of(array: npt.NDArray[Any]) -> int:
+def _address(array: npt.NDArray[Any]) -> int:
     return array.ctypes.data

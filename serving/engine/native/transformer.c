@@ -1,31 +1,8 @@
 /* The encoder, and one step of the decoder. */
+#include <string.h>
 #include <x86intrin.h>
 
 #include "kernels.h"
-
-/* What time is counted for. */
-enum { PRODUCTS, LOGITS, ATTENTION, NORMS, QUANTISING, CACHE, SECTIONS };
-
-/* Sentences to encode: their tokens follow each other without padding. */
-typedef struct {
-    int64_t sentences, tokens;
-    const int64_t *ids;     /* [tokens] */
-    const int64_t *lengths; /* [B] */
-    int64_t room;           /* S of the results */
-    uint16_t *const *cross; /* by layer and kind [B, H, S, D], fp16 */
-} Sources;
-
-/* Rows in flight, and where their keys and values lie. */
-typedef struct {
-    int64_t rows, sentences;
-    const int64_t *ids;         /* [R] */
-    const int64_t *positions;   /* [R] */
-    const int64_t *src_lengths; /* [B] */
-    int64_t src_room, room;     /* S, C */
-    const uint16_t *const *cross; /* by layer and kind [B, H, S, D], fp16 */
-    uint16_t *const *past;      /* by layer and kind [R, H, C, D], fp16 */
-    int64_t *ticks;             /* [SECTIONS], of the processor's clock, are added to */
-} Rows;
 
 /* Scratch for a number of rows. */
 typedef struct {
@@ -260,3 +237,12 @@ void dragoman_step(const Model *model, const Rows *rows, char *memory, float *sc
 
 /* Ticks of the processor's clock, as steps count them. */
 int64_t dragoman_clock(void) { return __rdtsc(); }
+
+/* What library.py must agree with: a library that was compiled from other sources does not. */
+void dragoman_agreement(int64_t *numbers)
+{
+    const int64_t ours[] = {sizeof(Product), sizeof(EncoderLayer), sizeof(DecoderLayer),
+                            sizeof(Model),   sizeof(Sources),      sizeof(Rows),
+                            PANEL,           MOST_BEST,            SECTIONS};
+    memcpy(numbers, ours, sizeof ours);
+}

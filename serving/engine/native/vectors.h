@@ -5,7 +5,7 @@
 
 /* e^x to about 2 units in the last place; 0 far below. x must not be above 0 by much.
  *
- * 2^n e^r with r within half of ln 2, and Taylor's series, whose seventh term is below 1e-7. */
+ * 2^n e^r with r within half of ln 2, and Taylor's series, whose seventh power's term is about 1e-7. */
 static inline __m512 exponential(__m512 x)
 {
     const __m512 log2_e = _mm512_set1_ps(1.44269504088896341f);

@@ -46,8 +46,7 @@ def test_with_many_in_flight_answers_go_out_in_groups(
     while sorted(given) != list(range(8)):
         assert time.monotonic() < deadline
         time.sleep(0.001)
-    answers._stopped.set()  # the thread that watches sleeps for an hour
-    answers._release()
+    answers.close()
 
 
 def test_none_is_held_for_long(answers: Answering) -> None:

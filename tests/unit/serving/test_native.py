@@ -151,6 +151,15 @@ def test_what_lies_outside_the_model_is_never_read(bundle: Path) -> None:
         session.step(cache, np.array([5]), np.array([1999]))
 
 
+def test_a_library_from_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = library._find()
+    assert path is not None
+    library.Library(path)
+    monkeypatch.setattr(library, "SECTIONS", (*library.SECTIONS, "more"))
+    with pytest.raises(UsageError, match="was compiled from other sources: install Dragoman"):
+        library.Library(path)
+
+
 def test_more_candidates_than_the_code_ranks_are_refused(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     limits = dataclasses.replace(manifest.limits, top_k=library.MOST_BEST + 1)
