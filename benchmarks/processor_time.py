@@ -40,23 +40,6 @@ def machine_busy_s() -> float:
     return _seconds(ticks)
 
 
-def descendants(pid: int) -> list[int]:
-    """The children of a process and theirs, without itself."""
-    children: dict[int, list[int]] = {}
-    for folder in _PROC.glob("[0-9]*"):
-        try:
-            parent = int(_read_process(folder)[_PARENT])
-        except OSError:  # it has ended meanwhile
-            continue
-        children.setdefault(parent, []).append(int(folder.name))
-    found, waiting = [], [pid]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found += below
-        waiting += below
-    return sorted(found)
-
-
 def _read_process(folder: Path) -> list[str]:
     """The fields of `stat` behind the name, which may itself hold spaces and brackets."""
     line = (folder / "stat").read_text(encoding="utf-8", errors="replace")

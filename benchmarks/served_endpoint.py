@@ -20,7 +20,6 @@ from benchmarks.ctranslate2_repository import Setting, write_repository
 from benchmarks.infer_request import METHOD, MODEL, Option, build_request, read_answer
 from benchmarks.load import LoadPlan, LoadResult
 from benchmarks.load_process import LoadJob, measure
-from benchmarks.processor_time import descendants
 from dragoman.errors import CheckFailed, UsageError
 from serving.launcher import ServeOptions, TritonServer
 
@@ -87,8 +86,8 @@ def serve(repository: Path) -> Iterator[Endpoint]:
     """
     options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
     with TritonServer(options) as server:
-        pid = server.pid
-        yield Endpoint(server.grpc_url.removeprefix("grpc://"), pid, tuple(descendants(pid)))
+        address = server.grpc_url.removeprefix("grpc://")
+        yield Endpoint(address, server.pid, tuple(server.model_pids))
 
 
 @dataclass(frozen=True)

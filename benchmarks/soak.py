@@ -30,7 +30,6 @@ import numpy as np
 import tritonclient.grpc as triton_grpc
 
 from serving.launcher import ServeOptions, TritonServer
-from serving.processes import children
 
 REPOSITORY = Path("model_repository")
 _CLIENTS = 12
@@ -197,7 +196,7 @@ def soak(minutes: float, repository: Path) -> list[str]:
     with TritonServer(options) as server:
         metrics_url = f"http://127.0.0.1:{server.ports.metrics}/metrics"
         addresses = Addresses(server.http_url, server.grpc_url.removeprefix("grpc://"), metrics_url)
-        models = children(server.pid)
+        models = server.model_pids
         segments_before = segments()
         crowd = Crowd(addresses)
         end_s = time.monotonic() + 60 * minutes
@@ -214,7 +213,7 @@ def soak(minutes: float, repository: Path) -> list[str]:
             wrong.append(f"{resident:.0f} MB resident, {after_burst:.0f} after the first minute")
         if segments() != segments_before:
             wrong.append(f"{segments()} segments of shared memory, {segments_before} before")
-        if children(server.pid) != models:
+        if server.model_pids != models:
             wrong.append("a model's process is not the one that was started")
         _read(f"{addresses.http}/v2/models/translate/generate", {"text_input": "Good morning."})
     return wrong

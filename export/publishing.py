@@ -16,7 +16,7 @@ def publish(bundle: Path, repository: Path, skeleton: Path) -> None:
     Args:
         bundle: a bundle.
         repository: folder to make.
-        skeleton: the project's own model repository, for its configurations and `model.py` files.
+        skeleton: the project's own model repository, for its configurations.
 
     Raises:
         UsageError: `repository` exists, or the bundle is not whole.
@@ -29,7 +29,7 @@ def publish(bundle: Path, repository: Path, skeleton: Path) -> None:
     left_behind = shutil.ignore_patterns("bundle", "__pycache__")
     shutil.copytree(skeleton, partial, ignore=left_behind)
     target = partial / "translate" / "1" / "bundle"
-    target.mkdir()
+    target.mkdir(parents=True)
     for name in (*manifest.files, FILE_NAME):
         shutil.copyfile(bundle / name, target / name)
     os.replace(partial, repository)

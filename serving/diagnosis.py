@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from serving.backends import compiled_relay, find_embedded_server
 from serving.cpu import exact_int8_products
 from serving.engine.native import library
-from serving.launcher import find_embedded_server, port_is_free
+from serving.launcher import port_is_free
 
 _OLDEST_GLIBC = (2, 35)
 _INSTALL = "from the checkout, pip install -e ./client -e '.[serve]'"
+_COMPILER = "install a C compiler (apt install gcc libc6-dev)"
 _PYTHONS = ((3, 11), (3, 12))
 
 
@@ -41,7 +43,10 @@ def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
     yield _python()
     yield _glibc(platform.libc_ver())
     yield _triton()
-    yield _python_library()
+    relay = compiled_relay()
+    yield _relay(relay is not None)
+    if relay is None:
+        yield _python_library()
     yield _runtime(_installed("onnxruntime"), _installed("onnxruntime-gpu"))
     for port in ports:
         if port_is_free(address, port):
@@ -114,9 +119,16 @@ def _native(lacking: bool, compiled: bool) -> Finding:
         mend = "nothing to mend; a CPU with AVX-512 VNNI is about twice as fast"
         return Finding("slow", "this CPU lacks AVX-512 VNNI: ONNX Runtime runs the model", mend)
     if not compiled:
-        mend = f"install a C compiler (apt install gcc libc6-dev), then {_INSTALL} again"
+        mend = f"{_COMPILER}, then {_INSTALL} again"
         return Finding("slow", "the native runtime was not compiled: ONNX Runtime runs int8", mend)
     return Finding("ok", "the native runtime is compiled, for this CPU")
+
+
+def _relay(compiled: bool) -> Finding:
+    if not compiled:
+        mend = f"{_COMPILER}, then {_INSTALL} again"
+        return Finding("slow", "the relay was not compiled: Triton's Python backend does it", mend)
+    return Finding("ok", "the relay between Triton and the engine is compiled")
 
 
 def _installed(package: str) -> str | None:

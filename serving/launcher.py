@@ -9,22 +9,19 @@ for shared memory, repository control, traces and logging are closed on every se
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import http.client
-import importlib.util
 import ipaddress
 import json
 import logging
 import os
+import re
 import resource
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 import time
@@ -35,8 +32,10 @@ from pathlib import Path
 
 from dragoman.errors import DragomanError, UsageError
 from dragoman.manifest import Manifest
-from serving.processes import alive, children
-from serving.stream_path import socket_path
+from serving.backends import BACKEND, Installation, Relay, find_installation, lay_out_backends
+from serving.engine_process import EngineProcess
+from serving.engine_socket import VARIABLE
+from serving.processes import alive, children, die_with_parent
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +54,6 @@ _WATCH_S = 0.5
 _STDERR = 2
 """Triton writes its log there and some lines to stdout, which is for results."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_DEATH_SIGNAL_OPTION = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +68,8 @@ class ServeOptions:
     expose_unpatched_server: bool = False
     start_timeout_s: float = 120.0
     log_verbose: bool = False
+    relay: Relay | None = None
+    """How requests get to the engine's process; None: compiled, where it is."""
 
 
 @dataclass(frozen=True)
@@ -84,16 +83,6 @@ class Ports:
 
 class StartFailed(DragomanError):
     """Triton did not come up."""
-
-
-@dataclass(frozen=True)
-class _Installation:
-    """A server's binary with what it needs around it."""
-
-    binary: Path
-    backends: Path | None
-    libraries: tuple[Path, ...]
-    embedded: bool
 
 
 class TritonServer:
@@ -112,7 +101,7 @@ class TritonServer:
         """
         self._options = options
         self._check_repository()
-        installation = _find_installation()
+        installation = find_installation()
         if installation.embedded and not options.expose_unpatched_server:
             _refuse_beyond_loopback(options.address)
         self._exit = contextlib.ExitStack()
@@ -121,6 +110,7 @@ class TritonServer:
         try:
             scratch = Path(self._exit.enter_context(tempfile.TemporaryDirectory()))
             self._exit.callback(self._remove_shared_memory)
+            self.engine = self._start_engine()
             self._process = self._start(installation, scratch)
             self._wait_until_ready()
         except BaseException:
@@ -141,6 +131,12 @@ class TritonServer:
         return self._process.pid
 
     @property
+    def model_pids(self) -> list[int]:
+        """Process ids of what does the models' work: the engine, and models in Python."""
+        engine = [] if self.engine is None else [self.engine.pid]
+        return engine + children(self._process.pid)
+
+    @property
     def http_url(self) -> str:
         """Base of the HTTP endpoints."""
         return f"http://{self._client_address}:{self.ports.http}"
@@ -159,6 +155,8 @@ class TritonServer:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return f"Triton ended by itself with code {self._process.wait(_WATCH_S)}"
+            if self.engine is not None and not self.engine.runs:
+                return "the engine's process has died; the log above says why"
             if not all(map(alive, models)):
                 return "a model's process has died; the log above says why"
 
@@ -179,7 +177,6 @@ class TritonServer:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # and whatever model processes are left
             process.wait()
-            self._exit.callback(socket_path(process.pid).unlink, missing_ok=True)
         self._exit.close()
 
     @property
@@ -201,12 +198,21 @@ class TritonServer:
             raise UsageError(f"{bundle}: no model here; make one with: dragoman publish")
         Manifest.load(bundle)
 
+    def _start_engine(self) -> EngineProcess | None:
+        """The engine's process, if the repository's models ask it."""
+        config = (self._options.repository / _MODEL / "config.pbtxt").read_text(encoding="utf-8")
+        if not re.search(rf'^\s*backend\s*:\s*"{BACKEND}"', config, re.MULTILINE):
+            return None
+        engine = EngineProcess()
+        self._exit.callback(engine.stop)
+        return engine
+
     def _models(self) -> list[str]:
         """What to load: streaming only where the repository has it."""
         streams = (self._options.repository / _STREAM_MODEL / "config.pbtxt").is_file()
         return [_MODEL, _STREAM_MODEL] if streams else [_MODEL]
 
-    def _start(self, installation: _Installation, scratch: Path) -> subprocess.Popen[bytes]:
+    def _start(self, installation: Installation, scratch: Path) -> subprocess.Popen[bytes]:
         options = self._options
         python = f"python,shm-region-prefix-name={self._prefix}"
         arguments = [
@@ -230,10 +236,11 @@ class TritonServer:
         ]
         if installation.embedded:
             arguments.append("--pinned-memory-pool-byte-size=0")  # there is no GPU to copy to
-        if installation.backends is not None:
-            backends = _lay_out_backends(installation.backends, scratch)
-            arguments.append(f"--backend-directory={backends}")
+        backends = lay_out_backends(installation, options.relay, scratch)
+        arguments.append(f"--backend-directory={backends}")
         environment = dict(os.environ)
+        if self.engine is not None:
+            environment[VARIABLE] = str(self.engine.path)
         inherited = environment.get("LD_LIBRARY_PATH", "").split(":")
         libraries = [*map(str, installation.libraries), *inherited]
         environment["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
@@ -254,6 +261,8 @@ class TritonServer:
         last_error: Exception | None = None
         while True:
             code = self._process.poll()
+            if self.engine is not None and not self.engine.runs:
+                raise StartFailed("the engine's process has died; its log above says why")
             if code is not None:
                 raise StartFailed(
                     f"Triton exited with code {code}; its log above says why, or dragoman doctor"
@@ -343,48 +352,6 @@ def port_is_free(address: str, port: int) -> bool:
     return True
 
 
-def find_embedded_server() -> Path | None:
-    """The folder of the server in the `nvidia-pytriton` wheel, if it is installed."""
-    found = importlib.util.find_spec("pytriton")
-    if found is None or found.origin is None:
-        return None
-    folder = Path(found.origin).parent / "tritonserver"
-    return folder if (folder / "bin" / "tritonserver").exists() else None
-
-
-def _find_installation() -> _Installation:
-    if binary := shutil.which("tritonserver"):
-        return _Installation(Path(binary), None, (), embedded=False)
-    folder = find_embedded_server()
-    if folder is None:
-        raise UsageError(
-            "no tritonserver on the PATH, and nvidia-pytriton is not installed: "
-            "from the checkout, pip install -e ./client -e '.[serve]'"
-        )
-    site_packages = folder.parents[1]
-    python_library = Path(sysconfig.get_config_var("LIBDIR") or "")
-    return _Installation(
-        binary=folder / "bin" / "tritonserver",
-        backends=folder,
-        libraries=(site_packages / "nvidia_pytriton.libs", python_library),
-        embedded=True,
-    )
-
-
-def _lay_out_backends(wheel: Path, scratch: Path) -> Path:
-    """A backend directory with the stub of the running Python beside the backend."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    stub = wheel / "python_backend_stubs" / version / "triton_python_backend_stub"
-    if not stub.exists():
-        raise UsageError(f"nvidia-pytriton has no stub for Python {version}: use 3.11 or 3.12")
-    folder = scratch / "backends" / "python"
-    folder.mkdir(parents=True)
-    for path in (*(wheel / "backends" / "python").iterdir(), stub):
-        if path.is_file():
-            (folder / path.name).symlink_to(path)
-    return folder.parent
-
-
 def _choose_ports(options: ServeOptions) -> Ports:
     wanted = (options.http_port, options.grpc_port, options.metrics_port)
     given = [port for port in wanted if port]
@@ -415,7 +382,7 @@ def _refuse_beyond_loopback(address: str) -> None:
 
 def _prepare_child() -> None:
     """Runs in the child before Triton: die with the launcher, and have room on the stack."""
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGTERM)
+    die_with_parent()
     # Triton 24.10 puts 16 bytes on a thread's stack for each chunk of an HTTP body
     # (CVE-2025-23310). Threads get stacks of this size; only what is touched takes memory.
     _, hard = resource.getrlimit(resource.RLIMIT_STACK)

@@ -17,7 +17,12 @@ from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
 from dragoman.text import Tokenizer, split_sentences
 from serving.engine.engine import EngineFailure
-from serving.engine.loading import choose_precision, choose_runtime, open_engine
+from serving.engine.loading import (
+    batch_limits,
+    choose_precision,
+    choose_runtime,
+    open_engine,
+)
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
@@ -143,7 +148,7 @@ class Translator:
                     f"{self._tokenizer.tag_id(language)}, the manifest says {tag_id}"
                 )
         self._settings = settings or EngineSettings()
-        self._limits = self._settings.limits
+        self._limits = batch_limits(self._settings, self.manifest.dimensions)
         self._engine = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
 
     def translate(
@@ -363,7 +368,8 @@ def _when_all_done(
     Cancelling it cancels them all.
     """
     joined: Future[list[Translation]] = Future()
-    remaining = len(futures)
+    parts = list(futures)
+    remaining = len(parts)
     lock = threading.Lock()
 
     def count(_: Future[Hypothesis]) -> None:
@@ -372,17 +378,23 @@ def _when_all_done(
             remaining -= 1
             if remaining:
                 return
+        settle()
+        # The parts lead here, and from here to them: without this, only the collector of garbage
+        # would free them, and its runs hold everything up.
+        parts.clear()
+
+    def settle() -> None:
         if not joined.set_running_or_notify_cancel():
             return
         try:
-            joined.set_result(join([future.result() for future in futures]))
+            joined.set_result(join([part.result() for part in parts]))
         except Exception as error:  # whatever it was, who waits must hear of it
             joined.set_exception(error)
 
     def pass_on(done: Future[list[Translation]]) -> None:
         if done.cancelled():
-            for future in futures:
-                future.cancel()
+            for part in list(parts):
+                part.cancel()
 
     joined.add_done_callback(pass_on)
     for future in futures:

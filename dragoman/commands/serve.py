@@ -35,6 +35,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="exit",
         help="when the server or a model ends by itself (default: exit)",
     )
+    parser.add_argument(
+        "--relay",
+        choices=("native", "python"),
+        help="how requests get from Triton to the engine's process (default: native, where it was "
+        "compiled)",
+    )
     parser.add_argument("--verbose", action="store_true", help="show Triton's own log")
 
 
@@ -51,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         metrics_port=arguments.metrics_port,
         expose_unpatched_server=arguments.expose_unpatched_server,
         log_verbose=arguments.verbose,
+        relay=arguments.relay,
     )
     try:
         while True:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from dragoman.errors import DragomanError
 from dragoman.manifest import SpecialIds
-from serving.engine.cache import Cache, CacheShape, Floats, Ids, KeysValues
+from serving.engine.cache import Cache, CacheShape, Ids, KeysValues
 from serving.engine.job import Job
-from serving.engine.search import BeamSearch, GreedySearch, Search, begin_search, candidates
+from serving.engine.searches import begin_searches
 from serving.engine.session import Session
 from serving.engine.statistics import Statistics
 
@@ -26,11 +24,8 @@ class DeadlineExceeded(DragomanError):
     """The sentence's deadline passed before its translation was done."""
 
 
-@dataclass
-class _InFlight:
-    job: Job
-    search: Search
-    position: int = 0
+_CHECK_S = 0.005
+"""How often sentences in flight are asked whether anyone still wants them."""
 
 
 class Batch:
@@ -51,7 +46,12 @@ class Batch:
         self._width = width
         self._statistics = statistics
         self._cache = Cache(shape, width)
-        self._in_flight: list[_InFlight] = []
+        self._searches = begin_searches(width, special_ids.end)
+        self.jobs: list[Job] = []
+        """The sentences in flight, by slot."""
+        self._fresh: list[Job] = []
+        """Those without a token."""
+        self._next_check_s = 0.0
         self._tokens = np.zeros(0, np.int64)
         self._positions = np.zeros(0, np.int64)
         self._longest = 0
@@ -61,11 +61,6 @@ class Batch:
     def rows(self) -> int:
         """Rows in flight."""
         return self._cache.rows
-
-    @property
-    def jobs(self) -> list[Job]:
-        """The sentences in flight."""
-        return [in_flight.job for in_flight in self._in_flight]
 
     @property
     def nbytes(self) -> int:
@@ -81,9 +76,9 @@ class Batch:
             src_lengths: [N].
         """
         self._cache.join(cross, src_lengths)
-        self._in_flight += [
-            _InFlight(job, begin_search(job.sentence, self._ids.end)) for job in jobs
-        ]
+        self._searches.join([job.sentence for job in jobs])
+        self.jobs += jobs
+        self._fresh += jobs
         begin = np.full(len(jobs) * self._width, self._ids.begin)
         self._tokens = np.concatenate((self._tokens, begin))
         self._positions = np.concatenate((self._positions, np.zeros_like(begin)))
@@ -92,84 +87,66 @@ class Batch:
         """Bring every sentence one token further; settle and let go of those that are done."""
         if given_up := self._given_up():
             self._leave(given_up)
-        if not self._in_flight:
+        if not self.jobs:
             return
         self._longest += 1
         self._cache.fit(self._longest)
         logits = session.step(self._cache, self._tokens, self._positions)
         self._positions += 1
-        if self._width == 1:
-            self._choose_best(session.likeliest(logits))
-        else:
-            self._choose_beams(*session.best(logits, 2 * self._width))
-        for in_flight in self._in_flight:
-            job = in_flight.job
-            if in_flight.position == 0:
-                job.first_token_s = time.monotonic()
-            in_flight.position += 1
+        advance = self._searches.advance(session, logits)
+        self._tokens = advance.tokens
+        for copy in advance.copies:
+            self._cache.copy_row(copy.source, copy.target, copy.tokens)
+        self._report()
+        if advance.done:
+            self._finish(advance.done)
+            self._leave(advance.done)
+
+    def _report(self) -> None:
+        if self._fresh:
+            now_s = time.monotonic()
+            for job in self._fresh:
+                job.first_token_s = now_s
+            self._fresh = []
+        for slot, job in enumerate(self.jobs):
             if job.progress is not None:
-                job.progress(in_flight.search.certain())
-        if done := self._done():
-            self._leave(done)
-
-    def _choose_best(self, tokens: Ids) -> None:
-        self._tokens = tokens
-        for in_flight, token in zip(self._in_flight, tokens.tolist(), strict=True):
-            cast(GreedySearch, in_flight.search).advance(token)
-
-    def _choose_beams(self, top_scores: Floats, top_ids: Ids) -> None:
-        searches = [cast(BeamSearch, in_flight.search) for in_flight in self._in_flight]
-        found = candidates(searches, top_scores, top_ids)
-        for slot, (search, of_search) in enumerate(zip(searches, found, strict=True)):
-            continuation = search.advance(of_search)
-            if continuation is None:
-                continue
-            first = slot * self._width
-            self._tokens[first : first + self._width] = continuation.tokens
-            copies = [
-                (first + parent, first + row)
-                for row, parent in enumerate(continuation.parents)
-                if row != parent
-            ]
-            if copies:
-                self._cache.copy_rows(copies, self._in_flight[slot].position + 1)
+                job.progress(self._searches.certain(slot))
 
     def _given_up(self) -> list[int]:
         """Slots of sentences that nobody waits for any more."""
         now_s = time.monotonic()
+        if now_s < self._next_check_s:
+            return []
+        self._next_check_s = now_s + _CHECK_S
         slots = []
-        for slot, in_flight in enumerate(self._in_flight):
-            job = in_flight.job
-            late = DeadlineExceeded("the deadline passed while it was being translated")
-            if job.overdue(now_s) and job.finish(late):
-                self._statistics.add(overdue=1)
-                slots.append(slot)
-            elif job.future.done():
+        for slot, job in enumerate(self.jobs):
+            if job.future.done():
                 self._statistics.add(cancelled=1)
+                slots.append(slot)
+            elif job.overdue(now_s) and job.finish(
+                DeadlineExceeded("the deadline passed while it was being translated")
+            ):
+                self._statistics.add(overdue=1)
                 slots.append(slot)
         return slots
 
-    def _done(self) -> list[int]:
-        slots = []
-        for slot, in_flight in enumerate(self._in_flight):
-            result = in_flight.search.result
-            if result is None:
-                continue
+    def _finish(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            job, result = self.jobs[slot], self._searches.result(slot)
             # Counted before anyone can know that it is done.
-            self._statistics.completed(in_flight.job, len(result.ids))
-            in_flight.job.finish(result)
-            slots.append(slot)
-        return slots
+            self._statistics.completed(job, len(result.ids))
+            job.finish(result)
 
     def _leave(self, slots: Sequence[int]) -> None:
         """Free slots, given in rising order; the last sentence takes each one's place."""
         width = self._width
         for slot in reversed(slots):
-            last = self._in_flight.pop()
-            self._cache.leave(slot, last.position)
-            end = len(self._in_flight) * width
-            if slot < len(self._in_flight):
-                self._in_flight[slot] = last
+            last = self.jobs.pop()
+            self._searches.leave(slot)
+            end = len(self.jobs) * width
+            self._cache.leave(slot, int(self._positions[end]))
+            if slot < len(self.jobs):
+                self.jobs[slot] = last
                 rows, last_rows = slice(slot * width, (slot + 1) * width), slice(end, end + width)
                 self._tokens[rows] = self._tokens[last_rows]
                 self._positions[rows] = self._positions[last_rows]

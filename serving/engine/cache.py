@@ -195,14 +195,10 @@ class Cache:
             past[:, rows, :, :tokens] = past[:, last_rows, :, :tokens]
         self.slots = last
 
-    def copy_rows(self, copies: Sequence[tuple[int, int]], tokens: int) -> None:
-        """Make the first tokens of rows those of other rows; pairs of from and to.
-
-        No row may be both.
-        """
+    def copy_row(self, source: int, target: int, tokens: int) -> None:
+        """Let a row go on from another one, of which so many tokens are known."""
         past = self.past
-        for source, target in copies:
-            past[:, target, :, :tokens] = past[:, source, :, :tokens]
+        past[:, target, :, :tokens] = past[:, source, :, :tokens]
 
     def fit(self, tokens: int) -> None:
         """Have room for so many tokens in each row, and not much more."""

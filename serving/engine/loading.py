@@ -12,11 +12,16 @@ from serving.cpu import exact_int8_products
 from serving.engine.engine import Engine, EngineFailure, Sessions
 from serving.engine.native.session import NativeSession, native_obstacle
 from serving.engine.onnx_session import OnnxSession
+from serving.engine.scheduler import BatchLimits
 from serving.engine.settings import EngineSettings, Precision, Runtime
 
 _MOST_WORKERS = 8
-_SHARED_WEIGHTS = 10_000_000
-"""Weights of a decoder step from which a second core makes a lone step faster."""
+_LARGE = 10_000_000
+"""Weights of a decoder step from which a second core makes a lone step faster, and more rows a step
+of many."""
+_ROWS, _ROWS_OF_LARGE = 32, 64
+"""Rows a worker: beyond these a small model's steps gain nothing, and short sentences would slow
+long ones down."""
 
 
 def open_engine(
@@ -41,7 +46,8 @@ def open_engine(
     workers = settings.workers or min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
     sessions = _open_sessions(bundle, manifest, settings, workers)
     ids = special_ids or manifest.special_ids
-    return Engine(sessions, ids, workers, settings.limits, on_failure)
+    limits = batch_limits(settings, manifest.dimensions)
+    return Engine(sessions, ids, workers, limits, on_failure)
 
 
 def _open_sessions(
@@ -94,6 +100,15 @@ def choose_runtime(settings: EngineSettings, sizes: Dimensions) -> Runtime:
 
 def default_lone_threads(sizes: Dimensions, workers: int) -> int:
     """All the workers' cores for a lone step where the model is large enough to gain by it."""
+    return workers if _is_large(sizes) else 1
+
+
+def batch_limits(settings: EngineSettings, sizes: Dimensions) -> BatchLimits:
+    """The bounds that settings come to for a model."""
+    rows = settings.max_rows or (_ROWS_OF_LARGE if _is_large(sizes) else _ROWS)
+    return BatchLimits(rows, settings.max_waiting)
+
+
+def _is_large(sizes: Dimensions) -> bool:
     per_layer = 6 * sizes.model_size**2 + 2 * sizes.model_size * sizes.feed_forward_size
-    weights = sizes.decoder_layers * per_layer + sizes.vocab_size * sizes.model_size
-    return workers if weights >= _SHARED_WEIGHTS else 1
+    return sizes.decoder_layers * per_layer + sizes.vocab_size * sizes.model_size >= _LARGE

@@ -15,6 +15,11 @@ _MOST_PADDED = 1.15
 """Padded over real tokens that a group may have."""
 
 
+_PATIENCE = 6
+"""Steps for which a worker lets few sentences wait for others to join with: encoding them together
+takes less time than one by one."""
+_FEW = 4
+"""Few are less than such a part of what is in flight."""
 _IDLE_S = 10.0
 """How long a worker waits before it hears that there is nothing to do."""
 
@@ -59,6 +64,7 @@ class Scheduler:
         self._waiting_rows = 0
         self._arrivals = itertools.count()
         self._rows = [0] * workers
+        self._patience = [0] * workers
         self._changed = threading.Condition()
         self._closed: DragomanError | None = None
 
@@ -117,8 +123,10 @@ class Scheduler:
                 self._changed.wait_for(lambda: self._closed or self._room(worker) > 0, _IDLE_S)
                 if self._room(worker) <= 0:
                     return None if self._closed else []
-            admitted: list[Job] = []
             room = self._room(worker)
+            if self._holds_back(worker, room):
+                return []
+            admitted: list[Job] = []
             while self._waiting and room > 0:
                 job = self._waiting[0][-1]
                 if job.rows > self._limits.rows - self._rows[worker] and self._rows[worker]:
@@ -151,6 +159,15 @@ class Scheduler:
         with self._changed:
             self._closed = reason or Closed("the engine has been shut down")
             self._changed.notify_all()
+
+    def _holds_back(self, worker: int, room: int) -> bool:
+        """Whether so few rows could join a worker's that it is better to wait for more."""
+        few = 0 < min(room, self._waiting_rows) * _FEW < self._rows[worker]
+        if few and self._patience[worker] > 0:
+            self._patience[worker] -= 1
+            return True
+        self._patience[worker] = _PATIENCE
+        return False
 
     def _room(self, worker: int) -> int:
         """Rows that a worker may take now: up to its share of all there are."""

@@ -1,8 +1,8 @@
-"""The search for one sentence's translation, step by step.
+"""The searches for the translations of the sentences that step together, step by step.
 
-Sees the scores of its own rows alone; must not know about batches, caches or text. A search has as
-many rows as its width, from the first step to the last. At the first step all of them say the same,
-and only the first one's scores count.
+They see scores alone; must not know about batches, caches or text. A search has a slot, and in it
+as many rows as it is wide, from the first step to the last. At the first step all of them say the
+same, and only the first one's scores count.
 """
 
 from __future__ import annotations
@@ -11,18 +11,168 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.hypothesis import Hypothesis
+from serving.engine.cache import Floats, Ids
 from serving.engine.sentence import Sentence
+from serving.engine.session import Session
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A row that goes on from another one, which has so many tokens."""
+
+    source: int
+    target: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Advance:
+    """What comes of a step: what each row says next [R], copies to be made, slots that are done."""
+
+    tokens: Ids
+    copies: Sequence[Copy]
+    done: Sequence[int]
+
+
+class Searches(Protocol):
+    """The searches of one width; slots are without gaps, in the order in which they joined."""
+
+    def join(self, sentences: Sequence[Sentence]) -> None:
+        """Begin searches, which may generate up to the sentences' `max_tokens`."""
+
+    def advance(self, session: Session, logits: Floats) -> Advance:
+        """Choose what the rows say next, of the scores [R, V] that the session's step returned."""
+        ...
+
+    def result(self, slot: int) -> Hypothesis:
+        """What a search that is done has found."""
+        ...
+
+    def certain(self, slot: int) -> tuple[int, ...]:
+        """The tokens that a search's translation will begin with."""
+        ...
+
+    def leave(self, slot: int) -> None:
+        """Forget a search; the last one takes its slot."""
+
+
+class GreedySearches:
+    """Take the best token at every step; what they find has no score, which nothing here needs."""
+
+    def __init__(self, end_id: int) -> None:
+        """Begin without searches."""
+        self._end_id = end_id
+        self._limits = np.zeros(0, np.int64)
+        self._lengths = np.zeros(0, np.int64)
+        self._said = np.zeros((0, 0), np.int64)
+        """[B or more, T]"""
+        self._slots = np.arange(0)
+
+    def join(self, sentences: Sequence[Sentence]) -> None:
+        """See `Searches`."""
+        limits = np.array([sentence.max_tokens for sentence in sentences])
+        self._limits = np.concatenate((self._limits, limits))
+        self._lengths = np.concatenate((self._lengths, np.zeros_like(limits)))
+        count, longest = len(self._limits), int(self._limits.max())
+        self._slots = np.arange(count)
+        if count > self._said.shape[0] or longest > self._said.shape[1]:
+            said = np.zeros(np.maximum(self._said.shape, (2 * count, longest)), np.int64)
+            said[: self._said.shape[0], : self._said.shape[1]] = self._said
+            self._said = said
+
+    def advance(self, session: Session, logits: Floats) -> Advance:
+        """See `Searches`."""
+        tokens = session.likeliest(logits)
+        self._said[self._slots, self._lengths] = tokens
+        self._lengths += 1
+        done = (tokens == self._end_id) | (self._lengths == self._limits)
+        return Advance(tokens, (), np.flatnonzero(done).tolist())
+
+    def result(self, slot: int) -> Hypothesis:
+        """See `Searches`."""
+        ids = self._ids(slot)
+        complete = ids[-1] == self._end_id
+        return Hypothesis(tuple(ids[:-1] if complete else ids), None, complete)
+
+    def certain(self, slot: int) -> tuple[int, ...]:
+        """See `Searches`."""
+        ids = self._ids(slot)
+        return tuple(ids[:-1] if ids[-1] == self._end_id else ids)
+
+    def leave(self, slot: int) -> None:
+        """See `Searches`."""
+        last = len(self._limits) - 1
+        if slot != last:
+            length = self._lengths[slot] = self._lengths[last]
+            self._limits[slot] = self._limits[last]
+            self._said[slot, :length] = self._said[last, :length]
+        self._limits, self._lengths = self._limits[:last], self._lengths[:last]
+        self._slots = self._slots[:last]
+
+    def _ids(self, slot: int) -> list[int]:
+        ids: list[int] = self._said[slot, : self._lengths[slot]].tolist()
+        return ids
+
+
+class BeamSearches:
+    """Beam searches, each by itself."""
+
+    def __init__(self, end_id: int) -> None:
+        """Begin without searches."""
+        self._end_id = end_id
+        self._searches: list[BeamSearch] = []
+
+    def join(self, sentences: Sequence[Sentence]) -> None:
+        """See `Searches`."""
+        self._searches += [BeamSearch(sentence, self._end_id) for sentence in sentences]
+
+    def advance(self, session: Session, logits: Floats) -> Advance:
+        """See `Searches`."""
+        width = len(self._searches[0].live_rows)
+        found = candidates(self._searches, *session.best(logits, 2 * width))
+        tokens = np.zeros(len(self._searches) * width, np.int64)
+        copies: list[Copy] = []
+        done: list[int] = []
+        for slot, (search, of_search) in enumerate(zip(self._searches, found, strict=True)):
+            continuation = search.advance(of_search)
+            if continuation is None:
+                done.append(slot)
+                continue
+            first = slot * width
+            tokens[first : first + width] = continuation.tokens
+            copies += [
+                Copy(first + parent, first + row, search.length)
+                for row, parent in enumerate(continuation.parents)
+                if row != parent
+            ]
+        return Advance(tokens, copies, done)
+
+    def result(self, slot: int) -> Hypothesis:
+        """See `Searches`."""
+        result = self._searches[slot].result
+        assert result is not None  # it is done
+        return result
+
+    def certain(self, slot: int) -> tuple[int, ...]:
+        """See `Searches`."""
+        return self._searches[slot].certain()
+
+    def leave(self, slot: int) -> None:
+        """See `Searches`."""
+        last = self._searches.pop()
+        if slot < len(self._searches):
+            self._searches[slot] = last
 
 
 @dataclass(frozen=True)
 class Continuation:
-    """What the rows say next, and the row of before that each goes on from."""
+    """What the rows of one search say next, and the row of before that each goes on from."""
 
     tokens: Sequence[int]
     parents: Sequence[int]
@@ -45,30 +195,6 @@ def _length_penalty(length: int, alpha: float) -> float:
     return float(((5 + length) / 6) ** alpha)
 
 
-class GreedySearch:
-    """Takes the best token at every step; its hypothesis has no score, which nothing here needs."""
-
-    def __init__(self, sentence: Sentence, end_id: int) -> None:
-        """Begin a search that may generate up to the sentence's `max_tokens`."""
-        self._limit = sentence.max_tokens
-        self._end_id = end_id
-        self._ids: list[int] = []
-        self.result: Hypothesis | None = None
-
-    def advance(self, token: int) -> None:
-        """Take the best token of one step; `result` is there once it was the last."""
-        if token == self._end_id:
-            self.result = Hypothesis(tuple(self._ids), None, complete=True)
-            return
-        self._ids.append(token)
-        if len(self._ids) == self._limit:
-            self.result = Hypothesis(tuple(self._ids), None, complete=False)
-
-    def certain(self) -> tuple[int, ...]:
-        """The tokens that the translation will begin with."""
-        return tuple(self._ids)
-
-
 class BeamSearch:
     """Beam search as `training.search` defines it."""
 
@@ -86,13 +212,18 @@ class BeamSearch:
         self.live_rows = list(range(self._width))
         """The row that each of them has."""
 
+    @property
+    def length(self) -> int:
+        """Tokens that each row has said."""
+        return len(self._live[0])
+
     def advance(self, candidates: Candidates) -> Continuation | None:
         """Choose what the rows say next.
 
         Returns:
             The next step's rows; None once `result` is there.
         """
-        length = len(self._live[0]) + 1
+        length = self.length + 1
         chosen: list[int] = []
         penalty = _length_penalty(length, self._alpha)
         scores, parents, tokens = candidates.scores, candidates.parents, candidates.tokens
@@ -119,27 +250,13 @@ class BeamSearch:
 
     def certain(self) -> tuple[int, ...]:
         """The tokens that the translation will begin with: those that no outcome differs in."""
-        outcomes = [*self._live, *(hypothesis.ids for hypothesis in self._finished)]
-        # What the first and the last in order have in common, all between them have too.
-        pairs = zip(min(outcomes), max(outcomes), strict=False)
-        return tuple(
-            token for token, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)
-        )
+        return common_beginning([*self._live, *(hypothesis.ids for hypothesis in self._finished)])
 
     def _continuation(self, rows_of_parents: Sequence[int]) -> Continuation:
         tokens, parents = [0] * self._width, list(range(self._width))
         for ids, row, parent in zip(self._live, self.live_rows, rows_of_parents, strict=True):
             tokens[row], parents[row] = ids[-1], parent
         return Continuation(tokens, parents)
-
-
-Search: TypeAlias = GreedySearch | BeamSearch
-
-
-def begin_search(sentence: Sentence, end_id: int) -> Search:
-    """The search that a sentence asks for."""
-    kind = GreedySearch if sentence.options.beam_width == 1 else BeamSearch
-    return kind(sentence, end_id)
 
 
 def candidates(
@@ -191,6 +308,13 @@ def place(parents: Sequence[int], width: int) -> list[int]:
         rows.append(free.pop() if parent in taken else parent)
         taken.add(parent)
     return rows
+
+
+def common_beginning(outcomes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The tokens with which all begin."""
+    # What the first and the last in order have in common, all between them have too.
+    pairs = zip(min(outcomes), max(outcomes), strict=False)
+    return tuple(token for token, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _score(hypothesis: Hypothesis) -> float:

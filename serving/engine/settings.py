@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.errors import UsageError
-from serving.engine.scheduler import BatchLimits
 
 Precision = Literal["fp32", "int8"]
 Runtime = Literal["onnxruntime", "native"]
@@ -28,14 +27,17 @@ class EngineSettings:
     """Threads that each step sentences of their own, on one core."""
     lone_threads: int | None = None
     """Threads of a step while one worker has all the work there is."""
-    limits: BatchLimits = field(default_factory=BatchLimits)
+    max_rows: int | None = None
+    """Rows that one worker steps at a time."""
+    max_waiting: int = 20_000
+    """Sentences that may wait; more are refused."""
 
     def __post_init__(self) -> None:
         numbers = {
             "workers": self.workers,
             "lone_threads": self.lone_threads,
-            "max_rows": self.limits.rows,
-            "max_waiting": self.limits.waiting,
+            "max_rows": self.max_rows,
+            "max_waiting": self.max_waiting,
         }
         for name, value in numbers.items():
             if value is not None and value < 1:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
+import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
+import tritonclient.grpc as triton_grpc
 from dragoman_client import Translator
 
+from serving.backends import Relay
 from serving.launcher import ServeOptions, TritonServer
 from tests.conftest import REPOSITORY
+
+MANY = ["The weather is very nice today, and we are going to the beach with our friends."] * 3000
+WAIT_S = 30
 
 
 @dataclass(frozen=True)
@@ -38,12 +48,64 @@ class Served:
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
 
+    def events(self, **body: Any) -> list[dict[str, Any]]:
+        """Post to the `generate_stream` endpoint: the JSON of each message."""
+        request = urllib.request.Request(
+            f"{self.server.http_url}/v2/models/translate_stream/generate_stream",
+            data=json.dumps(body).encode(),
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                lines = answer.read().decode().splitlines()
+        except urllib.error.HTTPError as error:
+            lines = error.read().decode().splitlines()
+        return [json.loads(line.removeprefix("data: ")) for line in lines if line]
 
-@pytest.fixture(scope="session")
-def shipped() -> Iterator[Served]:
+    def metric(self, name: str) -> float:
+        """A figure of the engine, from the metrics port."""
+        address = f"http://127.0.0.1:{self.server.ports.metrics}/metrics"
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            text = answer.read().decode()
+        found = re.search(rf'^dragoman_{name}{{model="translate"}} (\S+)$', text, re.MULTILINE)
+        assert found, name
+        return float(found[1])
+
+    def cancel_under_way(self) -> None:
+        """Ask for much over gRPC, cancel it, and wait until nothing is in flight any more."""
+        ended = threading.Event()
+        before = self.metric("sentences_cancelled_total")
+        address = self.server.grpc_url.removeprefix("grpc://")
+        with triton_grpc.InferenceServerClient(address) as client:
+            call = client.async_infer(
+                "translate", [tensor(MANY)], callback=lambda result, error: ended.set()
+            )
+            wait_for(lambda: self.metric("rows") > 0)
+            call.cancel()
+            assert ended.wait(WAIT_S)
+            wait_for(lambda: self.metric("sentences_cancelled_total") > before)
+            wait_for(lambda: self.metric("rows") == self.metric("waiting") == 0)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def tensor(texts: list[str]) -> triton_grpc.InferInput:
+    """Texts as gRPC takes them."""
+    made = triton_grpc.InferInput("text_input", [1, len(texts)], "BYTES")
+    made.set_data_from_numpy(np.array([[text.encode() for text in texts]], dtype=np.object_))
+    return made
+
+
+@contextlib.contextmanager
+def serving(relay: Relay | None = None) -> Iterator[Served]:
     """The shipped model, served on free ports."""
     options = ServeOptions(
-        REPOSITORY / "model_repository", http_port=0, grpc_port=0, metrics_port=0
+        REPOSITORY / "model_repository", http_port=0, grpc_port=0, metrics_port=0, relay=relay
     )
     with (
         TritonServer(options) as server,
@@ -51,3 +113,10 @@ def shipped() -> Iterator[Served]:
         Translator(server.http_url) as http,
     ):
         yield Served(server, grpc, http)
+
+
+@pytest.fixture(scope="session")
+def shipped() -> Iterator[Served]:
+    """The shipped model, served as it is by default."""
+    with serving() as served:
+        yield served

@@ -88,7 +88,7 @@ def test_a_signal_drains_and_leaves_nothing(number: signal.Signals) -> None:
         with Translator(http) as client:
             assert client.translate("I'm hungry.").text  # ready means ready
         pids = family(process.pid)
-        assert len(pids) >= 3  # the launcher, Triton, the model
+        assert len(pids) >= 3  # the launcher, Triton, the engine's
         with Translator(grpc) as client, ThreadPoolExecutor(1) as pool:
             texts = [f"I have {number} books." for number in range(2, 200)]
             under_way = pool.submit(client.translate, texts)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import queue
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,19 +15,6 @@ from tests.integration.conftest import Served
 
 TEXT = "I would like a cup of coffee, but my brother does not want to go there."
 TWO = "I would like a cup of coffee. My brother does not want to go there."
-
-
-def events(shipped: Served, **body: Any) -> list[dict[str, Any]]:
-    request = urllib.request.Request(
-        f"{shipped.server.http_url}/v2/models/translate_stream/generate_stream",
-        data=json.dumps(body).encode(),
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            lines = answer.read().decode().splitlines()
-    except urllib.error.HTTPError as error:
-        lines = error.read().decode().splitlines()
-    return [json.loads(line.removeprefix("data: ")) for line in lines if line]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +30,7 @@ def events(shipped: Served, **body: Any) -> list[dict[str, Any]]:
 def test_the_stream_grows_to_the_unary_answer(
     shipped: Served, text: str, options: dict[str, Any]
 ) -> None:
-    messages = events(shipped, text_input=text, **options)
+    messages = shipped.events(text_input=text, **options)
     texts = [message["text_output"] for message in messages]
     assert all(longer.startswith(text) for text, longer in itertools.pairwise(texts))
     assert [message["finish_reason"] for message in messages[:-1]] == [""] * (len(messages) - 1)
@@ -58,7 +42,7 @@ def test_the_stream_grows_to_the_unary_answer(
 def test_greedy_comes_token_by_token(shipped: Served) -> None:
     """As far as the reader keeps up: the model goes on with this one to the limit."""
     text = "Tom and Mary and John " * 20
-    messages = events(shipped, text_input=text, beam_width=1, max_tokens=320)
+    messages = shipped.events(text_input=text, beam_width=1, max_tokens=320)
     assert len(messages) > 3
 
 
@@ -73,7 +57,7 @@ def test_greedy_comes_token_by_token(shipped: Served) -> None:
     ],
 )
 def test_errors_end_the_stream(shipped: Served, body: dict[str, Any], message: str) -> None:
-    (only,) = events(shipped, **body)
+    (only,) = shipped.events(**body)
     assert message in only["error"]
 
 

@@ -17,7 +17,6 @@ MAY_IMPORT = {
     "training": {"dragoman"},
     "export": {"dragoman", "training", "serving"},
     "serving": {"dragoman"},
-    "model_repository": {"serving"},
     "client": set[str](),
 }
 FOLDERS = {"client": "client/src"}

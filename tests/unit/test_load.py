@@ -22,7 +22,7 @@ from benchmarks.infer_request import Option, build_request, read_answer
 from benchmarks.latency import LatencyHistogram
 from benchmarks.load import GENERATOR, LoadPlan, endless, run_load
 from benchmarks.load_process import MACHINE, LoadJob, run_job
-from benchmarks.processor_time import cpu_s, descendants, machine_busy_s
+from benchmarks.processor_time import cpu_s, machine_busy_s
 
 PLAN = LoadPlan(concurrency=3, warm_up_s=0.05, duration_s=0.25)
 
@@ -199,10 +199,8 @@ def test_cpu_seconds_are_those_of_the_processes() -> None:
         before = machine_busy_s()
         assert process.stdout is not None
         process.stdout.readline()
-        assert process.pid in descendants(os.getpid())
         assert 0.25 < cpu_s([process.pid]) < 1
         assert machine_busy_s() - before > 0.1
         process.communicate(b"\n")
-    assert process.pid not in descendants(os.getpid())
     with pytest.raises(OSError, match="No such file"):
         cpu_s([process.pid])

@@ -80,6 +80,23 @@ typedef struct {
     int64_t *ticks;             /* [SECTIONS], of the processor's clock, are added to */
 } Rows;
 
+/* Beam searches of one width; of each, what it has said is kept as places that lead back. */
+typedef struct {
+    int64_t slots, width, room; /* B, W, T */
+    int64_t end_id;
+    const int64_t *limits; /* [B], most tokens */
+    const double *alphas;  /* [B], exponents of the length penalty */
+    int64_t *lengths;      /* [B], tokens said */
+    float *scores;         /* [B, W] of the live hypotheses, best first */
+    int64_t *rows;         /* [B, W], the row in its slot that each of them has */
+    int32_t *said;         /* [B, T, W] */
+    int32_t *parents;      /* [B, T, W], the place that each had before */
+    int64_t *finished;     /* [B], how many */
+    double *finished_scores;   /* [B, 2W] over their length penalties */
+    int32_t *finished_places;  /* [B, 2W], where what they have said ends */
+    int32_t *finished_lengths; /* [B, 2W], tokens said */
+} Beams;
+
 /* N rows of activations as codes around a zero point of 128, or from 0 if none is negative. */
 typedef struct {
     uint8_t *codes;

@@ -125,6 +125,28 @@ class Rows(ctypes.Structure):
     )
 
 
+class Beams(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("slots", Number),
+        ("width", Number),
+        ("room", Number),
+        ("end_id", Number),
+        ("limits", Pointer),
+        ("alphas", Pointer),
+        ("lengths", Pointer),
+        ("scores", Pointer),
+        ("rows", Pointer),
+        ("said", Pointer),
+        ("parents", Pointer),
+        ("finished", Pointer),
+        ("finished_scores", Pointer),
+        ("finished_places", Pointer),
+        ("finished_lengths", Pointer),
+    )
+
+
 class Library:
     """The compiled functions; each lets go of the interpreter's lock while it runs."""
 
@@ -151,6 +173,12 @@ class Library:
         self.likeliest.argtypes = (Pointer, Number, Number, Pointer)
         self.best = loaded.dragoman_best
         self.best.argtypes = (Pointer, Number, Number, Number, Pointer, Pointer)
+        self.advance = loaded.dragoman_advance
+        self.advance.argtypes = (
+            *(ctypes.POINTER(Beams), Pointer, Pointer, Number),
+            *(Pointer, Pointer, Pointer),
+        )
+        self.advance.restype = Number
         for function in (self.encode, self.step, self.likeliest, self.best):
             function.restype = None
 
@@ -171,7 +199,7 @@ def load() -> Library:
 def _agrees(loaded: ctypes.CDLL) -> bool:
     """Whether a library has the structures and the numbers that stand here."""
     ours = [
-        *map(ctypes.sizeof, (Product, EncoderLayer, DecoderLayer, Model, Sources, Rows)),
+        *map(ctypes.sizeof, (Product, EncoderLayer, DecoderLayer, Model, Sources, Rows, Beams)),
         *(PANEL, MOST_BEST, len(SECTIONS)),
     ]
     theirs = (Number * len(ours))()

@@ -242,7 +242,7 @@ int64_t dragoman_clock(void) { return __rdtsc(); }
 void dragoman_agreement(int64_t *numbers)
 {
     const int64_t ours[] = {sizeof(Product), sizeof(EncoderLayer), sizeof(DecoderLayer),
-                            sizeof(Model),   sizeof(Sources),      sizeof(Rows),
+                            sizeof(Model),   sizeof(Sources),      sizeof(Rows),         sizeof(Beams),
                             PANEL,           MOST_BEST,            SECTIONS};
     memcpy(numbers, ours, sizeof ours);
 }

@@ -138,9 +138,10 @@ def test_a_peaked_models_scores_stay_finite_and_right(tokenizer_path: Path, tmp_
 
 
 def test_a_published_repository_holds_the_whole_bundle(random_bundle: Path, tmp_path: Path) -> None:
-    publish(random_bundle, tmp_path / "repository", REPOSITORY / "model_repository")
-    folder = tmp_path / "repository" / "translate"
+    repository = tmp_path / "repository"
+    publish(random_bundle, repository, REPOSITORY / "model_repository")
+    folder = repository / "translate"
     assert (folder / "config.pbtxt").is_file()
-    assert (folder / "1" / "model.py").is_file()
+    assert (repository / "translate_stream" / "1").is_dir()
     assert Manifest.load(folder / "1" / "bundle") == Manifest.load(random_bundle)
     assert (folder / "1" / "bundle" / FILE_NAME).is_file()

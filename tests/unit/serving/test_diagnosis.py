@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.cli import main
 from serving import diagnosis
+from serving.backends import compiled_relay
 from serving.cpu import exact_int8_products
 
 
@@ -40,6 +41,8 @@ def test_the_processor_is_read_from_its_flags(tmp_path: Path) -> None:
     assert diagnosis._native(lacking=True, compiled=True).severity == "slow"
     assert "compiler" in diagnosis._native(lacking=False, compiled=False).mend
     assert diagnosis._native(lacking=False, compiled=True).severity == "ok"
+    assert "compiler" in diagnosis._relay(compiled=False).mend
+    assert diagnosis._relay(compiled=True).severity == "ok"
 
 
 @pytest.mark.parametrize(
@@ -62,4 +65,4 @@ def test_the_command_prints_a_line_a_finding(capsys: pytest.CaptureFixture[str])
         assert main(["doctor", "--ports", port]) == 1
     printed = capsys.readouterr().out
     assert f"missing  port {port} is in use on 127.0.0.1: stop who listens there" in printed
-    assert len(printed.splitlines()) == 8
+    assert len(printed.splitlines()) == (8 if compiled_relay() else 9)

@@ -7,11 +7,16 @@ import pytest
 from dragoman.errors import UsageError
 from dragoman.manifest import Dimensions
 from serving.engine import loading
-from serving.engine.loading import choose_precision, choose_runtime, default_lone_threads
+from serving.engine.loading import (
+    batch_limits,
+    choose_precision,
+    choose_runtime,
+    default_lone_threads,
+)
 from serving.engine.native import library
 from serving.engine.scheduler import BatchLimits
 from serving.engine.settings import EngineSettings
-from serving.triton_models.configuration import engine_settings, request_rules
+from serving.service.configuration import engine_settings, request_rules
 
 BASE = Dimensions(32_000, 512, 2048, 8, 6, 6)
 SMALL = Dimensions(8_000, 256, 1024, 4, 6, 3)
@@ -72,11 +77,16 @@ def test_only_large_models_step_alone_on_all_cores() -> None:
     assert default_lone_threads(SMALL, workers=2) == 1
 
 
+def test_large_models_step_more_rows() -> None:
+    assert batch_limits(EngineSettings(), BASE).rows > batch_limits(EngineSettings(), SMALL).rows
+    assert batch_limits(EngineSettings(max_rows=7, max_waiting=8), BASE) == BatchLimits(7, 8)
+
+
 def test_parameters_become_settings() -> None:
     settings = engine_settings(
         {"workers": "3", "lone_threads": "auto", "max_rows": "8", "max_waiting": "9"}
     )
-    assert settings == EngineSettings(workers=3, limits=BatchLimits(8, 9))
+    assert settings == EngineSettings(workers=3, max_rows=8, max_waiting=9)
     assert request_rules({"deadline_s": "7", "allow_priority": "true"}).deadline_s == 7
     assert request_rules({"allow_priority": "true"}).priorities
 

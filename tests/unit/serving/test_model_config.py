@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from serving.backends import BACKEND
 from serving.engine.settings import EngineSettings
+from serving.service.configuration import RULES, check_names, engine_settings, request_rules
+from serving.service.requests import RequestRules
 from serving.translator import RequestOptions
-from serving.triton_models.configuration import engine_settings
 from tests.conftest import REPOSITORY
 
 
-def test_the_inputs_are_the_texts_and_the_options() -> None:
-    path = REPOSITORY / "model_repository" / "translate" / "config.pbtxt"
+def read(model: str) -> Any:
+    path = REPOSITORY / "model_repository" / model / "config.pbtxt"
     config = text_format.Parse(path.read_text(encoding="utf-8"), model_config_pb2.ModelConfig())
-    assert config.name == path.parent.name
+    assert config.name == model
+    assert config.backend == BACKEND
+    # The engine takes care of all cores; a second instance would load the model once more.
+    assert [group.count for group in config.instance_group] == [1]
+    return config
+
+
+def parameters_of(config: Any) -> dict[str, str]:
+    return {name: value.string_value for name, value in config.parameters.items()}
+
+
+def test_the_inputs_are_the_texts_and_the_options() -> None:
+    config = read("translate")
     options = [tensor.name for tensor in config.input if tensor.optional]
     assert options == [field.name for field in fields(RequestOptions)]
     assert [tensor.name for tensor in config.input if not tensor.optional] == ["text_input"]
     assert config.max_batch_size > 1
-    assert config.HasField("dynamic_batching")
+    assert not config.HasField("dynamic_batching")  # the engine does it
     assert not config.model_transaction_policy.decoupled
-    parameters = {name: value.string_value for name, value in config.parameters.items()}
-    assert engine_settings(parameters) == EngineSettings()
+    assert engine_settings(parameters_of(config)) == EngineSettings()
+    assert request_rules(parameters_of(config)) == RequestRules()
+
+
+def test_streams_are_asked_as_the_others() -> None:
+    config, unary = read("translate_stream"), read("translate")
+    assert config.model_transaction_policy.decoupled
+    assert list(config.input) == list(unary.input)
+    assert list(config.output) == list(unary.output)
+    check_names(parameters_of(config), RULES)
+    assert request_rules(parameters_of(config)) == RequestRules()

@@ -38,8 +38,24 @@ def test_workers_get_even_shares() -> None:
     scheduler.add(jobs(*[1] * 10))
     assert len(scheduler.admit(0, 0) or []) == 5
     assert len(scheduler.admit(1, 0) or []) == 5
-    scheduler.add(jobs(1, 1))
-    assert len(scheduler.admit(0, 5) or []) == 1
+    scheduler.add(jobs(1, 1, 1, 1))
+    assert len(scheduler.admit(0, 5) or []) == 2
+
+
+def test_few_wait_for_others_to_join_with_but_not_for_long() -> None:
+    scheduler = Scheduler(BatchLimits(rows=64), workers=1)
+    scheduler.add(jobs(*[1] * 16))
+    assert len(scheduler.admit(0, 0) or []) == 16
+    scheduler.add(jobs(1))
+    steps = 0
+    while not scheduler.admit(0, 16):
+        steps += 1
+        assert steps < 16
+    assert steps > 1
+    scheduler.add(jobs(1))
+    assert scheduler.admit(0, 16) == []
+    scheduler.add(jobs(*[1] * 4))
+    assert len(scheduler.admit(0, 16) or []) == 5
 
 
 def test_few_rows_stay_with_one_worker() -> None:

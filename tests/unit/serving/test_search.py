@@ -1,9 +1,24 @@
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.engine.search import place
+from serving.engine.cache import Floats, Ids
+from serving.engine.native.beams import NativeBeams
+from serving.engine.native.library import obstacle
+from serving.engine.search import BeamSearches, Searches, place
+from serving.engine.sentence import SearchOptions, Sentence
+from serving.engine.session import Session
+
+END = 3
+VOCAB = 12
+
+needs_library = pytest.mark.skipif(obstacle() is not None, reason="not compiled here")
 
 
 @given(
@@ -18,3 +33,86 @@ def test_placing_copies_only_into_rows_that_nobody_reads(case: tuple[int, list[i
     copies = [(row, parent) for row, parent in zip(rows, parents, strict=True) if row != parent]
     assert all(row not in parents for row, _ in copies)
     assert len(copies) == len(parents) - len(set(parents))
+
+
+@dataclass
+class Scored:
+    """A session whose scores depend on what a row has said, and on nothing else."""
+
+    seed: int
+    said: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """By row."""
+
+    def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
+        scores, ids = [], []
+        for row in range(len(logits)):
+            key = [self.seed, *self.said[row]]
+            # Few different scores, so that many are equal.
+            of_row = np.random.default_rng(key).integers(-9, 0, VOCAB).astype(np.float32)
+            order = np.argsort(-of_row, kind="stable")[:number]
+            scores.append(of_row[order])
+            ids.append(order)
+        return np.array(scores), np.array(ids)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[int, list[tuple[int, Sentence]]]:
+    """A width, and sentences that join after so many steps."""
+    width = draw(st.integers(2, 5))
+    sentences = [
+        Sentence((1,), draw(st.integers(1, 90)), SearchOptions(width, draw(st.floats(0.0, 2.0))))
+        for _ in range(draw(st.integers(1, 9)))
+    ]
+    return width, [(draw(st.integers(0, 6)), sentence) for sentence in sentences]
+
+
+def run(searches: Searches, width: int, plan: list[tuple[int, Sentence]], seed: int) -> list[str]:
+    """All that can be seen of searches in the course of a plan."""
+    session = Scored(seed)
+    seen: list[str] = []
+    slots: list[int] = []
+    waiting = sorted(enumerate(plan), key=lambda entry: entry[1][0])
+    for step in range(200):
+        joining = [entry for entry in waiting if entry[1][0] <= step]
+        waiting = [entry for entry in waiting if entry[1][0] > step]
+        if joining:
+            searches.join([sentence for _, (_, sentence) in joining])
+            for index, _ in joining:
+                for row in range(len(slots) * width, (len(slots) + 1) * width):
+                    session.said[row] = (index,)  # another key for each sentence
+                slots.append(index)
+        if not slots and not waiting:
+            return seen
+        if not slots:
+            continue
+        logits = np.zeros((len(slots) * width, VOCAB), np.float32)
+        advance = searches.advance(cast(Session, session), logits)
+        before = dict(session.said)
+        for copy in advance.copies:
+            assert copy.tokens == len(before[copy.source])
+            session.said[copy.target] = before[copy.source]
+        for slot, index in enumerate(slots):
+            if slot in advance.done:
+                seen.append(f"{step} {index} {searches.result(slot)}")
+                continue
+            seen.append(f"{step} {index} {searches.certain(slot)}")
+            for row in range(slot * width, (slot + 1) * width):
+                session.said[row] = (*session.said[row], int(advance.tokens[row]))
+        for slot in reversed(advance.done):
+            searches.leave(slot)
+            last = len(slots) - 1
+            slots[slot] = slots[last]
+            slots.pop()
+            for row in range(width):
+                session.said[slot * width + row] = session.said[last * width + row]
+    raise AssertionError("a search does not end")
+
+
+@needs_library
+@given(plans(), st.integers(0, 1000))
+def test_compiled_beams_do_as_those_in_python(
+    case: tuple[int, list[tuple[int, Sentence]]], seed: int
+) -> None:
+    width, plan = case
+    expected = run(BeamSearches(END), width, plan, seed)
+    assert run(NativeBeams(width, END), width, plan, seed) == expected

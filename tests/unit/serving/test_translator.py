@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -119,3 +120,17 @@ def test_no_text_breaks_the_translator(translator: Translator, text: str, split:
     except InvalidRequest:
         return
     assert isinstance(found, str)
+
+
+def test_requests_leave_nothing_for_the_collector_of_garbage(translator: Translator) -> None:
+    """Its runs would hold up everything that is in flight."""
+    options = [RequestOptions(beam_width=1), RequestOptions(beam_width=4)]
+    for _ in range(2):  # the first time, caches are filled
+        gc.collect()
+        gc.disable()
+        for _ in range(20):
+            for one in options:
+                translator.translate(TEXTS, one)
+        left = gc.collect()
+        gc.enable()
+    assert left < 20

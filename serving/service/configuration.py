@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, cast, get_args
 
 from dragoman.errors import UsageError
-from serving.engine.scheduler import BatchLimits
 from serving.engine.settings import EngineSettings, Precision, Runtime
-from serving.triton_models.request import RequestRules
+from serving.service.requests import RequestRules
 
 AUTO = "auto"
 _ENGINE = ("precision", "runtime", "workers", "lone_threads", "max_rows", "max_waiting")
@@ -23,19 +22,16 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
         UsageError: a parameter that is unknown, or not what it should be, by name.
     """
     check_names(parameters, (*_ENGINE, *RULES))
-    defaults = BatchLimits()
     precision = _choice(parameters, "precision", get_args(Precision))
     runtime = _choice(parameters, "runtime", get_args(Runtime))
-    rows, waiting = _number(parameters, "max_rows"), _number(parameters, "max_waiting")
+    waiting = _number(parameters, "max_waiting")
     return EngineSettings(
         precision=cast(Precision | Literal["auto"], precision),
         runtime=cast(Runtime | Literal["auto"], runtime),
         workers=_number(parameters, "workers"),
         lone_threads=_number(parameters, "lone_threads"),
-        limits=BatchLimits(
-            defaults.rows if rows is None else rows,
-            defaults.waiting if waiting is None else waiting,
-        ),
+        max_rows=_number(parameters, "max_rows"),
+        max_waiting=EngineSettings.max_waiting if waiting is None else waiting,
     )
 
 

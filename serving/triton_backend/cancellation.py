@@ -12,8 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any
+from typing import Protocol
 
 log = logging.getLogger(__name__)
 
@@ -24,19 +23,30 @@ _AT_ONCE = 16
 """Requests asked about each time; with more in flight, each waits its turn."""
 
 
+class Watched(Protocol):
+    """A request, as far as it is watched."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether nothing needs to be known of it any more."""
+
+    def is_cancelled(self) -> bool:
+        """Whether its client has cancelled it."""
+
+
 class CancellationWatch:
-    """Cancels the futures of requests whose clients have cancelled them."""
+    """Gives up the requests whose clients have cancelled them."""
 
     def __init__(self) -> None:
         """Start the thread."""
-        self._watched: deque[tuple[float, Callable[[], bool], Future[Any]]] = deque()
+        self._watched: deque[tuple[float, Watched, Callable[[], None]]] = deque()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dragoman-watch", daemon=True)
         self._thread.start()
 
-    def watch(self, is_cancelled: Callable[[], bool], future: Future[Any]) -> None:
-        """Watch a request until its future is done."""
-        self._watched.append((time.monotonic() + _LONG_S, is_cancelled, future))
+    def watch(self, request: Watched, give_up: Callable[[], None]) -> None:
+        """Watch a request until it is answered; `give_up` is called if it is cancelled before."""
+        self._watched.append((time.monotonic() + _LONG_S, request, give_up))
 
     def close(self) -> None:
         """Stop the thread."""
@@ -49,19 +59,19 @@ class CancellationWatch:
             for _ in range(len(self._watched)):
                 if asked == _AT_ONCE:
                     break  # the next ones stand first in line
-                due_s, is_cancelled, future = self._watched.popleft()
-                if future.done():
+                due_s, request, give_up = self._watched.popleft()
+                if request.is_answered:
                     continue
                 if now_s < due_s:
-                    self._watched.append((due_s, is_cancelled, future))
+                    self._watched.append((due_s, request, give_up))
                     continue
                 asked += 1
                 try:
-                    cancelled = is_cancelled()
+                    cancelled = request.is_cancelled()
                 except Exception:  # one that cannot be asked must not end the watch over the others
                     log.exception("a request cannot be watched")
                     continue
                 if cancelled:
-                    future.cancel()
+                    give_up()
                 else:
-                    self._watched.append((now_s + _LONG_S, is_cancelled, future))
+                    self._watched.append((now_s + _LONG_S, request, give_up))

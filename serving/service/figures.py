@@ -1,17 +1,13 @@
-"""The engine's figures on Triton's own metrics port, for Prometheus."""
+"""The engine's figures for Triton's metrics port."""
 
 from __future__ import annotations
 
-import logging
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-
+from serving.service.frames import Figure, pack_figures
 from serving.translator import Translator
-
-log = logging.getLogger(__name__)
 
 _EVERY_S = 0.5
 
@@ -52,51 +48,35 @@ _GAUGES = (
 )
 
 
-class MetricsPublisher:
-    """Writes the figures twice a second, in a thread of its own."""
+class FigureReporter:
+    """Sends the figures twice a second, in a thread of its own."""
 
-    def __init__(self, translator: Translator) -> None:
-        """Declare the metrics and start the thread."""
+    def __init__(self, translator: Translator, send: Callable[[bytes], None]) -> None:
+        """Start the thread."""
         self._translator = translator
-        self._counters = [
-            (kind, _declare(kind, pb_utils.MetricFamily.COUNTER)) for kind in _COUNTERS
-        ]
-        self._gauges = [(kind, _declare(kind, pb_utils.MetricFamily.GAUGE)) for kind in _GAUGES]
-        self._written = dict.fromkeys((kind.source for kind in _COUNTERS), 0.0)
+        self._send = send
+        self._sent = dict.fromkeys((kind.source for kind in _COUNTERS), 0.0)
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="dragoman-metrics", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="dragoman-figures", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Write once more and stop."""
+        """Stop."""
         self._stopped.set()
         self._thread.join()
 
     def _run(self) -> None:
-        try:
-            while not self._stopped.wait(_EVERY_S):
-                self._write()
-            self._write()
-        except Exception:
-            log.exception("the metrics are not written any more")
+        while True:
+            self._send(pack_figures(list(self._figures())))
+            if self._stopped.wait(_EVERY_S):
+                return
 
-    def _write(self) -> None:
+    def _figures(self) -> Iterator[Figure]:
         counts, load = self._translator.counts, self._translator.load
-        for kind, metric in self._counters:
+        for kind in _COUNTERS:
             now = float(getattr(counts, kind.source))
-            if now > self._written[kind.source]:
-                metric.increment(now - self._written[kind.source])
-                self._written[kind.source] = now
-        for kind, metric in self._gauges:
-            metric.set(float(getattr(load, kind.source)))
-
-
-def _declare(kind: _Kind, metric_kind: Any) -> Any:
-    # The family must live as long as its metric.
-    family = pb_utils.MetricFamily(name=kind.name, description=kind.description, kind=metric_kind)
-    metric = family.Metric(labels={"model": "translate"})
-    _FAMILIES.append(family)
-    return metric
-
-
-_FAMILIES: list[Any] = []
+            yield Figure(False, kind.name, kind.description, now - self._sent[kind.source])
+            self._sent[kind.source] = now
+        for kind in _GAUGES:
+            value = float(getattr(load, kind.source))
+            yield Figure(True, kind.name, kind.description, value)

@@ -1,15 +1,12 @@
-"""What a Triton request asks for."""
+"""What a request to a model asks for."""
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from serving.service.frames import Damaged, Request
 from serving.translator import InvalidRequest, RequestOptions, Terms
 
 TEXT = "text_input"
@@ -38,29 +35,31 @@ class Asked:
     terms: Terms
 
 
-def read_request(request: Any, rules: RequestRules) -> Asked:
+def read_request(request: Request, rules: RequestRules) -> Asked:
     """Texts, options and terms of a request.
 
     Raises:
         InvalidRequest: a text that is not UTF-8, or an option that is unknown or ill-typed.
     """
-    parameters = json.loads(request.parameters() or "{}")
-    timeout_us = parameters.get(_TIMEOUT) or request.timeout()
-    priority = parameters.pop(_PRIORITY, None)
+    timeout_us = request.parameters.get(_TIMEOUT) or request.timeout_us
+    terms = _terms(timeout_us, request.parameters.get(_PRIORITY), rules)
     options: dict[str, Any] = {
-        name: value for name, value in parameters.items() if name not in _TRITON_PARAMETERS
+        name: value
+        for name, value in request.parameters.items()
+        if name not in _TRITON_PARAMETERS and name != _PRIORITY
     }
     texts: list[str] = []
     shape: tuple[int, ...] = (0,)
-    for tensor in request.inputs():
-        name, array = tensor.name(), tensor.as_numpy()
-        values = array.ravel()
-        if name == TEXT:
-            shape = array.shape
+    for tensor in request.inputs:
+        try:
+            values = tensor.values
+        except Damaged as error:
+            raise InvalidRequest(str(error)) from None
+        if tensor.name == TEXT:
+            shape = tensor.shape
             texts = [_decode(value, f"text {index}") for index, value in enumerate(values)]
         else:
-            options[name] = _option(name, values)
-    terms = _terms(timeout_us, priority, rules)
+            options[tensor.name] = _option(tensor.name, values)
     return Asked(texts, shape, RequestOptions.from_mapping(options), terms)
 
 
@@ -77,13 +76,11 @@ def _terms(timeout_us: Any, priority: Any, rules: RequestRules) -> Terms:
     return Terms(priority, time.monotonic() + allowed_s)
 
 
-def _option(name: str, values: npt.NDArray[Any]) -> Any:
+def _option(name: str, values: list[Any]) -> Any:
     # A row of texts each may come with the option, but all rows are translated alike.
-    if len(set(values.tolist())) != 1:
+    if len(set(values)) != 1:
         raise InvalidRequest(f"input {name} has {len(values)} values: give one")
-    if values.dtype == np.object_:
-        return _decode(values[0], f"input {name}")
-    return values[0].item()
+    return _decode(values[0], f"input {name}") if isinstance(values[0], bytes) else values[0]
 
 
 def _decode(value: bytes, what: str) -> str:

@@ -1,0 +1,53 @@
+"""Starting and stopping the engine's process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from serving.engine_socket import listen
+from serving.processes import die_with_parent
+
+_STOP_S = 10
+_STDERR = 2
+
+
+class EngineProcess:
+    """The process that holds the engine, from before it loads a model until it is stopped."""
+
+    def __init__(self) -> None:
+        """Start it; it loads what Triton's models ask for.
+
+        Raises:
+            DragomanError: there is no place for its socket.
+        """
+        listening, self.path = listen()
+        with listening:
+            self._process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", "serving.service", str(listening.fileno())],
+                pass_fds=[listening.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=_STDERR,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """End it, and remove its socket."""
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self.path.unlink(missing_ok=True)

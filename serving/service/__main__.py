@@ -1,0 +1,27 @@
+"""`python -m serving.service DESCRIPTOR`: the engine's process; the socket listens already."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from serving.service.server import Server
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    # The log may be Triton's too, and never holds texts.
+    logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
+    listening = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        Server().serve(listening)
+    finally:  # also if the launcher, which made it, was killed
+        Path(listening.getsockname()).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Answers to requests: translations, and errors under Triton's codes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman.errors import DragomanError
+from serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
+from serving.translator import Translation
+
+log = logging.getLogger(__name__)
+
+FINISHED, CUT, GOING_ON = "stop", "length", ""
+"""Why a translation ends where it ends."""
+_CODES = {
+    "InvalidRequest": ErrorCode.INVALID_ARG,
+    "Overloaded": ErrorCode.UNAVAILABLE,
+    "Closed": ErrorCode.UNAVAILABLE,
+    "DeadlineExceeded": ErrorCode.CANCELLED,
+    "CancelledError": ErrorCode.CANCELLED,
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a client wants its answer: which outputs, and in the shape of its texts."""
+
+    number: int
+    """Of the request."""
+    outputs: Collection[str]
+    shape: tuple[int, ...]
+
+
+def of_translations(translations: Sequence[Translation], form: Form) -> Answer:
+    """The last answer to a request, with one element a text."""
+    reasons = [FINISHED if t.complete else CUT for t in translations]
+    tokens = [translation.output_tokens for translation in translations]
+    texts = [translation.text for translation in translations]
+    return Answer(form.number, _outputs(texts, tokens, reasons, form))
+
+
+def of_beginning(text: str, form: Form) -> Answer:
+    """An answer with what is certain of a translation so far, which others follow."""
+    return Answer(form.number, _outputs([text], [0], [GOING_ON], form), last=False)
+
+
+def of_error(error: BaseException, number: int) -> Failure:
+    """The last answer to a request that failed."""
+    kind = type(error).__name__
+    if kind not in _CODES:
+        log.error("a request failed: %s", kind, exc_info=error)
+    message = str(error) if isinstance(error, DragomanError) else f"the request failed: {kind}"
+    return Failure(number, _CODES.get(kind, ErrorCode.INTERNAL), message)
+
+
+def _outputs(
+    texts: Sequence[str], tokens: Sequence[int], reasons: Sequence[str], form: Form
+) -> tuple[Tensor, ...]:
+    columns: dict[str, tuple[DataType, Sequence[Any]]] = {
+        "text_output": (DataType.BYTES, [text.encode("utf-8") for text in texts]),
+        "output_tokens": (DataType.INT32, tokens),
+        "finish_reason": (DataType.BYTES, [reason.encode() for reason in reasons]),
+    }
+    return tuple(
+        Tensor.of(name, datatype, form.shape, values)
+        for name, (datatype, values) in columns.items()
+        if name in form.outputs
+    )

@@ -1,0 +1,83 @@
+"""What the engine's side of a model is, and what both models share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from serving.service import answers
+from serving.service.answers import Form
+from serving.service.frames import Answer, Failure, Hello, Request
+from serving.service.requests import Asked, RequestRules, read_request
+from serving.translator import Translation
+
+Send = Callable[[bytes], None]
+"""Sends a frame to Triton's side of the model."""
+
+
+class Model(Protocol):
+    """The engine's side of a model."""
+
+    def ask(self, request: Request) -> None:
+        """Take a request, which is answered sooner or later."""
+
+    def cancel(self, number: int) -> None:
+        """Give a request up, if it is not answered yet."""
+
+    def close(self) -> None:
+        """Give everything up."""
+
+
+class InFlight:
+    """Futures of requests, by number; cancelling one gives the request up."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._futures: dict[int, Future[Any]] = {}
+
+    def add(self, number: int, future: Future[Any]) -> None:
+        """Know of a request until its future is done."""
+        self._futures[number] = future
+        future.add_done_callback(lambda _: self._futures.pop(number, None))
+
+    def cancel(self, number: int) -> None:
+        """Cancel a request, if it is there."""
+        if future := self._futures.get(number):
+            future.cancel()
+
+    def cancel_all(self) -> None:
+        """Cancel what is there."""
+        for future in list(self._futures.values()):
+            future.cancel()
+
+
+def decoupled(hello: Hello) -> bool:
+    """Whether a model may answer a request more than once."""
+    policy = json.loads(hello.config).get("model_transaction_policy", {})
+    return bool(policy.get("decoupled"))
+
+
+def parameters(hello: Hello) -> dict[str, str]:
+    """The parameters in a model's configuration."""
+    entries = json.loads(hello.config).get("parameters", {})
+    return {name: entry["string_value"] for name, entry in entries.items()}
+
+
+def understand(request: Request, rules: RequestRules) -> tuple[Asked, Form]:
+    """What a request asks for, and how it wants its answer.
+
+    Raises:
+        InvalidRequest: see `read_request`.
+    """
+    asked = read_request(request, rules)
+    return asked, Form(request.number, request.outputs, asked.shape)
+
+
+def last_answer(done: Future[list[Translation]], form: Form) -> Answer | Failure:
+    """The answer to a request whose future is done."""
+    try:
+        return answers.of_translations(done.result(), form)
+    except BaseException as error:  # whatever it was, the client must hear of it
+        return answers.of_error(error, form.number)

@@ -1,0 +1,1 @@
+"""Triton's backend `dragoman`: relays its requests to the engine's process."""

@@ -1,0 +1,92 @@
+/* The engine's answers as Triton's. */
+#include <string.h>
+#include <time.h>
+
+#include "relay.h"
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Send the last response and let go of the request; both errors and responses are taken over. */
+static void settle(const Slot *slot, TRITONBACKEND_Response *response, TRITONSERVER_Error *error)
+{
+    const uint64_t begin = slot->begin_ns, end = now_ns();
+    ignore(TRITONBACKEND_ModelInstanceReportStatistics(slot->instance, slot->request,
+                                                       error == NULL, begin, begin, end, end));
+    if (error == NULL)
+        ignore(TRITONBACKEND_ModelInstanceReportBatchStatistics(slot->instance, 1, begin, begin,
+                                                                end, end));
+    if (response != NULL)
+        ignore(TRITONBACKEND_ResponseSend(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error));
+    ignore(TRITONBACKEND_RequestRelease(slot->request, TRITONSERVER_REQUEST_RELEASE_ALL));
+    ignore(error);
+}
+
+void answer_error(const Slot *slot, TRITONSERVER_Error *error)
+{
+    TRITONBACKEND_Response *response = NULL;
+    ignore(TRITONBACKEND_ResponseNew(&response, slot->request));
+    settle(slot, response, error);
+}
+
+static TRITONSERVER_Error *add_output(TRITONBACKEND_Response *response, Reading *frame)
+{
+    const char *const name = read_text(frame);
+    const TRITONSERVER_DataType type = read_number(frame, 4);
+    const uint32_t dims = read_number(frame, 4);
+    const char *const shape = read_bytes(frame, dims * sizeof(int64_t));
+    const uint64_t bytes = read_number(frame, 8);
+    const char *const data = read_bytes(frame, bytes);
+    int64_t aligned[8];
+    if (frame->failed || dims > 8)
+        return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, "the engine's answer is damaged");
+    memcpy(aligned, shape, dims * sizeof(int64_t));
+    TRITONBACKEND_Output *output;
+    void *buffer;
+    TRITONSERVER_MemoryType memory = TRITONSERVER_MEMORY_CPU;
+    int64_t memory_id = 0;
+    TRY(TRITONBACKEND_ResponseOutput(response, &output, name, type, aligned, dims));
+    TRY(TRITONBACKEND_OutputBuffer(output, &buffer, bytes, &memory, &memory_id));
+    if (memory > TRITONSERVER_MEMORY_CPU + 1)
+        return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "an output would lie on a GPU");
+    memcpy(buffer, data, bytes);
+    return NULL;
+}
+
+static TRITONSERVER_Error *fill(TRITONBACKEND_Response *response, Reading *frame)
+{
+    const bool failed = read_number(frame, 1);
+    if (failed) {
+        const TRITONSERVER_Error_Code code = read_number(frame, 4);
+        return TRITONSERVER_ErrorNew(code, read_text(frame));
+    }
+    const uint32_t outputs = read_number(frame, 4);
+    for (uint32_t i = 0; i < outputs; i++)
+        TRY(add_output(response, frame));
+    return NULL;
+}
+
+void pass_answer(InFlight *in_flight, Reading *frame)
+{
+    const uint64_t number = read_number(frame, 8);
+    const bool last = read_number(frame, 1);
+    TRITONBACKEND_Response *response = NULL;
+    Slot slot;
+    if (!find_slot(in_flight, number, last, &slot))
+        return;
+    TRITONSERVER_Error *error = TRITONBACKEND_ResponseNew(&response, slot.request);
+    if (error == NULL)
+        error = fill(response, frame);
+    if (last)
+        settle(&slot, response, error);
+    else if (error == NULL)
+        ignore(TRITONBACKEND_ResponseSend(response, 0, NULL));
+    else { /* a part that cannot be sent: it ends here, and what follows finds nobody */
+        find_slot(in_flight, number, true, &slot);
+        settle(&slot, response, error);
+    }
+}

@@ -1,0 +1,286 @@
+/* Triton's entry points: a connection to the engine's process for each model. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "relay.h"
+
+enum { SWEEP_MS = 20, RECEIVE_BYTES = 1 << 18 };
+
+typedef struct {
+    char *name;
+    int socket;
+    pthread_mutex_t writing;
+    pthread_t reader;
+    bool reads;
+    InFlight in_flight;
+    Figures figures;
+    /* What has come and is not yet read. */
+    char *received;
+    size_t count, room;
+} Relay;
+
+static TRITONSERVER_Error *broken(const char *what, const char *why)
+{
+    char message[512];
+    snprintf(message, sizeof message, "%s: %s", what, why);
+    return unavailable(message);
+}
+
+static bool send_all(Relay *relay, const Written *frames)
+{
+    size_t sent = 0;
+    bool alive = !frames->failed;
+    pthread_mutex_lock(&relay->writing);
+    while (alive && sent < frames->count) {
+        const ssize_t n = send(relay->socket, frames->bytes + sent, frames->count - sent,
+                               MSG_NOSIGNAL);
+        if (n > 0)
+            sent += n;
+        else
+            alive = n < 0 && errno == EINTR;
+    }
+    pthread_mutex_unlock(&relay->writing);
+    return alive;
+}
+
+/* Receive more; false when the other side has gone. Nothing may have come when it returns. */
+static bool receive(Relay *relay)
+{
+    if (relay->room - relay->count < RECEIVE_BYTES) {
+        const size_t room = 2 * relay->room + RECEIVE_BYTES;
+        char *const received = realloc(relay->received, room);
+        if (received == NULL)
+            return false;
+        relay->received = received;
+        relay->room = room;
+    }
+    const ssize_t n = recv(relay->socket, relay->received + relay->count,
+                           relay->room - relay->count, 0);
+    if (n > 0)
+        relay->count += n;
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+/* The next whole frame among what was received, from `*at` on; false if there is none. */
+static bool next_frame(const Relay *relay, size_t *at, uint8_t *kind, Reading *frame)
+{
+    uint32_t bytes;
+    if (relay->count - *at < 5)
+        return false;
+    memcpy(&bytes, relay->received + *at, 4);
+    if (relay->count - *at - 4 < bytes)
+        return false;
+    const char *const begin = relay->received + *at + 4;
+    *kind = bytes > 0 ? begin[0] : 0;
+    *frame = (Reading){.at = begin + (bytes > 0), .end = begin + bytes};
+    *at += 4 + bytes;
+    return true;
+}
+
+static void drop_received(Relay *relay, size_t bytes)
+{
+    relay->count -= bytes;
+    memmove(relay->received, relay->received + bytes, relay->count);
+}
+
+static void give_up(const Slot *slot)
+{
+    answer_error(slot, unavailable("the engine's process has gone"));
+}
+
+static void *read_answers(void *of)
+{
+    Relay *const relay = of;
+    uint64_t swept_ns = now_ns();
+    while (receive(relay)) {
+        size_t at = 0;
+        uint8_t kind;
+        Reading frame;
+        while (next_frame(relay, &at, &kind, &frame)) {
+            if (kind == ANSWER)
+                pass_answer(&relay->in_flight, &frame);
+            else if (kind == FIGURES)
+                publish_figures(&relay->figures, relay->name, &frame);
+        }
+        drop_received(relay, at);
+        if (now_ns() - swept_ns > SWEEP_MS * 1000000u) {
+            Written cancelled = {0};
+            write_cancelled(&relay->in_flight, &cancelled);
+            if (cancelled.count > 0)
+                send_all(relay, &cancelled);
+            free(cancelled.bytes);
+            swept_ns = now_ns();
+        }
+    }
+    close_slots(&relay->in_flight, give_up);
+    return NULL;
+}
+
+static TRITONSERVER_Error *reach_engine(Relay *relay)
+{
+    const char *const path = getenv("DRAGOMAN_ENGINE");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (path == NULL || strlen(path) >= sizeof address.sun_path)
+        return unavailable("DRAGOMAN_ENGINE does not name the engine's socket; dragoman serve does");
+    strcpy(address.sun_path, path);
+    relay->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(relay->socket, (struct sockaddr *)&address, sizeof address) != 0)
+        return broken(path, strerror(errno));
+    return NULL;
+}
+
+static TRITONSERVER_Error *write_hello(Written *to, TRITONBACKEND_Model *model)
+{
+    TRITONBACKEND_ArtifactType type;
+    TRITONSERVER_Message *config;
+    const char *folder, *json;
+    uint64_t version;
+    size_t bytes;
+    TRY(TRITONBACKEND_ModelRepository(model, &type, &folder));
+    TRY(TRITONBACKEND_ModelVersion(model, &version));
+    TRY(TRITONBACKEND_ModelConfig(model, 1, &config));
+    TRITONSERVER_Error *const error = TRITONSERVER_MessageSerializeToJson(config, &json, &bytes);
+    if (error == NULL) {
+        const size_t begin = begin_frame(to, HELLO);
+        write_text(to, folder, strlen(folder));
+        write_number(to, version, 8);
+        write_text(to, json, bytes);
+        end_frame(to, begin);
+    }
+    TRITONSERVER_MessageDelete(config);
+    return error;
+}
+
+/* Wait until the engine has loaded the model, or says why it does not. */
+static TRITONSERVER_Error *wait_until_ready(Relay *relay)
+{
+    for (;;) {
+        size_t at = 0;
+        uint8_t kind;
+        Reading frame;
+        if (!receive(relay))
+            return unavailable("the engine's process has gone");
+        while (next_frame(relay, &at, &kind, &frame)) {
+            if (kind == FIGURES)
+                publish_figures(&relay->figures, relay->name, &frame);
+            if (kind != READY && kind != REFUSED)
+                continue;
+            TRITONSERVER_Error *const error = kind == READY ? NULL : invalid(read_text(&frame));
+            drop_received(relay, at);
+            return error;
+        }
+        drop_received(relay, at);
+    }
+}
+
+static TRITONSERVER_Error *introduce(Relay *relay, TRITONBACKEND_Model *model)
+{
+    Written hello = {0};
+    TRITONSERVER_Error *error = write_hello(&hello, model);
+    if (error == NULL && !send_all(relay, &hello))
+        error = unavailable("the engine's process has gone");
+    free(hello.bytes);
+    return error != NULL ? error : wait_until_ready(relay);
+}
+
+static TRITONSERVER_Error *start(Relay *relay, TRITONBACKEND_Model *model)
+{
+    const struct timeval sweep = {.tv_usec = SWEEP_MS * 1000};
+    const char *name;
+    TRY(TRITONBACKEND_ModelName(model, &name));
+    relay->name = strdup(name);
+    TRY(reach_engine(relay));
+    TRY(introduce(relay, model));
+    setsockopt(relay->socket, SOL_SOCKET, SO_RCVTIMEO, &sweep, sizeof sweep);
+    const int failed = pthread_create(&relay->reader, NULL, read_answers, relay);
+    if (failed)
+        return broken("no thread", strerror(failed));
+    relay->reads = true;
+    return NULL;
+}
+
+static void stop(Relay *relay)
+{
+    if (relay->socket >= 0)
+        shutdown(relay->socket, SHUT_RDWR);
+    if (relay->reads)
+        pthread_join(relay->reader, NULL);
+    if (relay->socket >= 0)
+        close(relay->socket);
+    withdraw_figures(&relay->figures);
+    free(relay->in_flight.slots);
+    free(relay->received);
+    free(relay->name);
+    free(relay);
+}
+
+TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
+{
+    uint32_t major, minor;
+    (void)backend;
+    TRY(TRITONBACKEND_ApiVersion(&major, &minor));
+    if (major != API_MAJOR || minor < API_MINOR)
+        return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED,
+                        "this Triton is older than release 24.10: install a newer one");
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
+{
+    Relay *const relay = calloc(1, sizeof(Relay));
+    if (relay == NULL)
+        return unavailable("no memory");
+    relay->socket = -1;
+    pthread_mutex_init(&relay->writing, NULL);
+    pthread_mutex_init(&relay->in_flight.lock, NULL);
+    TRITONSERVER_Error *error = start(relay, model);
+    if (error == NULL)
+        error = TRITONBACKEND_ModelSetState(model, relay);
+    if (error != NULL)
+        stop(relay);
+    return error;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
+{
+    void *relay;
+    TRY(TRITONBACKEND_ModelState(model, &relay));
+    if (relay != NULL)
+        stop(relay);
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstance *instance,
+                                                       TRITONBACKEND_Request **requests,
+                                                       uint32_t count)
+{
+    TRITONBACKEND_Model *model;
+    void *state;
+    TRY(TRITONBACKEND_ModelInstanceModel(instance, &model));
+    TRY(TRITONBACKEND_ModelState(model, &state));
+    Relay *const relay = state;
+    Written frames = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        const Slot slot = {.request = requests[i], .instance = instance, .begin_ns = now_ns()};
+        const uint64_t number = reserve_slot(&relay->in_flight);
+        TRITONSERVER_Error *const error = number == 0
+                                              ? unavailable("no memory for the request")
+                                              : write_request(&frames, number, requests[i]);
+        if (error != NULL) {
+            if (number != 0)
+                return_slot(&relay->in_flight, number);
+            answer_error(&slot, error);
+        } else if (!fill_slot(&relay->in_flight, number, &slot))
+            give_up(&slot);
+    }
+    /* Whether it could be sent or not, the reader answers. */
+    send_all(relay, &frames);
+    free(frames.bytes);
+    return NULL;
+}

@@ -1,0 +1,104 @@
+/* Triton's requests as frames. */
+#include <string.h>
+
+#include "relay.h"
+
+static TRITONSERVER_Error *write_parameters(Written *to, TRITONBACKEND_Request *request)
+{
+    uint32_t count;
+    TRY(TRITONBACKEND_RequestParameterCount(request, &count));
+    write_number(to, count, 4);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name;
+        TRITONSERVER_ParameterType type;
+        const void *value;
+        TRY(TRITONBACKEND_RequestParameter(request, i, &name, &type, &value));
+        write_text(to, name, strlen(name));
+        write_number(to, type, 1);
+        switch (type) {
+        case TRITONSERVER_PARAMETER_STRING:
+            write_text(to, value, strlen(value));
+            break;
+        case TRITONSERVER_PARAMETER_INT:
+        case TRITONSERVER_PARAMETER_DOUBLE:
+            write_bytes(to, value, 8);
+            break;
+        case TRITONSERVER_PARAMETER_BOOL:
+            write_number(to, *(const bool *)value, 1);
+            break;
+        default:
+            return invalid("a parameter of an unknown type");
+        }
+    }
+    return NULL;
+}
+
+static TRITONSERVER_Error *write_input(Written *to, TRITONBACKEND_Input *input)
+{
+    const char *name;
+    TRITONSERVER_DataType type;
+    const int64_t *shape;
+    uint32_t dims, buffers;
+    uint64_t bytes;
+    TRY(TRITONBACKEND_InputProperties(input, &name, &type, &shape, &dims, &bytes, &buffers));
+    if (bytes > MOST_FRAME_BYTES / 2)
+        return invalid("an input is larger than 32 MiB");
+    write_text(to, name, strlen(name));
+    write_number(to, type, 4);
+    write_number(to, dims, 4);
+    write_bytes(to, shape, dims * sizeof(int64_t));
+    write_number(to, bytes, 8);
+    for (uint32_t i = 0; i < buffers; i++) {
+        const void *buffer;
+        uint64_t part;
+        TRITONSERVER_MemoryType memory = TRITONSERVER_MEMORY_CPU;
+        int64_t memory_id = 0;
+        TRY(TRITONBACKEND_InputBuffer(input, i, &buffer, &part, &memory, &memory_id));
+        if (memory > TRITONSERVER_MEMORY_CPU + 1) /* pinned memory is the CPU's too */
+            return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "an input lies on a GPU");
+        write_bytes(to, buffer, part);
+    }
+    return NULL;
+}
+
+static TRITONSERVER_Error *write_fields(Written *to, TRITONBACKEND_Request *request)
+{
+    uint64_t timeout_us = 0;
+    uint32_t count;
+    TRY(TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request, &timeout_us));
+    write_number(to, timeout_us, 8);
+    TRY(write_parameters(to, request));
+    TRY(TRITONBACKEND_RequestOutputCount(request, &count));
+    write_number(to, count, 4);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name;
+        TRY(TRITONBACKEND_RequestOutputName(request, i, &name));
+        write_text(to, name, strlen(name));
+    }
+    TRY(TRITONBACKEND_RequestInputCount(request, &count));
+    write_number(to, count, 4);
+    for (uint32_t i = 0; i < count; i++) {
+        TRITONBACKEND_Input *input;
+        TRY(TRITONBACKEND_RequestInputByIndex(request, i, &input));
+        TRY(write_input(to, input));
+    }
+    return NULL;
+}
+
+TRITONSERVER_Error *write_request(Written *to, uint64_t number, TRITONBACKEND_Request *request)
+{
+    const size_t begin = begin_frame(to, REQUEST);
+    write_number(to, number, 8);
+    TRITONSERVER_Error *error = write_fields(to, request);
+    if (error == NULL && to->failed)
+        error = unavailable("no memory for the request");
+    if (error == NULL && to->count - begin > MOST_FRAME_BYTES)
+        error = invalid("the request is larger than 64 MiB");
+    if (error == NULL)
+        end_frame(to, begin);
+    else {
+        to->count = begin; /* what stood before is still there, also without memory */
+        to->failed = false;
+    }
+    return error;
+}

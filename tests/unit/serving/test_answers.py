@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import logging
+from concurrent.futures import CancelledError
+
+import pytest
+
+from serving.engine.batch import DeadlineExceeded
+from serving.engine.engine import EngineFailure
+from serving.engine.scheduler import Closed, Overloaded
+from serving.service.answers import Form, of_beginning, of_error, of_translations
+from serving.service.frames import Answer, ErrorCode, Failure
+from serving.translator import InvalidRequest, Translation
+
+ALL = ("text_output", "output_tokens", "finish_reason")
+TRANSLATIONS = [Translation("Grün.", 3, True), Translation("Rot", 2, False)]
+
+
+def elements(answer: Answer) -> dict[str, list[object]]:
+    return {tensor.name: tensor.values for tensor in answer.outputs}
+
+
+def test_an_answer_has_an_element_for_each_text() -> None:
+    answer = of_translations(TRANSLATIONS, Form(7, ALL, (1, 2)))
+    assert (answer.number, answer.last) == (7, True)
+    assert elements(answer) == {
+        "text_output": ["Grün.".encode(), b"Rot"],
+        "output_tokens": [3, 2],
+        "finish_reason": [b"stop", b"length"],
+    }
+    assert {tensor.shape for tensor in answer.outputs} == {(1, 2)}
+
+
+def test_only_what_is_wanted_is_sent() -> None:
+    answer = of_translations(TRANSLATIONS, Form(7, ("output_tokens", "colour"), (2,)))
+    assert elements(answer) == {"output_tokens": [3, 2]}
+
+
+def test_a_beginning_is_followed_by_more() -> None:
+    answer = of_beginning("Gr", Form(7, ALL, (1,)))
+    assert (answer.number, answer.last) == (7, False)
+    assert elements(answer) == {
+        "text_output": [b"Gr"],
+        "output_tokens": [0],
+        "finish_reason": [b""],
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (InvalidRequest("no"), ErrorCode.INVALID_ARG, "no"),
+        (Overloaded("many"), ErrorCode.UNAVAILABLE, "many"),
+        (Closed("closed"), ErrorCode.UNAVAILABLE, "closed"),
+        (DeadlineExceeded("late"), ErrorCode.CANCELLED, "late"),
+        (CancelledError(), ErrorCode.CANCELLED, "the request failed: CancelledError"),
+        (EngineFailure("broken"), ErrorCode.INTERNAL, "broken"),
+        (KeyError("secret text"), ErrorCode.INTERNAL, "the request failed: KeyError"),
+    ],
+)
+def test_errors_have_tritons_codes(error: BaseException, code: ErrorCode, message: str) -> None:
+    assert of_error(error, 7) == Failure(7, code, message)
+
+
+def test_only_what_nobody_expects_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        of_error(InvalidRequest("no"), 7)
+        assert not caplog.records
+        of_error(KeyError("x"), 7)
+    assert [record.message for record in caplog.records] == ["a request failed: KeyError"]

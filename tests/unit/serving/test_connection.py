@@ -1,0 +1,119 @@
+"""Connections over a pair of sockets; the other side is read by hand."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from serving.service.connection import Connection
+from serving.service.frames import FrameSplitter, Kind, pack_cancel, pack_refused, unpack_cancel
+
+LONG = pack_refused("x" * 100_000)
+MANY = 50
+"""So many long frames that no socket holds them."""
+
+
+class Ends:
+    """A connection, and the other side's socket."""
+
+    def __init__(self) -> None:
+        near, self.far = socket.socketpair()
+        self.far.settimeout(60)
+        self.connection = Connection(near)
+
+    def read(self) -> list[tuple[Kind, bytes]]:
+        """Everything until the connection is closed."""
+        splitter = FrameSplitter()
+        found: list[tuple[Kind, bytes]] = []
+        while received := self.far.recv(1 << 16):
+            found += splitter.feed(received)
+        return found
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    made = Ends()
+    yield made
+    made.far.close()
+    made.connection.close()
+
+
+def test_frames_come_in_their_order_from_both_sides(ends: Ends) -> None:
+    for number in range(3):
+        ends.connection.send(pack_cancel(number))
+        ends.far.sendall(pack_cancel(10 + number))
+    frames = ends.connection.frames()
+    assert [unpack_cancel(next(frames)[1]) for _ in range(3)] == [10, 11, 12]
+    ends.connection.close()
+    assert [unpack_cancel(body) for _, body in ends.read()] == [0, 1, 2]
+
+
+def test_a_slow_reader_does_not_hold_the_sender_up(ends: Ends) -> None:
+    assert not ends.connection.is_behind
+    for number in range(MANY):
+        ends.connection.send(LONG)
+        ends.connection.send(pack_cancel(number))
+    assert ends.connection.is_behind
+    closing = threading.Thread(target=ends.connection.close)
+    closing.start()
+    found = ends.read()
+    closing.join(60)
+    assert [kind for kind, _ in found] == [Kind.REFUSED, Kind.CANCEL] * MANY
+    assert [unpack_cancel(body) for _, body in found[1::2]] == list(range(MANY))
+    assert not ends.connection.is_behind
+
+
+def test_frames_of_several_threads_stay_whole(ends: Ends) -> None:
+    def send(sender: int) -> None:
+        for number in range(MANY):
+            ends.connection.send(LONG if number % 4 == 0 else pack_cancel(sender * MANY + number))
+
+    senders = [threading.Thread(target=send, args=(sender,)) for sender in range(4)]
+    for one in senders:
+        one.start()
+
+    def close() -> None:
+        for one in senders:
+            one.join()
+        ends.connection.close()
+
+    threading.Thread(target=close).start()
+    numbers = [unpack_cancel(body) for kind, body in ends.read() if kind is Kind.CANCEL]
+    for sender in range(4):
+        own = [number for number in numbers if number // MANY == sender]
+        assert own == [sender * MANY + number for number in range(MANY) if number % 4]
+
+
+def test_who_has_gone_is_sent_nothing(ends: Ends) -> None:
+    ends.far.close()
+    assert list(ends.connection.frames()) == []
+    for _ in range(MANY):
+        ends.connection.send(LONG)
+    assert not ends.connection.is_behind
+    ends.connection.close()
+    ends.connection.send(LONG)
+
+
+def test_who_goes_in_between_holds_nothing_up(ends: Ends) -> None:
+    for _ in range(MANY):
+        ends.connection.send(LONG)
+    assert ends.connection.is_behind
+    ends.far.close()
+    ends.connection.close()
+    assert not ends.connection.is_behind
+
+
+def test_hanging_up_ends_both_sides(ends: Ends) -> None:
+    ended = threading.Event()
+
+    def read() -> None:
+        assert list(ends.connection.frames()) == []
+        ended.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    ends.connection.hang_up()
+    assert ended.wait(60)
+    assert ends.read() == []

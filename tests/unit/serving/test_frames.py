@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serving.service.frames import (
+    MOST_BYTES,
+    Answer,
+    Damaged,
+    DataType,
+    ErrorCode,
+    Failure,
+    Figure,
+    FrameSplitter,
+    Hello,
+    Kind,
+    Request,
+    Tensor,
+    pack_cancel,
+    pack_figures,
+    pack_ready,
+    pack_refused,
+    unpack_answer,
+    unpack_cancel,
+    unpack_figures,
+    unpack_refused,
+)
+
+HEAD_BYTES = 5
+Unpack = Callable[[bytes], Any]
+
+U64 = st.integers(0, 2**64 - 1)
+I64 = st.integers(-(2**63), 2**63 - 1)
+PARAMETERS = st.dictionaries(
+    st.text(), st.text() | st.booleans() | I64 | st.floats(allow_nan=False), max_size=4
+)
+TENSORS = st.lists(
+    st.builds(
+        Tensor,
+        st.text(),
+        st.integers(0, 2**32 - 1),
+        st.lists(I64, max_size=4).map(tuple),
+        st.binary(max_size=40),
+    ),
+    max_size=3,
+).map(tuple)
+REQUESTS = st.builds(
+    Request, U64, U64, PARAMETERS, st.lists(st.text(), max_size=3).map(tuple), TENSORS
+)
+ANSWERS = st.builds(Answer, U64, TENSORS, st.booleans())
+FAILURES = st.builds(Failure, U64, st.sampled_from(ErrorCode), st.text())
+FIGURES = st.lists(
+    st.builds(Figure, st.booleans(), st.text(), st.text(), st.floats(allow_nan=False)), max_size=3
+)
+HELLOS = st.builds(Hello, st.text(), U64, st.text())
+FRAMES = st.one_of(
+    HELLOS.map(lambda hello: (hello.pack(), Hello.unpack)),
+    REQUESTS.map(lambda request: (request.pack(), Request.unpack)),
+    (ANSWERS | FAILURES).map(lambda answer: (answer.pack(), unpack_answer)),
+    FIGURES.map(lambda figures: (pack_figures(figures), unpack_figures)),
+    U64.map(lambda number: (pack_cancel(number), unpack_cancel)),
+    st.text().map(lambda reason: (pack_refused(reason), unpack_refused)),
+)
+
+
+def body_of(frame: bytes, kind: Kind) -> bytes:
+    """The only frame's content."""
+    ((found, body),) = FrameSplitter().feed(frame)
+    assert found is kind
+    return body
+
+
+@given(HELLOS)
+def test_hellos_survive_the_way(hello: Hello) -> None:
+    assert Hello.unpack(body_of(hello.pack(), Kind.HELLO)) == hello
+
+
+@given(REQUESTS)
+def test_requests_survive_the_way(request: Request) -> None:
+    found = Request.unpack(body_of(request.pack(), Kind.REQUEST))
+    assert found == request
+    # True equals 1, and 1 equals 1.0.
+    assert list(map(type, found.parameters.values())) == [
+        type(value) for value in request.parameters.values()
+    ]
+
+
+@given(ANSWERS | FAILURES)
+def test_answers_survive_the_way(answer: Answer | Failure) -> None:
+    assert unpack_answer(body_of(answer.pack(), Kind.ANSWER)) == answer
+
+
+@given(FIGURES)
+def test_figures_survive_the_way(figures: list[Figure]) -> None:
+    assert unpack_figures(body_of(pack_figures(figures), Kind.FIGURES)) == figures
+
+
+def test_short_frames_survive_the_way() -> None:
+    assert unpack_cancel(body_of(pack_cancel(2**64 - 1), Kind.CANCEL)) == 2**64 - 1
+    assert unpack_refused(body_of(pack_refused("no bündle"), Kind.REFUSED)) == "no bündle"
+    assert body_of(pack_ready(), Kind.READY) == b""
+
+
+@pytest.mark.parametrize(
+    ("datatype", "values"),
+    [
+        (DataType.BYTES, [b"", b"a\0b", "Straße".encode()]),
+        (DataType.INT32, [-(2**31), 0, 2**31 - 1]),
+        (DataType.FP32, [-0.5, 0.0, math.inf]),
+        (DataType.BOOL, [True, False, True]),
+    ],
+)
+def test_tensors_keep_their_elements(datatype: DataType, values: list[Any]) -> None:
+    assert Tensor.of("x", datatype, (3,), values).values == values
+    assert Tensor.of("x", datatype, (0,), []).values == []
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        Tensor("x", DataType.BYTES, (1,), b"\5\0\0\0four"),
+        Tensor("x", DataType.BYTES, (1,), b"\0\0\0"),
+        Tensor("x", DataType.INT32, (1,), b"123"),
+        Tensor("x", DataType.FP32, (1,), b"12345"),
+        Tensor("x", 12, (1,), b"12345678"),
+    ],
+)
+def test_damaged_tensors_have_no_elements(tensor: Tensor) -> None:
+    with pytest.raises(Damaged, match="input x is damaged"):
+        _ = tensor.values
+
+
+@given(FRAMES)
+def test_a_frame_that_is_cut_is_damaged(made: tuple[bytes, Unpack]) -> None:
+    frame, unpack = made
+    body = frame[HEAD_BYTES:]
+    unpack(body)
+    for length in range(len(body)):
+        with pytest.raises(Damaged):
+            unpack(body[:length])
+
+
+@given(FRAMES, st.integers(0), st.integers(1, 255))
+def test_a_wrong_byte_breaks_nothing_else(
+    made: tuple[bytes, Unpack], where: int, change: int
+) -> None:
+    frame, unpack = made
+    body = bytearray(frame[HEAD_BYTES:])
+    body[where % len(body)] ^= change
+    with contextlib.suppress(Damaged):  # nothing else may be raised
+        unpack(bytes(body))
+
+
+@given(st.lists(FRAMES.map(lambda made: made[0]), max_size=5), st.data())
+def test_frames_are_found_however_they_come(frames: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(frames)
+    cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=20).map(sorted))
+    splitter = FrameSplitter()
+    found = [
+        frame
+        for begin, end in itertools.pairwise([0, *cuts, len(stream)])
+        for frame in splitter.feed(stream[begin:end])
+    ]
+    assert found == [(frame[4], frame[HEAD_BYTES:]) for frame in frames]
+
+
+@pytest.mark.parametrize(
+    "received",
+    [
+        b"\1\0\0\0\0",
+        b"\1\0\0\0\x63",
+        b"\0\0\0\0\1",
+        (MOST_BYTES + 1).to_bytes(4, "little") + b"\1",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_no_frame_is_damaged(received: bytes) -> None:
+    with pytest.raises(Damaged):
+        list(FrameSplitter().feed(received))
+
+
+def test_frames_before_the_damage_are_given() -> None:
+    frames = FrameSplitter().feed(pack_ready() + pack_cancel(7) + b"\1\0\0\0\0")
+    assert next(frames) == (Kind.READY, b"")
+    assert unpack_cancel(next(frames)[1]) == 7
+    with pytest.raises(Damaged):
+        next(frames)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import pytest
+
+from serving.service.frames import DataType, Request, Tensor
+from serving.service.requests import RequestRules, read_request
+from serving.translator import InvalidRequest, RequestOptions
+
+RULES = RequestRules()
+TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), [b"red", "grün".encode()])
+
+
+def asked(*inputs: Tensor, timeout_us: int = 0, **parameters: Any) -> Request:
+    return Request(1, timeout_us, parameters, (), (TEXTS, *inputs))
+
+
+def refusal(request: Request, rules: RequestRules = RULES) -> str:
+    with pytest.raises(InvalidRequest) as caught:
+        read_request(request, rules)
+    return str(caught.value)
+
+
+def test_texts_keep_their_shape() -> None:
+    found = read_request(asked(), RULES)
+    assert found.texts == ["red", "grün"]
+    assert found.shape == (1, 2)
+    assert found.options == RequestOptions()
+    assert read_request(Request(1, 0, {}, (), ()), RULES).texts == []
+
+
+def test_options_come_as_inputs_or_parameters() -> None:
+    by_input = asked(
+        Tensor.of("target_language", DataType.BYTES, (1, 1), [b"en"]),
+        Tensor.of("beam_width", DataType.INT32, (1, 1), [4]),
+        Tensor.of("length_penalty", DataType.FP32, (1, 1), [0.5]),
+        Tensor.of("split_sentences", DataType.BOOL, (1, 1), [True]),
+    )
+    by_parameter = asked(
+        target_language="en", beam_width=4, length_penalty=0.5, split_sentences=True
+    )
+    right = RequestOptions(
+        target_language="en", beam_width=4, length_penalty=0.5, split_sentences=True
+    )
+    assert read_request(by_input, RULES).options == right
+    assert read_request(by_parameter, RULES).options == right
+
+
+def test_tritons_own_parameters_are_no_options() -> None:
+    request = asked(sequence_id=1, sequence_start=True, sequence_end=True, priority=2, timeout=3)
+    assert read_request(request, RULES).options == RequestOptions()
+
+
+def test_a_row_of_texts_may_bring_its_option_for_each() -> None:
+    three = Tensor.of("beam_width", DataType.INT32, (3, 1), [2, 2, 2])
+    assert read_request(asked(three), RULES).options.beam_width == 2
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (
+            Tensor.of("beam_width", DataType.INT32, (2, 1), [2, 3]),
+            "input beam_width has 2 values: give one",
+        ),
+        (
+            Tensor.of("beam_width", DataType.INT32, (0, 1), []),
+            "input beam_width has 0 values: give one",
+        ),
+        (
+            # Not even equal to itself.
+            Tensor.of("length_penalty", DataType.FP32, (2, 1), [math.nan, math.nan]),
+            "input length_penalty has 2 values: give one",
+        ),
+        (
+            Tensor("beam_width", DataType.INT32, (1, 1), b"123"),
+            "input beam_width is damaged",
+        ),
+        (
+            Tensor("text_input", DataType.BYTES, (1, 1), b"\5\0\0\0four"),
+            "input text_input is damaged",
+        ),
+        (
+            Tensor.of("text_input", DataType.BYTES, (1, 2), [b"red", b"bl\xffue"]),
+            "text 1 is not valid UTF-8 at byte 2",
+        ),
+        (
+            Tensor.of("target_language", DataType.BYTES, (1, 1), [b"\x80"]),
+            "input target_language is not valid UTF-8 at byte 0",
+        ),
+        (
+            Tensor.of("beam_width", DataType.BYTES, (1, 1), [b"four"]),
+            "option beam_width is 'four': expected a whole number",
+        ),
+        (Tensor.of("colour", DataType.BYTES, (1, 1), [b"red"]), "unknown option 'colour'"),
+    ],
+)
+def test_what_is_not_as_it_should_be_is_named(tensor: Tensor, message: str) -> None:
+    assert message in refusal(asked(tensor))
+
+
+def test_priorities_need_the_operators_leave() -> None:
+    allowed = RequestRules(priorities=True)
+    assert read_request(asked(queue_priority=9), allowed).terms.priority == 9
+    assert read_request(asked(), allowed).terms.priority == 0
+    assert "is not allowed by this server" in refusal(asked(queue_priority=9))
+    for wrong in (-1, 10, 1.0, True, "1"):
+        message = refusal(asked(queue_priority=wrong), allowed)
+        assert message == f"option queue_priority is {wrong!r}: give 0 to 9"
+
+
+@pytest.mark.parametrize(
+    ("request_", "allowed_s"),
+    [
+        (asked(), 300.0),
+        (asked(timeout_us=2_000_000), 2.0),
+        (asked(timeout=2_000_000), 2.0),
+        (asked(timeout=1_000_000, timeout_us=2_000_000), 1.0),
+        (asked(timeout=2**62), 300.0),
+    ],
+)
+def test_the_shortest_time_counts(request_: Request, allowed_s: float) -> None:
+    before_s = time.monotonic()
+    deadline_s = read_request(request_, RULES).terms.deadline_s
+    assert deadline_s is not None
+    assert before_s + allowed_s <= deadline_s <= time.monotonic() + allowed_s
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "1", True])
+def test_times_are_whole_microseconds(wrong: Any) -> None:
+    assert refusal(asked(timeout=wrong)) == f"option timeout is {wrong!r}: give microseconds"

@@ -1,0 +1,304 @@
+"""The engine's process, in this one: models connect to its socket as Triton's do."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving.engine_socket import listen
+from serving.service.frames import (
+    Answer,
+    DataType,
+    ErrorCode,
+    Failure,
+    FrameSplitter,
+    Hello,
+    Kind,
+    Request,
+    Tensor,
+    pack_cancel,
+    unpack_answer,
+    unpack_figures,
+    unpack_refused,
+)
+from serving.service.server import Server
+from tests.conftest import REPOSITORY
+
+FOLDER = REPOSITORY / "model_repository" / "translate"
+TEXT = "I would like a cup of coffee, but my brother does not want to go there."
+MUCH = [TEXT] * 5000
+"""More than is translated before anything else is done."""
+
+
+class Triton:
+    """A model's connection from Triton's side."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(60)
+        self._socket.connect(str(path))
+        self._splitter = FrameSplitter()
+        self._frames: Iterator[tuple[Kind, bytes]] = iter(())
+
+    def send(self, frame: bytes) -> None:
+        self._socket.sendall(frame)
+
+    def receive(self) -> tuple[Kind, bytes]:
+        """The next frame; raises EOFError if the other side has closed."""
+        while (frame := next(self._frames, None)) is None:
+            received = self._socket.recv(1 << 16)
+            if not received:
+                raise EOFError
+            self._frames = self._splitter.feed(received)
+        return frame
+
+    def answer(self) -> Answer | Failure:
+        """The next answer."""
+        while True:
+            kind, body = self.receive()
+            if kind is Kind.ANSWER:
+                return unpack_answer(body)
+
+    def introduce(self, hello: Hello) -> str | None:
+        """Say hello; why it is refused, or None."""
+        self.send(hello.pack())
+        while True:
+            kind, body = self.receive()
+            if kind is Kind.READY:
+                return None
+            if kind is Kind.REFUSED:
+                return unpack_refused(body)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+Connect = Callable[[], Triton]
+
+
+def hello(folder: Path = FOLDER, decoupled: bool = False, **parameters: str) -> Hello:
+    entries = {name: {"string_value": value} for name, value in parameters.items()}
+    config = {"parameters": entries, "model_transaction_policy": {"decoupled": decoupled}}
+    return Hello(str(folder), 1, json.dumps(config))
+
+
+def request(number: int, texts: list[str], **parameters: Any) -> bytes:
+    inputs = Tensor.of("text_input", DataType.BYTES, (len(texts),), [t.encode() for t in texts])
+    return Request(number, 0, parameters, ("text_output",), (inputs,)).pack()
+
+
+def texts_of(answer: Answer | Failure) -> list[str]:
+    assert isinstance(answer, Answer), answer
+    (output,) = answer.outputs
+    return [value.decode() for value in output.values]
+
+
+@contextlib.contextmanager
+def served() -> Iterator[Connect]:
+    """A server on a socket of its own, and what connects to it."""
+    threshold = gc.get_threshold()
+    listening, path = listen()
+    serving = threading.Thread(target=Server().serve, args=(listening,), daemon=True)
+    serving.start()
+    with contextlib.ExitStack() as connected, listening:
+        yield lambda: connected.enter_context(contextlib.closing(Triton(path)))
+        listening.shutdown(socket.SHUT_RDWR)
+        serving.join(60)
+    path.unlink()
+    gc.unfreeze()
+    gc.set_threshold(*threshold)
+
+
+@pytest.fixture(scope="module")
+def connect() -> Iterator[Connect]:
+    with served() as connecting:
+        yield connecting
+
+
+@pytest.fixture(scope="module")
+def translate(connect: Connect) -> Triton:
+    """The model `translate`, ready."""
+    model = connect()
+    assert model.introduce(hello()) is None
+    return model
+
+
+@pytest.fixture
+def stream(connect: Connect, translate: Triton) -> Triton:
+    """The model `translate_stream`, ready."""
+    model = connect()
+    assert model.introduce(hello(decoupled=True)) is None
+    return model
+
+
+def test_a_request_is_answered(translate: Triton) -> None:
+    translate.send(request(7, ["I'm hungry.", "Good morning."]))
+    answer = translate.answer()
+    assert (answer.number, answer.last) == (7, True)
+    assert texts_of(answer)[0] == "Ich habe Hunger."
+
+
+def test_many_requests_are_answered_each(translate: Triton) -> None:
+    texts = [f"I have {number} apples." for number in range(50)]
+    for number, text in enumerate(texts):
+        translate.send(request(100 + number, [text]))
+    answers = [translate.answer() for _ in texts]
+    found = [
+        text for answer in sorted(answers, key=lambda a: a.number) for text in texts_of(answer)
+    ]
+    translate.send(request(7, texts))
+    assert found == texts_of(translate.answer())
+    assert len(set(found)) > 40
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (request(7, ["a"], beam_width=99), "beam_width is 99"),
+        (request(7, ["a"], colour=1), "unknown option 'colour'"),
+        (request(7, []), "give at least one text"),
+        (Request(7, 0, {}, (), (Tensor("text_input", 13, (1,), b"\1"),)).pack(), "is damaged"),
+    ],
+)
+def test_a_bad_request_fails_alone(translate: Triton, frame: bytes, message: str) -> None:
+    translate.send(frame)
+    answer = translate.answer()
+    assert isinstance(answer, Failure)
+    assert (answer.number, answer.code) == (7, ErrorCode.INVALID_ARG)
+    assert message in answer.message
+    translate.send(request(8, ["I'm hungry."]))
+    assert texts_of(translate.answer()) == ["Ich habe Hunger."]
+
+
+def test_a_cancelled_request_is_given_up(translate: Triton) -> None:
+    translate.send(request(7, MUCH, beam_width=8))
+    translate.send(pack_cancel(7))
+    translate.send(pack_cancel(99))  # nobody knows it
+    answer = translate.answer()
+    assert isinstance(answer, Failure)
+    assert (answer.number, answer.code) == (7, ErrorCode.CANCELLED)
+
+
+def test_a_stream_grows_to_the_whole_translation(translate: Triton, stream: Triton) -> None:
+    stream.send(request(3, [TEXT], beam_width=1))
+    answers = [stream.answer()]
+    while not answers[-1].last:
+        answers.append(stream.answer())
+    assert {answer.number for answer in answers} == {3}
+    translate.send(request(7, [TEXT], beam_width=1))
+    whole = texts_of(translate.answer())[0]
+    texts = [texts_of(answer)[0] for answer in answers]
+    assert texts[-1] == whole
+    assert all(whole.startswith(text) for text in texts)
+
+
+def test_streams_fail_each_alone(stream: Triton) -> None:
+    stream.send(request(1, ["a", "b"]))
+    stream.send(request(2, [TEXT], timeout=1))
+    stream.send(request(3, [" ".join(MUCH[:50])], split_sentences=True, beam_width=8))
+    stream.send(pack_cancel(3))
+    found: dict[int, tuple[ErrorCode, str]] = {}
+    while len(found) < 3:
+        answer = stream.answer()
+        if answer.last:
+            assert isinstance(answer, Failure)
+            found[answer.number] = (answer.code, answer.message)
+    assert found[1] == (ErrorCode.INVALID_ARG, "text_input has 2 texts: give one")
+    assert found[2][0] is ErrorCode.CANCELLED
+    assert "the deadline passed" in found[2][1]
+    assert found[3][0] is ErrorCode.CANCELLED
+
+
+def test_hanging_up_gives_everything_up(translate: Triton, stream: Triton) -> None:
+    stream.send(request(1, [" ".join(MUCH[:100])], split_sentences=True, beam_width=8))
+    stream.close()
+    cancelled = 0.0
+    while not cancelled:
+        kind, body = translate.receive()
+        assert kind is Kind.FIGURES
+        cancelled = figure(body, "dragoman_sentences_cancelled_total")
+
+
+def figure(body: bytes, name: str) -> float:
+    (value,) = [figure.value for figure in unpack_figures(body) if figure.name == name]
+    return value
+
+
+def test_figures_follow_the_work(translate: Triton) -> None:
+    before = 1.0
+    while before:  # what was done before is told by then
+        kind, body = translate.receive()
+        before = figure(body, "dragoman_sentences_total") if kind is Kind.FIGURES else 1.0
+    translate.send(request(7, ["Good morning.", "Good evening."]))
+    grown = 0.0
+    while grown < 2:
+        kind, body = translate.receive()
+        if kind is Kind.FIGURES:
+            grown += figure(body, "dragoman_sentences_total")
+    assert grown == 2
+    assert figure(body, "dragoman_rows_limit") > 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (hello(colour="red"), "unknown parameter 'colour'"),
+        (hello(decoupled=True, workers="1"), "unknown parameter 'workers'"),
+        (hello(deadline_s="0"), "deadline_s is 0"),
+        (hello(REPOSITORY / "nowhere"), "nowhere"),
+        (Hello(str(FOLDER), 1, "{"), "it cannot be loaded (JSONDecodeError)"),
+        (Hello(str(FOLDER), 1, '{"parameters": {"workers": {}}}'), "it cannot be loaded"),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused(connect: Connect, wrong: Hello, message: str) -> None:
+    model = connect()
+    assert message in str(model.introduce(wrong))
+    with pytest.raises(EOFError):
+        model.receive()
+
+
+HTTP = b"GET / HTTP/1.1\r\n\r\n"
+
+
+@pytest.mark.parametrize("garbage", [HTTP, b"\5\0\0\0\1\xff\0\0\0"])
+def test_garbage_is_refused(connect: Connect, garbage: bytes) -> None:
+    model = connect()
+    model.send(garbage)
+    kind, _ = model.receive()
+    assert kind is Kind.REFUSED
+    with pytest.raises(EOFError):
+        model.receive()
+
+
+@pytest.mark.parametrize("garbage", [HTTP, b"\5\0\0\0\2\xff\0\0\0", b"\1\0\0\0\3"])
+def test_garbage_ends_its_connection_alone(
+    stream: Triton, translate: Triton, garbage: bytes
+) -> None:
+    stream.send(garbage)
+    with pytest.raises(EOFError):
+        stream.receive()
+    translate.send(request(7, ["I'm hungry."]))
+    assert texts_of(translate.answer()) == ["Ich habe Hunger."]
+
+
+def test_requests_before_the_hello_are_nobodys(connect: Connect, translate: Triton) -> None:
+    model = connect()
+    model.send(request(7, ["a"]) + pack_cancel(7))
+    assert model.introduce(hello(decoupled=True)) is None
+
+
+def test_a_stream_needs_the_model_translate() -> None:
+    with served() as connecting:
+        model = connecting()
+        assert model.introduce(hello(decoupled=True)) is None
+        model.send(request(7, [TEXT]))
+        expected = Failure(7, ErrorCode.UNAVAILABLE, "the model translate is not there")
+        assert model.answer() == expected
