@@ -95,8 +95,8 @@ class Batch:
         self._positions += 1
         advance = self._searches.advance(session, logits)
         self._tokens = advance.tokens
-        for copy in advance.copies:
-            self._cache.copy_row(copy.source, copy.target, copy.tokens)
+        if advance.copies:
+            self._cache.copy_rows(advance.copies)
         self._report()
         if advance.done:
             self._finish(advance.done)

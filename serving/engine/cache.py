@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,14 @@ class CacheShape:
         """Bytes of so many tokens."""
         itemsize = np.dtype(self.dtype).itemsize
         return itemsize * self.parts * self.heads * self.head_size * tokens
+
+
+class Copy(NamedTuple):
+    """A row that goes on from another one, which has so many tokens."""
+
+    source: int
+    target: int
+    tokens: int
 
 
 class _Memory:
@@ -195,10 +203,11 @@ class Cache:
             past[:, rows, :, :tokens] = past[:, last_rows, :, :tokens]
         self.slots = last
 
-    def copy_row(self, source: int, target: int, tokens: int) -> None:
-        """Let a row go on from another one, of which so many tokens are known."""
+    def copy_rows(self, copies: Sequence[Copy]) -> None:
+        """Let rows go on from other ones; no row may be both."""
         past = self.past
-        past[:, target, :, :tokens] = past[:, source, :, :tokens]
+        for source, target, tokens in copies:
+            past[:, target, :, :tokens] = past[:, source, :, :tokens]
 
     def fit(self, tokens: int) -> None:
         """Have room for so many tokens in each row, and not much more."""

@@ -17,18 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.hypothesis import Hypothesis
-from serving.engine.cache import Floats, Ids
+from serving.engine.cache import Copy, Floats, Ids
 from serving.engine.sentence import Sentence
 from serving.engine.session import Session
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A row that goes on from another one, which has so many tokens."""
-
-    source: int
-    target: int
-    tokens: int
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ class Session(Protocol):
 
         Args:
             cache: of R rows, with room at every position.
-            input_ids: [R], the token before the one that is sought.
+            input_ids: [R], the token before the one that is sought; at position 0 the same for
+                all rows of a sentence.
             positions: [R], its place in the row, from 0.
 
         Returns:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from dragoman.hypothesis import Hypothesis
-from serving.engine.cache import Floats
+from serving.engine.cache import Copy, Floats
 from serving.engine.native.library import Beams, load
-from serving.engine.search import Advance, Copy, common_beginning
+from serving.engine.search import Advance, common_beginning
 from serving.engine.sentence import Sentence
 from serving.engine.session import Session
 
@@ -57,7 +57,7 @@ class NativeBeams:
             *(top_scores.ctypes.data, top_ids.ctypes.data, top_ids.shape[1]),
             *(tokens.ctypes.data, done.ctypes.data, copies.ctypes.data),
         )
-        made = [Copy(*copy) for copy in copies[:copied].tolist()]
+        made = list(map(Copy._make, copies[:copied].tolist()))
         return Advance(tokens, made, np.flatnonzero(done).tolist())
 
     def result(self, slot: int) -> Hypothesis:

@@ -11,6 +11,7 @@ typedef struct {
     float *wide;    /* [N, max(3E, F)] */
     float *weights; /* [longest] */
     Codes codes;    /* [N, max(E, F)] */
+    int64_t *live;  /* [N], rows that are computed; those up to the next one say the same */
     int64_t *ticks; /* [SECTIONS] */
 } Scratch;
 
@@ -37,6 +38,7 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
     PLACE(scratch->weights, 4 * round_up(model->longest));
     PLACE(scratch->codes.codes, rows * larger(e, f));
     PLACE(scratch->codes.scales, 4 * rows);
+    PLACE(scratch->live, 8 * rows);
 #undef PLACE
     return used;
 }
@@ -180,59 +182,88 @@ static void attend_heads(const Model *model, const float *queries, const uint16_
 }
 
 static void self_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
-                           uint16_t *keys, uint16_t *values, const Scratch *scratch)
+                           uint16_t *keys, uint16_t *values, int64_t live, const Scratch *scratch)
 {
     const int64_t e = model->model_size;
-    begin_sublayer(model, layer->self_norm, rows->rows, scratch);
-    TIMED(PRODUCTS,
-          multiply(&layer->query_key_value, scratch->codes, rows->rows, STORE, scratch->wide));
-    for (int64_t row = 0; row < rows->rows; row++) {
-        const int64_t position = rows->positions[row], begin = row * rows->room * e;
-        const float *parts = scratch->wide + row * 3 * e;
-        const int64_t place = begin + position * model->head_size;
-        TIMED(CACHE, store_heads(model, parts + e, keys + place, rows->room);
-              store_heads(model, parts + 2 * e, values + place, rows->room));
+    begin_sublayer(model, layer->self_norm, live, scratch);
+    TIMED(PRODUCTS, multiply(&layer->query_key_value, scratch->codes, live, STORE, scratch->wide));
+    for (int64_t i = 0; i < live; i++) {
+        const int64_t row = scratch->live[i], size = rows->room * e, begin = row * size;
+        const int64_t next = i + 1 < live ? scratch->live[i + 1] : rows->rows;
+        const int64_t position = rows->positions[row], place = position * model->head_size;
+        const float *parts = scratch->wide + i * 3 * e;
+        for (int64_t same = row; same < next; same++)
+            TIMED(CACHE, store_heads(model, parts + e, keys + same * size + place, rows->room);
+                  store_heads(model, parts + 2 * e, values + same * size + place, rows->room));
         TIMED(ATTENTION, attend_heads(model, parts, keys + begin, values + begin, rows->room,
-                                      position + 1, scratch->weights, scratch->y + row * e));
+                                      position + 1, scratch->weights, scratch->y + i * e));
     }
-    TIMED(QUANTISING, quantise_rows(scratch->y, rows->rows, e, scratch));
-    end_sublayer(model, layer->self_norm, &layer->self_output, rows->rows, scratch);
+    TIMED(QUANTISING, quantise_rows(scratch->y, live, e, scratch));
+    end_sublayer(model, layer->self_norm, &layer->self_output, live, scratch);
 }
 
 static void cross_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
-                            const uint16_t *keys, const uint16_t *values,
+                            const uint16_t *keys, const uint16_t *values, int64_t live,
                             const Scratch *scratch)
 {
     const int64_t e = model->model_size, width = rows->rows / rows->sentences;
-    begin_sublayer(model, layer->cross_norm, rows->rows, scratch);
-    TIMED(PRODUCTS, multiply(&layer->cross_query, scratch->codes, rows->rows, STORE, scratch->wide));
-    for (int64_t row = 0; row < rows->rows; row++) {
-        const int64_t sentence = row / width, begin = sentence * rows->src_room * e;
+    begin_sublayer(model, layer->cross_norm, live, scratch);
+    TIMED(PRODUCTS, multiply(&layer->cross_query, scratch->codes, live, STORE, scratch->wide));
+    for (int64_t i = 0; i < live; i++) {
+        const int64_t sentence = scratch->live[i] / width, begin = sentence * rows->src_room * e;
         TIMED(ATTENTION,
-              attend_heads(model, scratch->wide + row * e, keys + begin, values + begin,
+              attend_heads(model, scratch->wide + i * e, keys + begin, values + begin,
                            rows->src_room, rows->src_lengths[sentence], scratch->weights,
-                           scratch->y + row * e));
+                           scratch->y + i * e));
     }
-    TIMED(QUANTISING, quantise_rows(scratch->y, rows->rows, e, scratch));
-    end_sublayer(model, layer->cross_norm, &layer->cross_output, rows->rows, scratch);
+    TIMED(QUANTISING, quantise_rows(scratch->y, live, e, scratch));
+    end_sublayer(model, layer->cross_norm, &layer->cross_output, live, scratch);
+}
+
+/* At a search's first step all its rows say the same: only the first one is computed. */
+static int64_t find_live(const Rows *rows, int64_t *live)
+{
+    const int64_t width = rows->rows / rows->sentences;
+    int64_t count = 0;
+    for (int64_t row = 0; row < rows->rows; row++)
+        if (rows->positions[row] > 0 || row % width == 0)
+            live[count++] = row;
+    return count;
+}
+
+/* Bring scores from the places in which they were computed to their rows, and to those that say the
+ * same. */
+static void spread(const Rows *rows, const int64_t *live, int64_t count, int64_t stride,
+                   float *scores)
+{
+    int64_t i = count - 1;
+    for (int64_t row = rows->rows - 1; i < row; row--) {
+        memcpy(scores + row * stride, scores + i * stride, stride * sizeof(float));
+        if (live[i] == row)
+            i--;
+    }
 }
 
 /* One step: scores of every token, and behind them the largest of each panel. */
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores)
 {
+    const int64_t e = model->model_size;
     Scratch laid_out = {.ticks = rows->ticks}, *const scratch = &laid_out;
     lay_out(model, rows->rows, memory, scratch);
-    for (int64_t row = 0; row < rows->rows; row++)
-        embed(model, rows->ids[row], rows->positions[row], scratch->x + row * model->model_size);
+    const int64_t live = find_live(rows, scratch->live);
+    for (int64_t i = 0; i < live; i++)
+        embed(model, rows->ids[scratch->live[i]], rows->positions[scratch->live[i]],
+              scratch->x + i * e);
     for (int64_t i = 0; i < model->decoder_layers; i++) {
         const DecoderLayer *layer = model->decoder + i;
-        self_attention(model, layer, rows, rows->past[2 * i], rows->past[2 * i + 1], scratch);
-        cross_attention(model, layer, rows, rows->cross[2 * i], rows->cross[2 * i + 1], scratch);
-        feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, rows->rows,
-                     scratch);
+        self_attention(model, layer, rows, rows->past[2 * i], rows->past[2 * i + 1], live, scratch);
+        cross_attention(model, layer, rows, rows->cross[2 * i], rows->cross[2 * i + 1], live,
+                        scratch);
+        feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, live, scratch);
     }
-    final_norm(model, model->decoder_norm, rows->rows, scratch);
-    TIMED(LOGITS, multiply(&model->logits, scratch->codes, rows->rows, RANK, scores));
+    final_norm(model, model->decoder_norm, live, scratch);
+    TIMED(LOGITS, multiply(&model->logits, scratch->codes, live, RANK, scores));
+    spread(rows, scratch->live, live, model->logits.outputs + model->logits.outputs / PANEL, scores);
 }
 
 /* Ticks of the processor's clock, as steps count them. */

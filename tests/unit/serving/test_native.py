@@ -77,6 +77,32 @@ def test_a_row_does_not_depend_on_its_neighbours(bundle: Path, chosen: list[int]
     assert np.array_equal(scores(session, chosen, vocab_size), together[:, chosen])
 
 
+def test_rows_that_begin_are_computed_once_and_come_to_the_same(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    session, width = NativeSession(bundle, manifest), 3
+    ids = source(manifest.dimensions.vocab_size)
+    generator = np.random.default_rng(7)
+    said = generator.integers(6, manifest.dimensions.vocab_size, (3, len(LENGTHS), width))
+    said[0] = said[1, 2:] = 2  # each sentence's first; the last ones join after a step
+    together, alone = Cache(session.cache_shape, width), Cache(session.cache_shape, 1)
+    twice = [row for row in range(len(LENGTHS)) for _ in range(width)]
+    alone.join(session.encode(ids[twice], LENGTHS[twice]), LENGTHS[twice])
+    positions = np.zeros(len(twice), np.int64)
+    early = 2 * width
+    for step in range(3):
+        if step < 2:
+            joining = slice(0, 2) if step == 0 else slice(2, None)
+            together.join(session.encode(ids[joining], LENGTHS[joining]), LENGTHS[joining])
+        rows = early if step == 0 else len(twice)
+        tokens = said[step].reshape(-1)
+        found = session.step(together, tokens[:rows], positions[:rows]).copy()
+        if step == 0:  # the late ones' first step is yet to come
+            tokens = np.where(np.arange(len(tokens)) < early, tokens, 2)
+        expected = session.step(alone, tokens, positions)[:rows]
+        assert np.array_equal(found, expected)
+        positions[:rows] += 1
+
+
 def test_the_best_are_the_best(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     session = NativeSession(bundle, manifest)
@@ -84,7 +110,8 @@ def test_the_best_are_the_best(bundle: Path) -> None:
     ids = source(manifest.dimensions.vocab_size)
     cache.join(session.encode(ids, LENGTHS), LENGTHS)
     rows = len(LENGTHS) * width
-    tokens = np.random.default_rng(5).integers(6, manifest.dimensions.vocab_size, rows)
+    tokens = np.random.default_rng(5).integers(6, manifest.dimensions.vocab_size, len(LENGTHS))
+    tokens = np.repeat(tokens, width)
     logits = session.step(cache, tokens, np.zeros(rows, np.int64))
     assert np.array_equal(session.likeliest(logits), logits.argmax(axis=1))
     log_probs, best = session.best(logits, 8)
