@@ -53,14 +53,25 @@ def write_random_bundle(folder: Path, config: ModelConfig = BASE) -> Path:
     """
     tokenizer = folder / "tokenizer.model"
     vocabulary = VocabularyConfig(size=config.vocab_size, character_coverage=1.0)
-    characters = range(_FIRST_CHARACTER, _FIRST_CHARACTER + config.vocab_size // 2)
-    train_vocabulary(map(chr, characters), _LANGUAGES, vocabulary, tokenizer)
+    train_vocabulary(map(chr, _characters(config)), _LANGUAGES, vocabulary, tokenizer)
     torch.manual_seed(0)
     weights = Transformer(config).state_dict()
     run = RunConfig(model=config, data=DataConfig(languages=_LANGUAGES), vocabulary=vocabulary)
     checkpoint.save(folder / "checkpoint", weights, run, tokenizer)
     export_bundle(folder / "checkpoint", folder / "bundle")
     return folder / "bundle"
+
+
+def _characters(config: ModelConfig) -> range:
+    return range(_FIRST_CHARACTER, _FIRST_CHARACTER + config.vocab_size // 2)
+
+
+def random_texts(sentences: int, config: ModelConfig = BASE) -> list[str]:
+    """Texts that are about as long in tokens as `random_sources`; the same ones every time."""
+    generator = random.Random(0)  # noqa: S311  (no secret)
+    characters = list(map(chr, _characters(config)))
+    # A tag, the mark of a word's beginning and the end symbol come with them.
+    return ["".join(generator.choices(characters, k=SOURCE_TOKENS - 3)) for _ in range(sentences)]
 
 
 def random_sources(sentences: int, vocab_size: int = BASE.vocab_size) -> TokenIds:

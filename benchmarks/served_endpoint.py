@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from dragoman.errors import CheckFailed, UsageError
 from serving.launcher import ServeOptions, TritonServer
 
 SERVER, ENGINE, IDLE = "server", "engine", "idle"
-"""Triton's own process, the processes of its Python model, and all of the servers not under load:
+"""Triton's own process, those that do its model's work, and all of the servers not under load:
 names among `LoadResult.cpu_s`."""
 _CONFIG = "config.pbtxt"
 _TIMEOUT_S = 60.0
@@ -37,7 +37,7 @@ class Endpoint:
     Attributes:
         address: host and port of gRPC.
         server_pid: Triton's own process.
-        engine_pids: the processes of its Python model.
+        engine_pids: the processes that do its model's work.
     """
 
     address: str
@@ -45,7 +45,12 @@ class Endpoint:
     engine_pids: tuple[int, ...]
 
     def load(
-        self, texts: Sequence[str], beam_width: int, plan: LoadPlan, others: Sequence[Endpoint] = ()
+        self,
+        texts: Sequence[str],
+        beam_width: int,
+        plan: LoadPlan,
+        others: Sequence[Endpoint] = (),
+        more: Mapping[str, Option] | None = None,
     ) -> LoadResult:
         """Put it under load.
 
@@ -54,10 +59,12 @@ class Endpoint:
             beam_width: 1 for greedy search.
             plan: how much load.
             others: servers that should be idle meanwhile.
+            more: options of every request beside those of all contenders.
         """
         idle = [pid for other in others for pid in (other.server_pid, *other.engine_pids)]
         watched = {SERVER: [self.server_pid], ENGINE: self.engine_pids, IDLE: idle}
-        return measure(LoadJob(self.address, texts, _options(beam_width), plan, watched))
+        options = {**_options(beam_width), **(more or {})}
+        return measure(LoadJob(self.address, texts, options, plan, watched))
 
     def translate(self, texts: Sequence[str], beam_width: int) -> list[str]:
         """Translate one text after the other.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -359,6 +359,11 @@ def check_length(index: int, text: str) -> None:
         )
 
 
+def outcome_error(done: Future[Any]) -> BaseException | None:
+    """What a future that is done would raise, if anything; nothing is raised."""
+    return CancelledError() if done.cancelled() else done.exception()
+
+
 def _when_all_done(
     futures: Sequence[Future[Hypothesis]],
     join: Callable[[list[Hypothesis]], list[Translation]],
@@ -386,10 +391,18 @@ def _when_all_done(
     def settle() -> None:
         if not joined.set_running_or_notify_cancel():
             return
+        # Errors are handed on without being raised: a raised one would hold this frame, and so
+        # `joined`, which holds the error.
+        failures = (outcome_error(part) for part in parts)
+        if failure := next(filter(None, failures), None):
+            joined.set_exception(failure)
+            return
         try:
-            joined.set_result(join([part.result() for part in parts]))
+            translations = join([part.result() for part in parts])
         except Exception as error:  # whatever it was, who waits must hear of it
             joined.set_exception(error)
+        else:
+            joined.set_result(translations)
 
     def pass_on(done: Future[list[Translation]]) -> None:
         if done.cancelled():

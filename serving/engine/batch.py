@@ -79,6 +79,7 @@ class Batch:
         self._searches.join([job.sentence for job in jobs])
         self.jobs += jobs
         self._fresh += jobs
+        self._next_check_s = 0.0  # some may have waited too long
         begin = np.full(len(jobs) * self._width, self._ids.begin)
         self._tokens = np.concatenate((self._tokens, begin))
         self._positions = np.concatenate((self._positions, np.zeros_like(begin)))

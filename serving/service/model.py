@@ -11,7 +11,7 @@ from serving.service import answers
 from serving.service.answers import Form
 from serving.service.frames import Answer, Failure, Hello, Request
 from serving.service.requests import Asked, RequestRules, read_request
-from serving.translator import Translation
+from serving.translator import Translation, outcome_error
 
 Send = Callable[[bytes], None]
 """Sends a frame to Triton's side of the model."""
@@ -77,7 +77,6 @@ def understand(request: Request, rules: RequestRules) -> tuple[Asked, Form]:
 
 def last_answer(done: Future[list[Translation]], form: Form) -> Answer | Failure:
     """The answer to a request whose future is done."""
-    try:
-        return answers.of_translations(done.result(), form)
-    except BaseException as error:  # whatever it was, the client must hear of it
-        return answers.of_error(error, form.number)
+    if failure := outcome_error(done):
+        return answers.of_error(failure, form.number)
+    return answers.of_translations(done.result(), form)

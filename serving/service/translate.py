@@ -67,4 +67,8 @@ class TranslateModel:
         self._reporter.close()
 
     def _answer(self, form: Form, done: Future[list[Translation]]) -> None:
-        self._send(last_answer(done, form).pack())
+        try:
+            answer = last_answer(done, form)
+        except Exception as error:  # whatever it was, the client must hear of it
+            answer = answers.of_error(error, form.number)
+        self._send(answer.pack())

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import racing, same_translations
-from benchmarks.base_model import SOURCE_TOKENS, TARGET_TOKENS, random_sources, write_random_bundle
+from benchmarks.base_model import (
+    SOURCE_TOKENS,
+    TARGET_TOKENS,
+    random_sources,
+    random_texts,
+    write_random_bundle,
+)
 from benchmarks.contenders import Output, Run
 from benchmarks.engine_part import CASES, base_workloads, check_lengths, converted, start_peer
 from benchmarks.engine_race import (
@@ -27,6 +33,7 @@ from benchmarks.engine_report import EngineCase, Memory, engine_table, memory_ta
 from benchmarks.processes import EngineProcess, Threads
 from benchmarks.report import Sample
 from benchmarks.same_translations import OURS, PEER, Found, Likeness
+from benchmarks.served_overhead import run_in_process
 from benchmarks.worker_protocol import (
     BatchSearch,
     Inputs,
@@ -38,7 +45,8 @@ from benchmarks.worker_protocol import (
     write_request,
 )
 from dragoman.errors import CheckFailed
-from dragoman.text import END_ID
+from dragoman.text import END_ID, Tokenizer
+from serving.translator import Translator
 from training.model import ModelConfig
 
 
@@ -216,6 +224,26 @@ def test_base_sources_are_of_one_length_and_always_the_same() -> None:
     workloads = base_workloads()
     assert [(one.search.beam_width, one.search.batch_size) for one in workloads] == list(CASES)
     assert all(len(one.trial) <= len(one.inputs) for one in workloads)
+
+
+def test_random_texts_are_as_long_as_they_should_be(tmp_path: Path) -> None:
+    config = ModelConfig(
+        vocab_size=1000,
+        model_size=32,
+        feed_forward_size=48,
+        heads=4,
+        encoder_layers=1,
+        decoder_layers=1,
+    )
+    bundle = write_random_bundle(tmp_path, config)
+    tokenizer = Tokenizer(bundle / "tokenizer.model")
+    texts = random_texts(20, config)
+    lengths = [len(tokenizer.encode_source(text, "de")) for text in texts]
+    assert all(abs(length - SOURCE_TOKENS) <= 1 for length in lengths)
+    assert len(set(texts)) == 20
+    translator = Translator(bundle)
+    assert run_in_process(translator, texts, beam_width=2, seconds=0.2) > 0
+    translator.close()
 
 
 def test_both_write_the_same_endless_translations_of_a_random_model(tmp_path: Path) -> None:

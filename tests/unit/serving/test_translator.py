@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gc
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,15 @@ from hypothesis import strategies as st
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
-from serving.translator import MAX_TEXT_CHARACTERS, InvalidRequest, RequestOptions, Translator
+from serving.engine.batch import DeadlineExceeded
+from serving.translator import (
+    MAX_TEXT_CHARACTERS,
+    InvalidRequest,
+    RequestOptions,
+    Terms,
+    Translator,
+    outcome_error,
+)
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +141,14 @@ def test_requests_leave_nothing_for_the_collector_of_garbage(translator: Transla
         for _ in range(20):
             for one in options:
                 translator.translate(TEXTS, one)
+                late = translator.submit(TEXTS, one, Terms(deadline_s=time.monotonic() - 1))
+                assert wait([late]).done
+                assert isinstance(outcome_error(late), DeadlineExceeded)
+                given_up = translator.submit(TEXTS * 20, one)
+                given_up.cancel()
+                assert isinstance(outcome_error(given_up), CancelledError)
+        translator.translate(TEXTS)  # after all that was given up
+        del late, given_up
         left = gc.collect()
         gc.enable()
     assert left < 20
