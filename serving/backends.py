@@ -15,7 +15,7 @@ from dragoman.errors import UsageError
 
 BACKEND = "dragoman"
 """As the models' configurations name it."""
-Relay = Literal["native", "python"]
+RelayForm = Literal["native", "python"]
 """How requests get from Triton to the engine's process."""
 _PYTHON = "python"
 """Triton's backend for models in Python."""
@@ -84,7 +84,7 @@ def compiled_relay() -> Path | None:
     return None
 
 
-def lay_out_backends(installation: Installation, relay: Relay | None, scratch: Path) -> Path:
+def lay_out_backends(installation: Installation, relay: RelayForm | None, scratch: Path) -> Path:
     """A folder with the server's backends and ours.
 
     Args:

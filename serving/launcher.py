@@ -32,7 +32,7 @@ from pathlib import Path
 
 from dragoman.errors import DragomanError, UsageError
 from dragoman.manifest import Manifest
-from serving.backends import BACKEND, Installation, Relay, find_installation, lay_out_backends
+from serving.backends import BACKEND, Installation, RelayForm, find_installation, lay_out_backends
 from serving.engine_process import EngineProcess
 from serving.engine_socket import VARIABLE
 from serving.processes import alive, children, die_with_parent
@@ -68,7 +68,7 @@ class ServeOptions:
     expose_unpatched_server: bool = False
     start_timeout_s: float = 120.0
     log_verbose: bool = False
-    relay: Relay | None = None
+    relay: RelayForm | None = None
     """How requests get to the engine's process; None: compiled, where it is."""
 
 
@@ -156,6 +156,8 @@ class TritonServer:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return f"Triton ended by itself with code {self._process.wait(_WATCH_S)}"
             if self.engine is not None and not self.engine.runs:
+                with contextlib.suppress(subprocess.TimeoutExpired):  # it ends after Triton, too
+                    return f"Triton ended by itself with code {self._process.wait(_WATCH_S)}"
                 return "the engine's process has died; the log above says why"
             if not all(map(alive, models)):
                 return "a model's process has died; the log above says why"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Any, get_args, get_type_hints
 
 from dragoman.errors import UsageError
@@ -68,11 +69,11 @@ class RequestOptions:
         for name, value in values.items():
             wanted = _TYPES.get(name)
             if wanted is None:
-                raise InvalidRequest(f"unknown option {name!r}; known: {', '.join(_TYPES)}")
+                raise InvalidRequest(f"unknown option {brief(name)}; known: {', '.join(_TYPES)}")
             if wanted is float and type(value) is int:
                 value = float(value)
             if type(value) is not wanted:
-                raise InvalidRequest(f"option {name} is {value!r}: expected {_KINDS[wanted]}")
+                raise InvalidRequest(f"option {name} is {brief(value)}: expected {_KINDS[wanted]}")
             checked[name] = value
         return cls(**checked)
 
@@ -246,7 +247,9 @@ class Translator:
         for name in ("source_language", "target_language"):
             language = getattr(options, name)
             if language is not None and language not in known:
-                raise InvalidRequest(f"{name} {language!r} is unknown; known: {', '.join(known)}")
+                raise InvalidRequest(
+                    f"{name} {brief(language)} is unknown; known: {', '.join(known)}"
+                )
         source, target = options.source_language, options.target_language
         if source is None and target is None:
             return known[0], known[1]

@@ -15,10 +15,11 @@ def main() -> None:
     """Serve until told to stop."""
     # The log may be Triton's too, and never holds texts.
     logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
     listening = socket.socket(fileno=int(sys.argv[1]))
+    server = Server(listening)
+    signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     try:
-        Server().serve(listening)
+        server.serve()
     finally:  # also if the launcher, which made it, was killed
         Path(listening.getsockname()).unlink(missing_ok=True)
 

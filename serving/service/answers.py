@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 FINISHED, CUT, GOING_ON = "stop", "length", ""
 """Why a translation ends where it ends."""
+_LONGEST_MESSAGE = 500
+"""Characters: it may quote what was asked, which may be long."""
 _CODES = {
     "InvalidRequest": ErrorCode.INVALID_ARG,
     "Overloaded": ErrorCode.UNAVAILABLE,
@@ -53,6 +55,8 @@ def of_error(error: BaseException, number: int) -> Failure:
     if kind not in _CODES:
         log.error("a request failed: %s", kind, exc_info=error)
     message = str(error) if isinstance(error, DragomanError) else f"the request failed: {kind}"
+    if len(message) > _LONGEST_MESSAGE:
+        message = message[:_LONGEST_MESSAGE] + "..."
     return Failure(number, _CODES.get(kind, ErrorCode.INTERNAL), message)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ _TIMEOUT = "timeout"
 _TRITON_PARAMETERS = {"sequence_id", "sequence_start", "sequence_end", "priority", _TIMEOUT}
 """Request parameters with a meaning to Triton itself."""
 _HIGHEST_PRIORITY = 9
+_MOST_VALUES = 100_000
+"""Of a tensor: more texts than may be translated at a time."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,15 @@ def read_request(request: Request, rules: RequestRules) -> Asked:
     texts: list[str] = []
     shape: tuple[int, ...] = (0,)
     for tensor in request.inputs:
+        if math.prod(tensor.shape) > _MOST_VALUES:
+            raise InvalidRequest(f"input {tensor.name} has more than {_MOST_VALUES} values")
         try:
             values = tensor.values
         except Damaged as error:
             raise InvalidRequest(str(error)) from None
         if tensor.name == TEXT:
             shape = tensor.shape
-            texts = [_decode(value, f"text {index}") for index, value in enumerate(values)]
+            texts = [_decode(value, "text", index) for index, value in enumerate(values)]
         else:
             options[tensor.name] = _option(tensor.name, values)
     return Asked(texts, shape, RequestOptions.from_mapping(options), terms)
@@ -83,8 +88,10 @@ def _option(name: str, values: list[Any]) -> Any:
     return _decode(values[0], f"input {name}") if isinstance(values[0], bytes) else values[0]
 
 
-def _decode(value: bytes, what: str) -> str:
+def _decode(value: bytes, what: str, index: int | None = None) -> str:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
+        if index is not None:
+            what = f"{what} {index}"
         raise InvalidRequest(f"{what} is not valid UTF-8 at byte {error.start}") from None

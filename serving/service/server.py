@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import logging
@@ -9,9 +10,9 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 from dragoman.errors import DragomanError
-from serving.engine.engine import EngineFailure
 from serving.engine.scheduler import Closed
 from serving.service.connection import Connection
 from serving.service.frames import (
@@ -36,30 +37,58 @@ _GARBAGE = 50_000
 """New objects before garbage is looked for: with Python's 700, that takes a tenth of the time."""
 
 
+def give_up(failure: Exception) -> None:
+    """End the process after something broke: the models then say that it is gone."""
+    log.critical("%s; giving up", failure, exc_info=failure)
+    time.sleep(_LAST_ANSWERS_S)
+    os._exit(1)
+
+
 class Server:
     """One engine, and the models that use it, each over a connection of its own."""
 
-    def __init__(self) -> None:
-        """Begin without a model."""
-        self._translator: Translator | None = None
+    def __init__(
+        self, listening: socket.socket, on_failure: Callable[[Exception], None] = give_up
+    ) -> None:
+        """Begin without a model.
 
-    def serve(self, listening: socket.socket) -> None:
-        """Take up whoever connects, until the socket is closed."""
-        while True:
-            try:
-                connected, _ = listening.accept()
-            except OSError as error:
-                if error.errno in (errno.EBADF, errno.EINVAL):  # closed, or shut down
-                    return
-                log.error("nobody can connect now: %s", error.strerror)
-                time.sleep(_PAUSE_S)
-                continue
-            threading.Thread(
+        Args:
+            listening: where models connect.
+            on_failure: called when the engine, or what is between it and a model, broke.
+        """
+        self._listening = listening
+        self._on_failure = on_failure
+        self._translator: Translator | None = None
+        self._attending: list[threading.Thread] = []
+
+    def serve(self) -> None:
+        """Take up whoever connects, until it is stopped and the last one has hung up."""
+        while (connected := self._accept()) is not None:
+            thread = threading.Thread(
                 target=self._attend,
                 args=(Connection(connected),),
                 name="dragoman-requests",
                 daemon=True,
-            ).start()
+            )
+            thread.start()
+            self._attending.append(thread)
+        for thread in self._attending:
+            thread.join()
+
+    def stop(self) -> None:
+        """Take up nobody any more; Triton hangs up when its requests are answered."""
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> socket.socket | None:
+        while True:
+            try:
+                return self._listening.accept()[0]
+            except OSError as error:
+                if error.errno in (errno.EBADF, errno.EINVAL):  # closed, or shut down
+                    return None
+                log.error("nobody can connect now: %s", error.strerror)
+                time.sleep(_PAUSE_S)
 
     def _attend(self, connection: Connection) -> None:
         model: Model | None = None
@@ -75,19 +104,23 @@ class Server:
         except DragomanError as error:
             connection.send(pack_refused(str(error)))
         except Exception as error:
-            log.exception("a model cannot be attended to")
-            if model is None:
-                reason = f"it cannot be loaded ({type(error).__name__}); the log above says why"
-                connection.send(pack_refused(reason))
+            if model is not None:
+                self._on_failure(error)
+                return
+            log.exception("a model cannot be loaded")
+            reason = f"it cannot be loaded ({type(error).__name__}); the log above says why"
+            connection.send(pack_refused(reason))
         finally:
             if model is not None:
                 model.close()
             connection.close()
+            if isinstance(model, TranslateModel):
+                self.stop()  # without the engine there is nothing to do here
 
     def _take_up(self, hello: Hello, connection: Connection) -> Model:
         if decoupled(hello):
             return TranslateStreamModel(hello, connection, self._get_translator)
-        model = TranslateModel(hello, connection.send, _give_up)
+        model = TranslateModel(hello, connection.send, self._on_failure)
         self._translator = model.translator
         # What is loaded now stays: collecting garbage must not walk through it under load.
         gc.collect()
@@ -99,10 +132,3 @@ class Server:
         if self._translator is None:
             raise Closed("the model translate is not there")
         return self._translator
-
-
-def _give_up(failure: EngineFailure) -> None:
-    """End the process after the engine broke: the models then say that it is gone."""
-    time.sleep(_LAST_ANSWERS_S)
-    log.critical("%s; giving up", failure)
-    os._exit(1)

@@ -16,8 +16,8 @@ from serving.streaming import TextStream
 from serving.translator import InvalidRequest, Translator
 
 
-class _Told:
-    """A translation that is told as it grows."""
+class _Growing:
+    """A translation that is sent as it grows."""
 
     def __init__(self, form: Form) -> None:
         self.form = form
@@ -49,7 +49,7 @@ class TranslateStreamModel:
         self._connection = connection
         self._translator = translator
         self._in_flight = InFlight()
-        self._changed: queue.SimpleQueue[_Told | None] = queue.SimpleQueue()
+        self._changed: queue.SimpleQueue[_Growing | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="dragoman-streams", daemon=True)
         self._thread.start()
 
@@ -59,15 +59,15 @@ class TranslateStreamModel:
             asked, form = understand(request, self._rules)
             if len(asked.texts) != 1:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
-            told = _Told(form)
-            told.stream = self._translator().stream(
-                asked.texts[0], asked.options, lambda: self._look_at(told), asked.terms
+            growing = _Growing(form)
+            stream = growing.stream = self._translator().stream(
+                asked.texts[0], asked.options, lambda: self._look_at(growing), asked.terms
             )
         except Exception as error:  # one request's error must not reach the others
             self._connection.send(answers.of_error(error, request.number).pack())
             return
-        self._in_flight.add(request.number, told.stream.future)
-        self._look_at(told)  # what came before `told` had its stream
+        self._in_flight.add(request.number, stream.future)
+        self._look_at(growing)  # what came before it had its stream
 
     def cancel(self, number: int) -> None:
         """See `Model`."""
@@ -79,30 +79,30 @@ class TranslateStreamModel:
         self._changed.put(None)
         self._thread.join()
 
-    def _look_at(self, told: _Told) -> None:
-        if not told.waits:
-            told.waits = True
-            self._changed.put(told)
+    def _look_at(self, growing: _Growing) -> None:
+        if not growing.waits:
+            growing.waits = True
+            self._changed.put(growing)
 
     def _run(self) -> None:
-        while (told := self._changed.get()) is not None:
-            told.waits = False
-            if told.stream is None:
+        while (growing := self._changed.get()) is not None:
+            growing.waits = False
+            if growing.stream is None:
                 continue
             try:
-                self._tell(told, told.stream)
+                self._tell(growing, growing.stream)
             except Exception as error:  # one stream's error must not end the others
-                told.stream.future.cancel()
-                told.stream = None
-                self._connection.send(answers.of_error(error, told.form.number).pack())
+                growing.stream.future.cancel()
+                growing.stream = None
+                self._connection.send(answers.of_error(error, growing.form.number).pack())
 
-    def _tell(self, told: _Told, stream: TextStream) -> None:
+    def _tell(self, growing: _Growing, stream: TextStream) -> None:
         if stream.future.done():
-            told.stream = None  # nothing comes any more
-            self._connection.send(last_answer(stream.future, told.form).pack())
+            growing.stream = None  # nothing comes any more
+            self._connection.send(last_answer(stream.future, growing.form).pack())
             return
         text = stream.read()
         # Who reads slowly holds nothing up, and hears of what came in between later.
-        if text != told.sent and not self._connection.is_behind:
-            told.sent = text
-            self._connection.send(answers.of_beginning(text, told.form).pack())
+        if text != growing.sent and not self._connection.is_behind:
+            growing.sent = text
+            self._connection.send(answers.of_beginning(text, growing.form).pack())

@@ -76,7 +76,7 @@ void pass_answer(InFlight *in_flight, Reading *frame)
     const bool last = read_number(frame, 1);
     TRITONBACKEND_Response *response = NULL;
     Slot slot;
-    if (!find_slot(in_flight, number, last, &slot))
+    if (last ? !take_slot(in_flight, number, &slot) : !find_slot(in_flight, number, &slot))
         return;
     TRITONSERVER_Error *error = TRITONBACKEND_ResponseNew(&response, slot.request);
     if (error == NULL)
@@ -86,7 +86,7 @@ void pass_answer(InFlight *in_flight, Reading *frame)
     else if (error == NULL)
         ignore(TRITONBACKEND_ResponseSend(response, 0, NULL));
     else { /* a part that cannot be sent: it ends here, and what follows finds nobody */
-        find_slot(in_flight, number, true, &slot);
+        take_slot(in_flight, number, &slot);
         settle(&slot, response, error);
     }
 }

@@ -1,23 +1,24 @@
 /* Triton's entry points: a connection to the engine's process for each model. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "relay.h"
 
-enum { SWEEP_MS = 20, RECEIVE_BYTES = 1 << 18 };
+enum { SWEEP_US = 20000, RECEIVE_BYTES = 1 << 18 };
 
 typedef struct {
     char *name;
     int socket;
     pthread_mutex_t writing;
-    pthread_t reader;
-    bool reads;
+    pthread_t reader, watcher;
+    bool reads, watches;
+    atomic_bool stops;
     InFlight in_flight;
     Figures figures;
     /* What has come and is not yet read. */
@@ -32,11 +33,12 @@ static TRITONSERVER_Error *broken(const char *what, const char *why)
     return unavailable(message);
 }
 
-static bool send_all(Relay *relay, const Written *frames)
+/* Send frames, with `writing` held. If that fails there is no going on: the reader sees the end, and
+ * answers everything. */
+static void send_all(Relay *relay, const Written *frames)
 {
     size_t sent = 0;
     bool alive = !frames->failed;
-    pthread_mutex_lock(&relay->writing);
     while (alive && sent < frames->count) {
         const ssize_t n = send(relay->socket, frames->bytes + sent, frames->count - sent,
                                MSG_NOSIGNAL);
@@ -45,11 +47,11 @@ static bool send_all(Relay *relay, const Written *frames)
         else
             alive = n < 0 && errno == EINTR;
     }
-    pthread_mutex_unlock(&relay->writing);
-    return alive;
+    if (!alive)
+        shutdown(relay->socket, SHUT_RDWR);
 }
 
-/* Receive more; false when the other side has gone. Nothing may have come when it returns. */
+/* Receive more; false when the other side has gone, or there is no memory. */
 static bool receive(Relay *relay)
 {
     if (relay->room - relay->count < RECEIVE_BYTES) {
@@ -60,11 +62,13 @@ static bool receive(Relay *relay)
         relay->received = received;
         relay->room = room;
     }
-    const ssize_t n = recv(relay->socket, relay->received + relay->count,
-                           relay->room - relay->count, 0);
+    ssize_t n;
+    do
+        n = recv(relay->socket, relay->received + relay->count, relay->room - relay->count, 0);
+    while (n < 0 && errno == EINTR);
     if (n > 0)
         relay->count += n;
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+    return n > 0;
 }
 
 /* The next whole frame among what was received, from `*at` on; false if there is none. */
@@ -97,7 +101,6 @@ static void give_up(const Slot *slot)
 static void *read_answers(void *of)
 {
     Relay *const relay = of;
-    uint64_t swept_ns = now_ns();
     while (receive(relay)) {
         size_t at = 0;
         uint8_t kind;
@@ -109,16 +112,27 @@ static void *read_answers(void *of)
                 publish_figures(&relay->figures, relay->name, &frame);
         }
         drop_received(relay, at);
-        if (now_ns() - swept_ns > SWEEP_MS * 1000000u) {
-            Written cancelled = {0};
-            write_cancelled(&relay->in_flight, &cancelled);
-            if (cancelled.count > 0)
-                send_all(relay, &cancelled);
-            free(cancelled.bytes);
-            swept_ns = now_ns();
-        }
     }
+    shutdown(relay->socket, SHUT_RDWR); /* the other side may still be there */
     close_slots(&relay->in_flight, give_up);
+    return NULL;
+}
+
+/* A thread of its own: sending may have to wait until the engine reads, and answers must not. */
+static void *watch_cancelled(void *of)
+{
+    Relay *const relay = of;
+    while (!relay->stops) {
+        Written frames = {0};
+        write_cancelled(&relay->in_flight, &frames);
+        if (frames.count > 0) {
+            pthread_mutex_lock(&relay->writing);
+            send_all(relay, &frames);
+            pthread_mutex_unlock(&relay->writing);
+        }
+        free(frames.bytes);
+        usleep(SWEEP_US);
+    }
     return NULL;
 }
 
@@ -183,34 +197,36 @@ static TRITONSERVER_Error *introduce(Relay *relay, TRITONBACKEND_Model *model)
 {
     Written hello = {0};
     TRITONSERVER_Error *error = write_hello(&hello, model);
-    if (error == NULL && !send_all(relay, &hello))
-        error = unavailable("the engine's process has gone");
+    if (error == NULL)
+        send_all(relay, &hello);
     free(hello.bytes);
     return error != NULL ? error : wait_until_ready(relay);
 }
 
 static TRITONSERVER_Error *start(Relay *relay, TRITONBACKEND_Model *model)
 {
-    const struct timeval sweep = {.tv_usec = SWEEP_MS * 1000};
     const char *name;
     TRY(TRITONBACKEND_ModelName(model, &name));
     relay->name = strdup(name);
     TRY(reach_engine(relay));
     TRY(introduce(relay, model));
-    setsockopt(relay->socket, SOL_SOCKET, SO_RCVTIMEO, &sweep, sizeof sweep);
-    const int failed = pthread_create(&relay->reader, NULL, read_answers, relay);
-    if (failed)
-        return broken("no thread", strerror(failed));
-    relay->reads = true;
-    return NULL;
+    int failed = pthread_create(&relay->reader, NULL, read_answers, relay);
+    relay->reads = !failed;
+    if (!failed)
+        failed = pthread_create(&relay->watcher, NULL, watch_cancelled, relay);
+    relay->watches = relay->reads && !failed;
+    return failed ? broken("no thread", strerror(failed)) : NULL;
 }
 
 static void stop(Relay *relay)
 {
+    relay->stops = true;
     if (relay->socket >= 0)
         shutdown(relay->socket, SHUT_RDWR);
     if (relay->reads)
         pthread_join(relay->reader, NULL);
+    if (relay->watches)
+        pthread_join(relay->watcher, NULL);
     if (relay->socket >= 0)
         close(relay->socket);
     withdraw_figures(&relay->figures);
@@ -266,6 +282,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
     TRY(TRITONBACKEND_ModelState(model, &state));
     Relay *const relay = state;
     Written frames = {0};
+    /* Until all is sent: no request may be seen, and cancelled, before the engine knows of it. */
+    pthread_mutex_lock(&relay->writing);
     for (uint32_t i = 0; i < count; i++) {
         const Slot slot = {.request = requests[i], .instance = instance, .begin_ns = now_ns()};
         const uint64_t number = reserve_slot(&relay->in_flight);
@@ -279,8 +297,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
         } else if (!fill_slot(&relay->in_flight, number, &slot))
             give_up(&slot);
     }
-    /* Whether it could be sent or not, the reader answers. */
     send_all(relay, &frames);
+    pthread_mutex_unlock(&relay->writing);
     free(frames.bytes);
     return NULL;
 }

@@ -61,7 +61,7 @@ void return_slot(InFlight *in_flight, uint64_t number)
     pthread_mutex_unlock(&in_flight->lock);
 }
 
-bool find_slot(InFlight *in_flight, uint64_t number, bool leave, Slot *found)
+static bool look_up(InFlight *in_flight, uint64_t number, bool take, Slot *found)
 {
     bool is_there = false;
     const uint32_t index = index_of(number);
@@ -71,11 +71,21 @@ bool find_slot(InFlight *in_flight, uint64_t number, bool leave, Slot *found)
         is_there = slot->request != NULL && slot->turn == number >> 32;
         if (is_there)
             *found = *slot;
-        if (is_there && leave)
+        if (is_there && take)
             release(in_flight, index);
     }
     pthread_mutex_unlock(&in_flight->lock);
     return is_there;
+}
+
+bool find_slot(InFlight *in_flight, uint64_t number, Slot *found)
+{
+    return look_up(in_flight, number, false, found);
+}
+
+bool take_slot(InFlight *in_flight, uint64_t number, Slot *taken)
+{
+    return look_up(in_flight, number, true, taken);
 }
 
 void close_slots(InFlight *in_flight, void (*give_up)(const Slot *slot))

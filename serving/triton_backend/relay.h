@@ -34,8 +34,10 @@ uint64_t reserve_slot(InFlight *in_flight);
 bool fill_slot(InFlight *in_flight, uint64_t number, const Slot *filled);
 /* Give a number back that was reserved only. */
 void return_slot(InFlight *in_flight, uint64_t number);
-/* The request of a number, if it is in flight; it is not any more afterwards if `leave`. */
-bool find_slot(InFlight *in_flight, uint64_t number, bool leave, Slot *found);
+/* The request of a number, if it is in flight. */
+bool find_slot(InFlight *in_flight, uint64_t number, Slot *found);
+/* The same, and it is not in flight any more. */
+bool take_slot(InFlight *in_flight, uint64_t number, Slot *taken);
 /* Close, then give up every request, with `give_up(slot)`. */
 void close_slots(InFlight *in_flight, void (*give_up)(const Slot *slot));
 /* Write a frame for each request whose client has gone since the last time. */

@@ -126,6 +126,7 @@ class Relay:
                     self._publisher.publish(unpack_figures(body))
         except Exception:
             log.exception("the engine's process cannot be understood")
+            self._connection.hang_up()
         finally:  # nobody may wait for ever
             with self._lock:
                 self._gone = True

@@ -18,7 +18,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import Translator
 
-from serving.backends import Relay
+from serving.backends import RelayForm
 from serving.launcher import ServeOptions, TritonServer
 from tests.conftest import REPOSITORY
 
@@ -102,7 +102,7 @@ def tensor(texts: list[str]) -> triton_grpc.InferInput:
 
 
 @contextlib.contextmanager
-def serving(relay: Relay | None = None) -> Iterator[Served]:
+def serving(relay: RelayForm | None = None) -> Iterator[Served]:
     """The shipped model, served on free ports."""
     options = ServeOptions(
         REPOSITORY / "model_repository", http_port=0, grpc_port=0, metrics_port=0, relay=relay

@@ -11,7 +11,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import ServerUnavailable
 
-from serving.backends import Relay
+from serving.backends import RelayForm
 from tests.integration.conftest import MANY, WAIT_S, Served, serving, tensor, wait_for
 
 
@@ -51,7 +51,7 @@ def test_priority_needs_the_operators_leave(shipped: Served) -> None:
 
 
 @pytest.mark.parametrize("relay", [None, "python"])
-def test_a_dead_engine_ends_the_wait(relay: Relay | None) -> None:
+def test_a_dead_engine_ends_the_wait(relay: RelayForm | None) -> None:
     with serving(relay) as served:
         ended: list[str] = []
         waiting = threading.Thread(target=lambda: ended.append(served.server.wait()))

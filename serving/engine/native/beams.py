@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dragoman.hypothesis import Hypothesis
 from serving.engine.cache import Copy, Floats
@@ -15,6 +17,8 @@ from serving.engine.search import Advance, common_beginning
 from serving.engine.sentence import Sentence
 from serving.engine.session import Session
 
+_HISTORY = ("said", "parents")
+"""Arrays whose second dimension are the steps."""
 _ROOM = 64
 """Tokens for which there is room at first."""
 
@@ -29,6 +33,8 @@ class NativeBeams:
         self._end_id = end_id
         self._slots = 0
         self._live_scores = np.array([0.0, *[-math.inf] * (width - 1)], np.float32)
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        """By their names in `Beams`; the attributes below are the same ones."""
         self._make_room(4, _ROOM)
 
     def join(self, sentences: Sequence[Sentence]) -> None:
@@ -64,22 +70,31 @@ class NativeBeams:
         """See `Searches`."""
         best = int(self._finished_scores[slot, : self._finished[slot]].argmax())
         length = int(self._finished_lengths[slot, best])
+        place = int(self._finished_places[slot, best])
         return Hypothesis(
-            self._trace(slot, int(self._finished_places[slot, best]), length),
+            _trace(*self._history(slot, length), place, length),
             float(self._finished_scores[slot, best]),
             complete=length < self._limits[slot],
         )
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """See `Searches`."""
-        finished = int(self._finished[slot])
-        places = self._finished_places[slot, :finished].tolist()
-        lengths = self._finished_lengths[slot, :finished].tolist()
-        length = int(self._lengths[slot])
+        length, finished = int(self._lengths[slot]), int(self._finished[slot])
+        said, parents = self._history(slot, length)
+        # Back to where all that live were one.
+        places = set(range(self._width))
+        while len(places) > 1 and length:
+            length -= 1
+            places = {parents[length][place] for place in places}
+        ends = zip(
+            self._finished_places[slot, :finished].tolist(),
+            self._finished_lengths[slot, :finished].tolist(),
+            strict=True,
+        )
         return common_beginning(
             [
-                *(self._trace(slot, place, length) for place in range(self._width)),
-                *(self._trace(slot, *end) for end in zip(places, lengths, strict=True)),
+                _trace(said, parents, min(places), length),
+                *(_trace(said, parents, *end) for end in ends),
             ]
         )
 
@@ -88,52 +103,59 @@ class NativeBeams:
         last = self._slots - 1
         length = self._lengths[last]
         if slot != last:
-            for array in self._by_slot:
-                array[slot] = array[last]
-            for history in (self._said, self._parents):
-                history[slot, :length] = history[last, :length]
+            for name, array in self._arrays.items():
+                used = slice(length) if name in _HISTORY else ...
+                array[slot, used] = array[last, used]
         self._slots = self._beams.slots = last
 
-    def _trace(self, slot: int, place: int, length: int) -> tuple[int, ...]:
-        """What the hypothesis at a place has said when it had said so much."""
-        said = self._said[slot, :length].tolist()
-        parents = self._parents[slot, :length].tolist()
-        ids = []
-        for tokens, places in zip(reversed(said), reversed(parents), strict=True):
-            ids.append(tokens[place])
-            place = places[place]
-        return tuple(reversed(ids))
+    def _history(self, slot: int, length: int) -> tuple[list[list[int]], list[list[int]]]:
+        """What was said, and where each came from, step by step."""
+        return self._said[slot, :length].tolist(), self._parents[slot, :length].tolist()
 
     def _make_room(self, slots: int, room: int) -> None:
+        """Have arrays for so many slots and tokens, which keep what they hold."""
         width, ends = self._width, 2 * self._width
-        before = getattr(self, "_by_slot", ()), getattr(self, "_histories", ())
-        self._limits, self._lengths, self._finished = np.zeros((3, slots), np.int64)
-        self._alphas = np.zeros(slots)
-        self._scores = np.zeros((slots, width), np.float32)
-        self._rows = np.zeros((slots, width), np.int64)
-        self._finished_scores = np.zeros((slots, ends))
-        self._finished_places, self._finished_lengths = np.zeros((2, slots, ends), np.int32)
-        self._said, self._parents = self._histories = np.zeros((2, slots, room, width), np.int32)
-        self._by_slot = (
-            *(self._limits, self._lengths, self._finished, self._alphas, self._scores),
-            *(self._rows, self._finished_scores, self._finished_places, self._finished_lengths),
+        by_slot: dict[str, tuple[tuple[int, ...], type]] = {
+            "limits": ((slots,), np.int64),
+            "alphas": ((slots,), np.float64),
+            "lengths": ((slots,), np.int64),
+            "scores": ((slots, width), np.float32),
+            "rows": ((slots, width), np.int64),
+            "said": ((slots, room, width), np.int32),
+            "parents": ((slots, room, width), np.int32),
+            "finished": ((slots,), np.int64),
+            "finished_scores": ((slots, ends), np.float64),
+            "finished_places": ((slots, ends), np.int32),
+            "finished_lengths": ((slots, ends), np.int32),
+        }
+        arrays: dict[str, npt.NDArray[Any]] = {
+            name: np.zeros(shape, dtype) for name, (shape, dtype) in by_slot.items()
+        }
+        for name, old in self._arrays.items():
+            arrays[name][tuple(map(slice, old.shape))] = old
+        self._arrays = arrays
+        self._limits, self._alphas, self._lengths = (
+            arrays[name] for name in ("limits", "alphas", "lengths")
         )
-        for old, new in zip(before[0], self._by_slot, strict=False):
-            new[: self._slots] = old[: self._slots]
-        for old, new in zip(before[1], self._histories, strict=False):
-            new[: self._slots, : old.shape[1]] = old[: self._slots]
+        self._scores, self._rows = arrays["scores"], arrays["rows"]
+        self._said, self._parents = arrays["said"], arrays["parents"]
+        self._finished, self._finished_scores, self._finished_places, self._finished_lengths = (
+            arrays[name]
+            for name in ("finished", "finished_scores", "finished_places", "finished_lengths")
+        )
         self._beams = Beams(
             *(self._slots, width, room, self._end_id),
-            limits=self._limits.ctypes.data,
-            alphas=self._alphas.ctypes.data,
-            lengths=self._lengths.ctypes.data,
-            scores=self._scores.ctypes.data,
-            rows=self._rows.ctypes.data,
-            said=self._said.ctypes.data,
-            parents=self._parents.ctypes.data,
-            finished=self._finished.ctypes.data,
-            finished_scores=self._finished_scores.ctypes.data,
-            finished_places=self._finished_places.ctypes.data,
-            finished_lengths=self._finished_lengths.ctypes.data,
+            **{name: array.ctypes.data for name, array in arrays.items()},
         )
         self._reference = ctypes.byref(self._beams)
+
+
+def _trace(
+    said: list[list[int]], parents: list[list[int]], place: int, length: int
+) -> tuple[int, ...]:
+    """What the hypothesis at a place has said when it had said so much."""
+    ids = []
+    for step in range(length - 1, -1, -1):
+        ids.append(said[step][place])
+        place = parents[step][place]
+    return tuple(reversed(ids))

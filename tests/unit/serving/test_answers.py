@@ -68,3 +68,8 @@ def test_only_what_nobody_expects_is_logged(caplog: pytest.LogCaptureFixture) ->
         assert not caplog.records
         of_error(KeyError("x"), 7)
     assert [record.message for record in caplog.records] == ["a request failed: KeyError"]
+
+
+def test_an_error_does_not_quote_at_length() -> None:
+    failure = of_error(InvalidRequest("x" * 1_000_000), 7)
+    assert len(failure.message) < 1000

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.errors import UsageError
 from serving import backends
-from serving.backends import Installation, Relay, compiled_relay, lay_out_backends
+from serving.backends import Installation, RelayForm, compiled_relay, lay_out_backends
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_the_compiled_relay_is_used_where_there_is_one(
     scratch: Path,
     monkeypatch: pytest.MonkeyPatch,
     compiled: bool,
-    asked: Relay | None,
+    asked: RelayForm | None,
     laid_out: str,
 ) -> None:
     library = scratch / "_relay.so"

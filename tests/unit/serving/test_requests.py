@@ -132,3 +132,9 @@ def test_the_shortest_time_counts(request_: Request, allowed_s: float) -> None:
 @pytest.mark.parametrize("wrong", [-1, 1.5, "1", True])
 def test_times_are_whole_microseconds(wrong: Any) -> None:
     assert refusal(asked(timeout=wrong)) == f"option timeout is {wrong!r}: give microseconds"
+
+
+def test_too_many_values_are_refused_before_they_are_read() -> None:
+    many = Tensor("text_input", DataType.BYTES, (1, 8_000_000), b"")
+    with pytest.raises(InvalidRequest, match="text_input has more than 100000 values"):
+        read_request(Request(1, 0, {}, (), (many,)), RequestRules())

@@ -16,6 +16,7 @@ import pytest
 from serving.engine_socket import listen
 from serving.service.frames import (
     Answer,
+    Damaged,
     DataType,
     ErrorCode,
     Failure,
@@ -29,7 +30,7 @@ from serving.service.frames import (
     unpack_figures,
     unpack_refused,
 )
-from serving.service.server import Server
+from serving.service.server import Server, give_up
 from tests.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "model_repository" / "translate"
@@ -102,16 +103,20 @@ def texts_of(answer: Answer | Failure) -> list[str]:
 
 
 @contextlib.contextmanager
-def served() -> Iterator[Connect]:
+def served(on_failure: Callable[[Exception], None] = give_up) -> Iterator[Connect]:
     """A server on a socket of its own, and what connects to it."""
     threshold = gc.get_threshold()
     listening, path = listen()
-    serving = threading.Thread(target=Server().serve, args=(listening,), daemon=True)
+    server = Server(listening, on_failure)
+    serving = threading.Thread(target=server.serve, daemon=True)
     serving.start()
-    with contextlib.ExitStack() as connected, listening:
-        yield lambda: connected.enter_context(contextlib.closing(Triton(path)))
-        listening.shutdown(socket.SHUT_RDWR)
+    with listening:
+        with contextlib.ExitStack() as connected:
+            yield lambda: connected.enter_context(contextlib.closing(Triton(path)))
+            server.stop()
+            assert serving.is_alive()  # until all have hung up
         serving.join(60)
+        assert not serving.is_alive()
     path.unlink()
     gc.unfreeze()
     gc.set_threshold(*threshold)
@@ -279,14 +284,15 @@ def test_garbage_is_refused(connect: Connect, garbage: bytes) -> None:
 
 
 @pytest.mark.parametrize("garbage", [HTTP, b"\5\0\0\0\2\xff\0\0\0", b"\1\0\0\0\3"])
-def test_garbage_ends_its_connection_alone(
-    stream: Triton, translate: Triton, garbage: bytes
-) -> None:
-    stream.send(garbage)
-    with pytest.raises(EOFError):
-        stream.receive()
-    translate.send(request(7, ["I'm hungry."]))
-    assert texts_of(translate.answer()) == ["Ich habe Hunger."]
+def test_a_model_that_cannot_be_understood_is_the_end(garbage: bytes) -> None:
+    failures: list[Exception] = []
+    with served(failures.append) as connecting:
+        model = connecting()
+        assert model.introduce(hello(decoupled=True)) is None
+        model.send(garbage)
+        with pytest.raises(EOFError):
+            model.receive()
+    assert [type(failure) for failure in failures] == [Damaged]
 
 
 def test_requests_before_the_hello_are_nobodys(connect: Connect, translate: Triton) -> None:
