@@ -11,6 +11,9 @@
 #include "relay.h"
 
 enum { SWEEP_US = 20000, RECEIVE_BYTES = 1 << 18 };
+/* Requests in flight up to which no answer waits for others; how long it waits for each request in
+ * flight, and at most. */
+enum { FEW = 8, GATHER_US = 100, MOST_GATHER_US = 20000 };
 
 typedef struct {
     char *name;
@@ -98,6 +101,16 @@ static void give_up(const Slot *slot)
     answer_error(slot, unavailable("the engine's process has gone"));
 }
 
+/* Let answers gather where many requests are in flight. Each wakes threads of Triton's and of the
+ * client's, while all cores are at work; several at once cost little more than one. */
+static void gather(const Relay *relay)
+{
+    const uint32_t used = relay->in_flight.used;
+    const uint32_t wait_us = used * GATHER_US;
+    if (used > FEW)
+        usleep(wait_us < MOST_GATHER_US ? wait_us : MOST_GATHER_US);
+}
+
 static void *read_answers(void *of)
 {
     Relay *const relay = of;
@@ -112,6 +125,7 @@ static void *read_answers(void *of)
                 publish_figures(&relay->figures, relay->name, &frame);
         }
         drop_received(relay, at);
+        gather(relay);
     }
     shutdown(relay->socket, SHUT_RDWR); /* the other side may still be there */
     close_slots(&relay->in_flight, give_up);

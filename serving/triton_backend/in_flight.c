@@ -49,6 +49,7 @@ bool fill_slot(InFlight *in_flight, uint64_t number, const Slot *filled)
         const uint32_t turn = slot->turn;
         *slot = *filled;
         slot->turn = turn;
+        in_flight->used++;
     }
     pthread_mutex_unlock(&in_flight->lock);
     return open;
@@ -71,8 +72,10 @@ static bool look_up(InFlight *in_flight, uint64_t number, bool take, Slot *found
         is_there = slot->request != NULL && slot->turn == number >> 32;
         if (is_there)
             *found = *slot;
-        if (is_there && take)
+        if (is_there && take) {
             release(in_flight, index);
+            in_flight->used--;
+        }
     }
     pthread_mutex_unlock(&in_flight->lock);
     return is_there;

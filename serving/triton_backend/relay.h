@@ -7,6 +7,7 @@
 #define DRAGOMAN_RELAY_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "frames.h"
 #include "triton.h"
@@ -25,6 +26,7 @@ typedef struct {
     pthread_mutex_t lock;
     Slot *slots;
     uint32_t count, free; /* `free` as `next_free` */
+    atomic_uint used;     /* requests in flight */
     bool closed;
 } InFlight;
 
