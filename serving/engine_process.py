@@ -24,7 +24,8 @@ class EngineProcess:
         listening, self.path = listen()
         with listening:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "serving.service", str(listening.fileno())],
+                # -P: a folder of that name in the working folder is not ours.
+                [sys.executable, "-P", "-m", "serving.service", str(listening.fileno())],
                 pass_fds=[listening.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=_STDERR,

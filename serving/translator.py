@@ -5,9 +5,8 @@ Knows the bundle, the tokenizer and the engine; must not know Triton.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as brief
@@ -27,6 +26,7 @@ from serving.engine.loading import (
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
+from serving.futures import when_all_done
 from serving.streaming import TextStream
 
 MAX_TEXT_CHARACTERS = 100_000
@@ -186,7 +186,7 @@ class Translator:
         pieces = self._pieces_of_all(texts, options, terms or Terms())
         sentences = self._sentences(pieces)
         futures = self._engine.submit(sentences)
-        return _when_all_done(futures, lambda found: self._join(pieces, found))
+        return when_all_done(futures, lambda found: self._join(pieces, found))
 
     def stream(
         self,
@@ -211,7 +211,7 @@ class Translator:
         sentences = self._sentences([pieces])
         futures = self._engine.submit(sentences, stream.reports(len(sentences)))
         stream.follow(futures)
-        stream.future = _when_all_done(futures, lambda found: self._join([pieces], found))
+        stream.future = when_all_done(futures, lambda found: self._join([pieces], found))
         stream.future.add_done_callback(lambda _: changed())
         return stream
 
@@ -306,7 +306,7 @@ class Translator:
         terms: Terms,
     ) -> list[Sentence | str]:
         """A text as sentences to translate and strings to keep as they are."""
-        check_length(index, text)
+        _check_length(index, text)
         limits = self.manifest.limits
         pieces: list[Sentence | str] = []
         parts = split_sentences(text, source) if options.split_sentences else [(text, "")]
@@ -349,7 +349,7 @@ class Translator:
         return translations
 
 
-def check_length(index: int, text: str) -> None:
+def _check_length(index: int, text: str) -> None:
     """Refuse a text that is too long to be looked at.
 
     Raises:
@@ -360,59 +360,3 @@ def check_length(index: int, text: str) -> None:
             f"text {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
             "send it in parts"
         )
-
-
-def outcome_error(done: Future[Any]) -> BaseException | None:
-    """What a future that is done would raise, if anything; nothing is raised."""
-    return CancelledError() if done.cancelled() else done.exception()
-
-
-def _when_all_done(
-    futures: Sequence[Future[Hypothesis]],
-    join: Callable[[list[Hypothesis]], list[Translation]],
-) -> Future[list[Translation]]:
-    """A future of what `join` makes of all results, or of the first error.
-
-    Cancelling it cancels them all.
-    """
-    joined: Future[list[Translation]] = Future()
-    parts = list(futures)
-    remaining = len(parts)
-    lock = threading.Lock()
-
-    def count(_: Future[Hypothesis]) -> None:
-        nonlocal remaining
-        with lock:
-            remaining -= 1
-            if remaining:
-                return
-        settle()
-        # The parts lead here, and from here to them: without this, only the collector of garbage
-        # would free them, and its runs hold everything up.
-        parts.clear()
-
-    def settle() -> None:
-        if not joined.set_running_or_notify_cancel():
-            return
-        # Errors are handed on without being raised: a raised one would hold this frame, and so
-        # `joined`, which holds the error.
-        failures = (outcome_error(part) for part in parts)
-        if failure := next(filter(None, failures), None):
-            joined.set_exception(failure)
-            return
-        try:
-            translations = join([part.result() for part in parts])
-        except Exception as error:  # whatever it was, who waits must hear of it
-            joined.set_exception(error)
-        else:
-            joined.set_result(translations)
-
-    def pass_on(done: Future[list[Translation]]) -> None:
-        if done.cancelled():
-            for part in list(parts):
-                part.cancel()
-
-    joined.add_done_callback(pass_on)
-    for future in futures:
-        future.add_done_callback(count)
-    return joined

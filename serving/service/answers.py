@@ -53,7 +53,7 @@ def of_error(error: BaseException, number: int) -> Failure:
     """The last answer to a request that failed."""
     kind = type(error).__name__
     if kind not in _CODES:
-        log.error("a request failed: %s", kind, exc_info=error)
+        log.error("a request failed: %s", kind)  # its message might quote the text
     message = str(error) if isinstance(error, DragomanError) else f"the request failed: {kind}"
     if len(message) > _LONGEST_MESSAGE:
         message = message[:_LONGEST_MESSAGE] + "..."

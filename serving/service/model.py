@@ -7,11 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from serving.futures import outcome_error
 from serving.service import answers
 from serving.service.answers import Form
 from serving.service.frames import Answer, Failure, Hello, Request
 from serving.service.requests import Asked, RequestRules, read_request
-from serving.translator import Translation, outcome_error
+from serving.translator import Translation
 
 Send = Callable[[bytes], None]
 """Sends a frame to Triton's side of the model."""

@@ -31,6 +31,7 @@ from serving.translator import Translator
 log = logging.getLogger(__name__)
 
 _PAUSE_S = 0.5
+"""Before the next try to take up a connection."""
 _LAST_ANSWERS_S = 0.5
 """Time for the last answers when the engine broke."""
 _GARBAGE = 50_000

@@ -96,10 +96,9 @@ static void drop_received(Relay *relay, size_t bytes)
     memmove(relay->received, relay->received + bytes, relay->count);
 }
 
-static void give_up(const Slot *slot)
-{
-    answer_error(slot, unavailable("the engine's process has gone"));
-}
+static TRITONSERVER_Error *gone(void) { return unavailable("the engine's process has gone"); }
+
+static void give_up(const Slot *slot) { answer_error(slot, gone()); }
 
 /* Let answers gather where many requests are in flight. Each wakes threads of Triton's and of the
  * client's, while all cores are at work; several at once cost little more than one. */
@@ -193,7 +192,7 @@ static TRITONSERVER_Error *wait_until_ready(Relay *relay)
         uint8_t kind;
         Reading frame;
         if (!receive(relay))
-            return unavailable("the engine's process has gone");
+            return gone();
         while (next_frame(relay, &at, &kind, &frame)) {
             if (kind == FIGURES)
                 publish_figures(&relay->figures, relay->name, &frame);
@@ -256,8 +255,9 @@ TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
     (void)backend;
     TRY(TRITONBACKEND_ApiVersion(&major, &minor));
     if (major != API_MAJOR || minor < API_MINOR)
-        return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED,
-                        "this Triton is older than release 24.10: install a newer one");
+        return TRITONSERVER_ErrorNew(
+            TRITONSERVER_ERROR_UNSUPPORTED,
+            "this Triton is older than release 24.10: install a newer one");
     return NULL;
 }
 

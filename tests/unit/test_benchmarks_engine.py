@@ -49,6 +49,15 @@ from dragoman.text import END_ID, Tokenizer
 from serving.translator import Translator
 from training.model import ModelConfig
 
+SMALL = ModelConfig(
+    vocab_size=1000,
+    model_size=32,
+    feed_forward_size=48,
+    heads=4,
+    encoder_layers=2,
+    decoder_layers=2,
+)
+
 
 def samples(*elapsed_s: float, tokens: int = 64) -> tuple[Sample, ...]:
     return tuple(Sample(value, tokens, 0) for value in elapsed_s)
@@ -227,17 +236,9 @@ def test_base_sources_are_of_one_length_and_always_the_same() -> None:
 
 
 def test_random_texts_are_as_long_as_they_should_be(tmp_path: Path) -> None:
-    config = ModelConfig(
-        vocab_size=1000,
-        model_size=32,
-        feed_forward_size=48,
-        heads=4,
-        encoder_layers=1,
-        decoder_layers=1,
-    )
-    bundle = write_random_bundle(tmp_path, config)
+    bundle = write_random_bundle(tmp_path, SMALL)
     tokenizer = Tokenizer(bundle / "tokenizer.model")
-    texts = random_texts(20, config)
+    texts = random_texts(20, SMALL)
     lengths = [len(tokenizer.encode_source(text, "de")) for text in texts]
     assert all(abs(length - SOURCE_TOKENS) <= 1 for length in lengths)
     assert len(set(texts)) == 20
@@ -248,16 +249,8 @@ def test_random_texts_are_as_long_as_they_should_be(tmp_path: Path) -> None:
 
 def test_both_write_the_same_endless_translations_of_a_random_model(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
-    config = ModelConfig(
-        vocab_size=1000,
-        model_size=32,
-        feed_forward_size=48,
-        heads=4,
-        encoder_layers=2,
-        decoder_layers=2,
-    )
-    bundle = write_random_bundle(tmp_path, config)
-    inputs = random_sources(3, config.vocab_size)
+    bundle = write_random_bundle(tmp_path, SMALL)
+    inputs = random_sources(3, SMALL.vocab_size)
     runs = []
     with (
         converted(bundle, endless=True) as models,

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
 from serving.engine.batch import DeadlineExceeded
+from serving.futures import outcome_error
 from serving.translator import (
     MAX_TEXT_CHARACTERS,
     InvalidRequest,
     RequestOptions,
     Terms,
     Translator,
-    outcome_error,
 )
 
 
