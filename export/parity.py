@@ -21,11 +21,12 @@ from dragoman.errors import UsageError
 from dragoman.manifest import GraphEntry, Manifest
 from dragoman.tensors import best_name, cross_names, past_names, present_names
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID
-from serving.engine.engine import Engine, Sessions
-from serving.engine.native.session import NativeSession, native_obstacle
+from serving.engine.engine import Engine
+from serving.engine.native.network import NativeNetwork, native_obstacle
+from serving.engine.network import Network
 from serving.engine.onnx_session import OnnxSession, load_graph
 from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.session import Session
+from serving.engine.session_decoding import Sessions
 from training import checkpoint
 from training.data import pad
 from training.model import DecoderLayer, Transformer
@@ -249,7 +250,7 @@ def _tokens(
     limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
     greedy = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
     beams = beam_search(model, sources, limits, 4, 0.6)
-    with _engine(OnnxSession(bundle, manifest, "fp32"), manifest) as engine:
+    with _engine(Sessions(OnnxSession(bundle, manifest, "fp32")), manifest) as engine:
         for name, options, right in (
             ("greedy", SearchOptions(1, 0.0), greedy),
             ("beam 4", SearchOptions(4, 0.6), [hypothesis.ids for hypothesis in beams]),
@@ -258,16 +259,16 @@ def _tokens(
             equal = sum(map(operator.eq, found, right))
             detail = f"{equal} of {len(sources)} sentences equal"
             yield Outcome(f"tokens: {name}", equal == len(sources), detail)
-    int8: dict[str, Session] = {"int8": OnnxSession(bundle, manifest, "int8")}
+    int8: dict[str, Network] = {"int8": Sessions(OnnxSession(bundle, manifest, "int8"))}
     if native_obstacle(manifest.dimensions) is None:
-        int8["int8, native"] = NativeSession(bundle, manifest)
-    for name, session in int8.items():
-        yield from _int8_tokens(name, session, manifest, model, sources, greedy)
+        int8["int8, native"] = NativeNetwork(bundle, manifest)
+    for name, network in int8.items():
+        yield from _int8_tokens(name, network, manifest, model, sources, greedy)
 
 
 def _int8_tokens(
     name: str,
-    session: Session,
+    network: Network,
     manifest: Manifest,
     model: Transformer,
     sources: Sequence[Sequence[int]],
@@ -276,7 +277,7 @@ def _int8_tokens(
     """Whether neighbours make no difference, and whether all is near what is right."""
     limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
     options = SearchOptions(1, 0.0)
-    with _engine(session, manifest) as engine:
+    with _engine(network, manifest) as engine:
         found = _translate(engine, sources, limits, options)
         alone = [
             ids
@@ -320,8 +321,8 @@ def _near(
 
 
 @contextmanager
-def _engine(session: Session, manifest: Manifest) -> Iterator[Engine]:
-    engine = Engine(Sessions(session), manifest.special_ids)
+def _engine(network: Network, manifest: Manifest) -> Iterator[Engine]:
+    engine = Engine(network, manifest.special_ids)
     try:
         yield engine
     finally:

@@ -1,4 +1,4 @@
-"""The sentences of one beam width that a worker has in flight, a slot of the cache each.
+"""The sentences of one beam width that a worker has in flight.
 
 They step together, whatever place each has come to; a sentence that is done or given up leaves, and
 others join, between any two steps.
@@ -9,14 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
 from dragoman.errors import DragomanError
-from dragoman.manifest import SpecialIds
-from serving.engine.cache import Cache, CacheShape, Ids, KeysValues
 from serving.engine.job import Job
-from serving.engine.searches import begin_searches
-from serving.engine.session import Session
+from serving.engine.network import Decoding
 from serving.engine.statistics import Statistics
 
 
@@ -29,79 +24,55 @@ _CHECK_S = 0.005
 
 
 class Batch:
-    """Steps its sentences, all of one width."""
+    """The jobs of a decoding."""
 
-    def __init__(
-        self, shape: CacheShape, width: int, special_ids: SpecialIds, statistics: Statistics
-    ) -> None:
+    def __init__(self, decoding: Decoding, statistics: Statistics) -> None:
         """Begin without sentences.
 
         Args:
-            shape: of the cache.
-            width: of every sentence's beam.
-            special_ids: of the model's vocabulary.
+            decoding: nothing in flight yet.
             statistics: where to count what becomes of the sentences.
         """
-        self._ids = special_ids
-        self._width = width
+        self._decoding = decoding
         self._statistics = statistics
-        self._cache = Cache(shape, width)
-        self._searches = begin_searches(width, special_ids.end)
         self.jobs: list[Job] = []
         """The sentences in flight, by slot."""
         self._fresh: list[Job] = []
         """Those without a token."""
+        self._followed = 0
+        """How many someone wants to hear of as they go."""
         self._next_check_s = 0.0
-        self._tokens = np.zeros(0, np.int64)
-        self._positions = np.zeros(0, np.int64)
-        self._longest = 0
-        """Tokens that the furthest sentence has said."""
 
     @property
     def rows(self) -> int:
         """Rows in flight."""
-        return self._cache.rows
+        return self._decoding.rows
 
     @property
     def nbytes(self) -> int:
         """Bytes of the cache."""
-        return self._cache.nbytes
+        return self._decoding.nbytes
 
-    def join(self, jobs: Sequence[Job], cross: Sequence[KeysValues], src_lengths: Ids) -> None:
-        """Take encoded sentences in.
-
-        Args:
-            jobs: N sentences of this batch's width.
-            cross: their keys and values [N, H, S, D], by layer and kind.
-            src_lengths: [N].
-        """
-        self._cache.join(cross, src_lengths)
-        self._searches.join([job.sentence for job in jobs])
+    def join(self, jobs: Sequence[Job], alone: bool) -> None:
+        """Take sentences in, of the decoding's width; `alone` as for `Decoding.step`."""
+        self._decoding.join([job.sentence for job in jobs], alone)
         self.jobs += jobs
         self._fresh += jobs
+        self._followed += sum(job.progress is not None for job in jobs)
         self._next_check_s = 0.0  # some may have waited too long
-        begin = np.full(len(jobs) * self._width, self._ids.begin)
-        self._tokens = np.concatenate((self._tokens, begin))
-        self._positions = np.concatenate((self._positions, np.zeros_like(begin)))
 
-    def step(self, session: Session) -> None:
+    def step(self, alone: bool) -> None:
         """Bring every sentence one token further; settle and let go of those that are done."""
         if given_up := self._given_up():
             self._leave(given_up)
         if not self.jobs:
             return
-        self._longest += 1
-        self._cache.fit(self._longest)
-        logits = session.step(self._cache, self._tokens, self._positions)
-        self._positions += 1
-        advance = self._searches.advance(session, logits)
-        self._tokens = advance.tokens
-        if advance.copies:
-            self._cache.copy_rows(advance.copies)
-        self._report()
-        if advance.done:
-            self._finish(advance.done)
-            self._leave(advance.done)
+        done = self._decoding.step(alone)
+        if self._fresh or self._followed:
+            self._report()
+        if done:
+            self._finish(done)
+            self._leave(done)
 
     def _report(self) -> None:
         if self._fresh:
@@ -109,9 +80,10 @@ class Batch:
             for job in self._fresh:
                 job.first_token_s = now_s
             self._fresh = []
-        for slot, job in enumerate(self.jobs):
-            if job.progress is not None:
-                job.progress(self._searches.certain(slot))
+        if self._followed:
+            for slot, job in enumerate(self.jobs):
+                if job.progress is not None:
+                    job.progress(self._decoding.certain(slot))
 
     def _given_up(self) -> list[int]:
         """Slots of sentences that nobody waits for any more."""
@@ -133,23 +105,16 @@ class Batch:
 
     def _finish(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            job, result = self.jobs[slot], self._searches.result(slot)
+            job, result = self.jobs[slot], self._decoding.result(slot)
             # Counted before anyone can know that it is done.
             self._statistics.completed(job, len(result.ids))
             job.finish(result)
 
     def _leave(self, slots: Sequence[int]) -> None:
-        """Free slots, given in rising order; the last sentence takes each one's place."""
-        width = self._width
+        """Let go of sentences in these slots, given in rising order."""
+        self._decoding.leave(slots)
         for slot in reversed(slots):
+            self._followed -= self.jobs[slot].progress is not None
             last = self.jobs.pop()
-            self._searches.leave(slot)
-            end = len(self.jobs) * width
-            self._cache.leave(slot, int(self._positions[end]))
             if slot < len(self.jobs):
                 self.jobs[slot] = last
-                rows, last_rows = slice(slot * width, (slot + 1) * width), slice(end, end + width)
-                self._tokens[rows] = self._tokens[last_rows]
-                self._positions[rows] = self._positions[last_rows]
-            self._tokens, self._positions = self._tokens[:end], self._positions[:end]
-        self._longest = int(self._positions.max(initial=0))

@@ -134,11 +134,26 @@ class Cache:
         return self._past.tokens
 
     @property
+    def src_capacity(self) -> int:
+        """Number S of tokens that fit a source."""
+        return self._cross.tokens
+
+    @property
+    def room(self) -> int:
+        """Slots for which there are `src_lengths` in the present memory."""
+        return len(self._src_lengths)
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """Tells apart every place that the arrays below can have."""
+        return self._cross.generation, self._past.generation, self.room
+
+    @property
     def layout(self) -> tuple[int, ...]:
         """Tells apart every shape and place that the arrays below can have."""
         return (
             *(self.slots, self._cross.tokens, self._past.tokens),
-            *(self._cross.generation, self._past.generation, len(self._src_lengths)),
+            *self.memory,
         )
 
     @property
@@ -168,9 +183,23 @@ class Cache:
             cross: [N, H, S, D] by layer and kind.
             src_lengths: [N].
         """
-        first, last = self.slots, self.slots + len(src_lengths)
         length = cross[0].shape[2]
-        longest = max(length, int(self.src_lengths.max(initial=0)))
+        first = self.open(src_lengths, length)
+        for whole, part in zip(self.cross, cross, strict=True):
+            whole[first:, :, :length] = part
+
+    def open(self, src_lengths: Ids, length: int = 0) -> int:
+        """Add a slot for each of some sentences, without keys and values yet.
+
+        Args:
+            src_lengths: [N].
+            length: of the sources with their padding, if they have any.
+
+        Returns:
+            The first of the slots.
+        """
+        first, last = self.slots, self.slots + len(src_lengths)
+        longest = max(length, int(src_lengths.max()), int(self.src_lengths.max(initial=0)))
         step = self._capacities[0]
         wanted = -(-longest // step) * step
         if first and wanted < self._cross.tokens < 2 * wanted:
@@ -187,8 +216,7 @@ class Cache:
             self.bindings.clear()
         self.slots = last
         self._src_lengths[first:last] = src_lengths
-        for whole, part in zip(self.cross, cross, strict=True):
-            whole[first:, :, :length] = part
+        return first
 
     def leave(self, slot: int, tokens: int) -> None:
         """Give up a slot; the last one, with so many tokens a row, takes its place."""
@@ -209,14 +237,17 @@ class Cache:
         for source, target, tokens in copies:
             past[:, target, :, :tokens] = past[:, source, :, :tokens]
 
-    def fit(self, tokens: int) -> None:
-        """Have room for so many tokens in each row, and not much more."""
+    def fit(self, tokens: int) -> bool:
+        """Have room for so many tokens in each row, and not much more; true if that was changed."""
         if self.capacity // 2 < tokens <= self.capacity:
-            return  # not worth laying it out anew
+            return False  # not worth laying it out anew
         capacities = self._capacities
         beyond = -(-tokens // capacities[-1]) * capacities[-1]
         wanted = next((capacity for capacity in capacities if capacity >= tokens), beyond)
+        if wanted == self.capacity:
+            return False
         before = self._past.generation
         self._past.lay_out(self.rows, self.rows, wanted)
         if self._past.generation != before:
             self.bindings.clear()
+        return True

@@ -8,21 +8,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
-
-import numpy as np
 
 from dragoman.errors import DragomanError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import SpecialIds
 from serving.engine.batch import Batch, DeadlineExceeded
-from serving.engine.cache import Ids, KeysValues
 from serving.engine.job import Job, Progress
 from serving.engine.memory import give_back
+from serving.engine.network import Network
 from serving.engine.scheduler import BatchLimits, Closed, Overloaded, Scheduler, length_groups
 from serving.engine.sentence import Sentence
-from serving.engine.session import Session
 from serving.engine.statistics import Statistics
 
 log = logging.getLogger(__name__)
@@ -41,24 +37,12 @@ class EngineFailure(DragomanError):
     """The engine broke, through no fault of the request."""
 
 
-@dataclass(frozen=True)
-class Sessions:
-    """The model, ready to run.
-
-    `beside` is for workers that step beside each other, each on one core; `lone`, where there is
-    one, for a worker that has all the work there is, on all the cores.
-    """
-
-    beside: Session
-    lone: Session | None = None
-
-
 class Engine:
     """Translates with in-flight batching, in several worker threads."""
 
     def __init__(
         self,
-        sessions: Sessions,
+        network: Network,
         special_ids: SpecialIds,
         workers: int = 1,
         limits: BatchLimits | None = None,
@@ -67,19 +51,19 @@ class Engine:
         """Start the worker threads.
 
         Args:
-            sessions: the model.
+            network: the model.
             special_ids: of the model's vocabulary.
             workers: worker threads.
             limits: bounds on rows and waiting sentences.
             on_failure: called once, in a thread of the engine, after it broke and failed what it
                 held.
         """
-        self._sessions = sessions
+        self._network = network
         self._special_ids = special_ids
         self._on_failure = on_failure
         self.statistics = Statistics()
         self._limits = limits or BatchLimits()
-        lone_rows = 0 if sessions.lone is None else _LONE_ROWS
+        lone_rows = _LONE_ROWS if network.gains_alone else 0
         self._scheduler = Scheduler(self._limits, workers, lone_rows)
         self._batches: list[dict[int, Batch]] = [{} for _ in range(workers)]
         self._failed = threading.Lock()
@@ -156,7 +140,7 @@ class Engine:
 
     def most_bytes(self, src_tokens: int, tgt_tokens: int) -> int:
         """Bytes that the caches of one beam width come to with every row as long as may be."""
-        shape = self._sessions.beside.cache_shape
+        shape = self._network.cache_shape
         return self.most_rows * shape.bytes(src_tokens + tgt_tokens)
 
     @property
@@ -183,45 +167,32 @@ class Engine:
                 jobs = self._scheduler.admit(worker, sum(b.rows for b in batches.values()))
                 if jobs is None:
                     return
-                session = self._session(worker)
-                self._begin(session, jobs, batches)
+                alone = self._network.gains_alone and self._scheduler.alone(worker)
+                if jobs:
+                    self._begin(jobs, batches, alone)
                 if batches and not jobs and not any(batch.rows for batch in batches.values()):
                     batches.clear()  # idle for a while
                     give_back()
                 for width, batch in list(batches.items()):
-                    batch.step(session)
+                    batch.step(alone)
                     if not batch.rows and len(batches) > 1:
                         del batches[width]  # one may keep its memory for what comes next
         except BaseException as error:  # whatever it was, everyone who waits must hear of it
             self._fail(error, jobs or [])
 
-    def _session(self, worker: int) -> Session:
-        lone = self._sessions.lone
-        return lone if lone and self._scheduler.alone(worker) else self._sessions.beside
-
-    def _begin(self, session: Session, jobs: Sequence[Job], batches: dict[int, Batch]) -> None:
-        """Encode sentences and let them join the batches of their widths."""
+    def _begin(self, jobs: Sequence[Job], batches: dict[int, Batch], alone: bool) -> None:
+        """Let sentences join the batches of their widths."""
         now_s = time.monotonic()
         for width in sorted({job.rows for job in jobs}):
             joining = sorted((job for job in jobs if job.rows == width), key=_src_length)
             if width not in batches:
-                batches[width] = Batch(
-                    session.cache_shape, width, self._special_ids, self.statistics
-                )
+                decoding = self._network.begin(width, self._special_ids)
+                batches[width] = Batch(decoding, self.statistics)
             lengths = [_src_length(job) for job in joining]
-            for group in length_groups(lengths, _MOST_SOURCE_TOKENS, session.pads_sources):
-                encoded = joining[group]
-                cross, src_lengths = self._encode(session, encoded)
-                batches[width].join(encoded, cross, src_lengths)
-                for job in encoded:
+            for group in length_groups(lengths, _MOST_SOURCE_TOKENS, self._network.pads_sources):
+                batches[width].join(joining[group], alone)
+                for job in joining[group]:
                     job.joined_s = now_s
-
-    def _encode(self, session: Session, jobs: Sequence[Job]) -> tuple[Sequence[KeysValues], Ids]:
-        src_lengths = np.array([_src_length(job) for job in jobs])
-        src_ids = np.full((len(jobs), src_lengths.max()), self._special_ids.pad, np.int64)
-        for row, job in zip(src_ids, jobs, strict=True):
-            row[: _src_length(job)] = job.sentence.src_ids
-        return session.encode(src_ids, src_lengths), src_lengths
 
     def _sweep(self) -> None:
         """Answer for sentences in the queue that are cancelled or overdue."""

@@ -9,10 +9,12 @@ from pathlib import Path
 from dragoman.errors import UsageError
 from dragoman.manifest import Dimensions, Manifest, SpecialIds
 from serving.cpu import exact_int8_products
-from serving.engine.engine import Engine, EngineFailure, Sessions
-from serving.engine.native.session import NativeSession, native_obstacle
+from serving.engine.engine import Engine, EngineFailure
+from serving.engine.native.network import NativeNetwork, native_obstacle
+from serving.engine.network import Network
 from serving.engine.onnx_session import OnnxSession
 from serving.engine.scheduler import BatchLimits
+from serving.engine.session_decoding import Sessions
 from serving.engine.settings import EngineSettings, Precision, Runtime
 
 _MOST_WORKERS = 8
@@ -44,18 +46,18 @@ def open_engine(
         UsageError: the bundle cannot be loaded, or what was asked for cannot be had here.
     """
     workers = settings.workers or min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
-    sessions = _open_sessions(bundle, manifest, settings, workers)
+    network = _open_network(bundle, manifest, settings, workers)
     ids = special_ids or manifest.special_ids
     limits = batch_limits(settings, manifest.dimensions)
-    return Engine(sessions, ids, workers, limits, on_failure)
+    return Engine(network, ids, workers, limits, on_failure)
 
 
-def _open_sessions(
+def _open_network(
     bundle: Path, manifest: Manifest, settings: EngineSettings, workers: int
-) -> Sessions:
+) -> Network:
     precision, runtime = choose_precision(settings), choose_runtime(settings, manifest.dimensions)
     if runtime == "native":
-        return Sessions(NativeSession(bundle, manifest))
+        return NativeNetwork(bundle, manifest)
     lone_threads = settings.lone_threads or default_lone_threads(manifest.dimensions, workers)
     lone = None
     if lone_threads > 1:

@@ -47,6 +47,7 @@ typedef struct {
     int64_t model_size, feed_forward_size, heads, head_size;
     int64_t encoder_layers, decoder_layers;
     int64_t longest;         /* tokens that a sentence may have, on either side */
+    int64_t vocab_size;      /* V */
     int64_t norm_first;      /* pre-norm, and a norm after the last layer */
     const uint16_t *embedding; /* fp16 [V, E] */
     const float *positions;    /* [longest, E] */
@@ -56,46 +57,60 @@ typedef struct {
     Product logits;
 } Model;
 
-/* What time is counted for. */
-enum { PRODUCTS, LOGITS, ATTENTION, NORMS, QUANTISING, CACHE, SECTIONS };
+/* What time is counted for; the last is all of a step. */
+enum { PRODUCTS, LOGITS, ATTENTION, NORMS, QUANTISING, CACHE, RANKING, SEARCH, STEP, SECTIONS };
 
 /* Sentences to encode: their tokens follow each other without padding. */
 typedef struct {
     int64_t sentences, tokens;
     const int64_t *ids;     /* [tokens] */
     const int64_t *lengths; /* [B] */
-    int64_t room;           /* S of the results */
-    uint16_t *const *cross; /* by layer and kind [B, H, S, D], fp16 */
+    int64_t first, room;    /* where the results of the first one go, and their S */
+    uint16_t *const *cross; /* by layer and kind [first + B or more, H, S, D], fp16 */
 } Sources;
 
-/* Rows in flight, and where their keys and values lie. */
+/* Sentences in flight, and where their keys and values lie. A sentence has a slot, and in it as many
+ * rows as its search is wide: R = B x W. Slots are without gaps: when one leaves, the last one takes
+ * its place. */
 typedef struct {
-    int64_t rows, sentences;
-    const int64_t *ids;         /* [R] */
-    const int64_t *positions;   /* [R] */
-    const int64_t *src_lengths; /* [B] */
+    int64_t sentences, width;
+    int64_t *ids;               /* [R], what each row says next */
+    int64_t *positions;         /* [R], and where */
+    int64_t *src_lengths;       /* [B] */
     int64_t src_room, room;     /* S, C */
-    const uint16_t *const *cross; /* by layer and kind [B, H, S, D], fp16 */
+    uint16_t *const *cross;     /* by layer and kind [B, H, S, D], fp16 */
     uint16_t *const *past;      /* by layer and kind [R, H, C, D], fp16 */
     int64_t *ticks;             /* [SECTIONS], of the processor's clock, are added to */
 } Rows;
 
-/* Beam searches of one width; of each, what it has said is kept as places that lead back. */
+/* Searches of one width, greedy ones where it is 1. What each has said is kept, at every step, as the
+ * tokens of its live hypotheses and the places that these had before, which lead back. */
 typedef struct {
     int64_t slots, width, room; /* B, W, T */
     int64_t end_id;
-    const int64_t *limits; /* [B], most tokens */
-    const double *alphas;  /* [B], exponents of the length penalty */
-    int64_t *lengths;      /* [B], tokens said */
-    float *scores;         /* [B, W] of the live hypotheses, best first */
-    int64_t *rows;         /* [B, W], the row in its slot that each of them has */
-    int32_t *said;         /* [B, T, W] */
-    int32_t *parents;      /* [B, T, W], the place that each had before */
-    int64_t *finished;     /* [B], how many */
+    int64_t *limits;  /* [B], most tokens */
+    double *alphas;   /* [B], exponents of the length penalty */
+    int64_t *lengths; /* [B], tokens said */
+    float *scores;    /* [B, W] of the live hypotheses, best first */
+    int64_t *rows;    /* [B, W], the row in its slot that each of them has */
+    int32_t *said;    /* [B, T, W] */
+    int32_t *parents; /* [B, T, W], the place that each had before */
+    int64_t *finished;         /* [B], how many */
     double *finished_scores;   /* [B, 2W] over their length penalties */
     int32_t *finished_places;  /* [B, 2W], where what they have said ends */
     int32_t *finished_lengths; /* [B, 2W], tokens said */
-} Beams;
+    float *top_scores;         /* [B x W, 2W], of a step */
+    int64_t *top_ids;          /* [B x W, 2W] */
+    int64_t *copies;           /* [B x W, 3], of a step: source, target, tokens of each */
+    int64_t *done;             /* [B], slots that were done with a step, in rising order */
+} Searches;
+
+/* What a search has found. */
+typedef struct {
+    int64_t length;   /* tokens */
+    int64_t complete; /* ended by itself */
+    double score;
+} Found;
 
 /* N rows of activations as codes around a zero point of 128, or from 0 if none is negative. */
 typedef struct {
@@ -123,3 +138,18 @@ void attend(const float *query, const float *keys, const float *values, int64_t 
 void attend_halves(const float *query, const uint16_t *keys, const uint16_t *values,
                    int64_t stride, int64_t length, int64_t head_size, float *weights,
                    float *result);
+
+/* transformer.c: one step; scores [R, V padded] of every token, and behind each row's the largest of
+ * each panel. */
+void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores);
+
+/* best.c: of scores that `dragoman_step` made. */
+void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64_t *ids);
+void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
+                   float *log_probs, int64_t *ids);
+
+/* searches.c */
+int64_t dragoman_choose(const Searches *searches, const int64_t *tokens);
+int64_t dragoman_advance(const Searches *searches, const float *top_scores, const int64_t *top_ids,
+                         int64_t top, int64_t *tokens, int64_t *copied);
+void dragoman_leave_search(Searches *searches, int64_t slot);

@@ -20,8 +20,11 @@ Number = ctypes.c_int64
 
 MOST_BEST = 1024
 """Best tokens that can be asked for at once."""
-SECTIONS = ("products", "logits", "attention", "norms", "quantising", "cache")
-"""What a step's time is counted for."""
+SECTIONS = (
+    *("products", "logits", "attention", "norms", "quantising", "cache"),
+    *("ranking", "search", "step"),
+)
+"""What time is counted for; the last is all of a step."""
 
 
 class Product(ctypes.Structure):
@@ -84,6 +87,7 @@ class Model(ctypes.Structure):
         ("encoder_layers", Number),
         ("decoder_layers", Number),
         ("longest", Number),
+        ("vocab_size", Number),
         ("norm_first", Number),
         ("embedding", Pointer),
         ("positions", Pointer),
@@ -103,6 +107,7 @@ class Sources(ctypes.Structure):
         ("tokens", Number),
         ("ids", Pointer),
         ("lengths", Pointer),
+        ("first", Number),
         ("room", Number),
         ("cross", Pointer),
     )
@@ -112,8 +117,8 @@ class Rows(ctypes.Structure):
     """See `kernels.h`."""
 
     _fields_ = (
-        ("rows", Number),
         ("sentences", Number),
+        ("width", Number),
         ("ids", Pointer),
         ("positions", Pointer),
         ("src_lengths", Pointer),
@@ -125,7 +130,7 @@ class Rows(ctypes.Structure):
     )
 
 
-class Beams(ctypes.Structure):
+class Searches(ctypes.Structure):
     """See `kernels.h`."""
 
     _fields_ = (
@@ -144,11 +149,25 @@ class Beams(ctypes.Structure):
         ("finished_scores", Pointer),
         ("finished_places", Pointer),
         ("finished_lengths", Pointer),
+        ("top_scores", Pointer),
+        ("top_ids", Pointer),
+        ("copies", Pointer),
+        ("done", Pointer),
     )
 
 
+class Found(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (("length", Number), ("complete", Number), ("score", ctypes.c_double))
+
+
 class Library:
-    """The compiled functions; each lets go of the interpreter's lock while it runs."""
+    """The compiled functions, which do not fail.
+
+    Those that take a while let go of the interpreter's lock; to the others, getting it back could
+    cost more than all they do.
+    """
 
     def __init__(self, path: Path) -> None:
         """Load a shared library.
@@ -156,31 +175,43 @@ class Library:
         Raises:
             UsageError: it was compiled from other sources than these.
         """
-        loaded = ctypes.CDLL(str(path))
+        loaded, quick = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
         if not _agrees(loaded):
             raise UsageError(f"{path}: was compiled from other sources: install Dragoman again")
-        self.scratch_bytes = loaded.dragoman_scratch_bytes
-        self.scratch_bytes.argtypes = (ctypes.POINTER(Model), Number)
-        self.scratch_bytes.restype = Number
+        model, rows, searches = map(ctypes.POINTER, (Model, Rows, Searches))
         self.encode = loaded.dragoman_encode
-        self.encode.argtypes = (ctypes.POINTER(Model), ctypes.POINTER(Sources), Pointer)
-        self.step = loaded.dragoman_step
-        self.step.argtypes = (*(ctypes.POINTER(Model), ctypes.POINTER(Rows), Pointer, Pointer),)
-        self.clock = loaded.dragoman_clock
-        self.clock.argtypes = ()
-        self.clock.restype = Number
-        self.likeliest = loaded.dragoman_likeliest
-        self.likeliest.argtypes = (Pointer, Number, Number, Pointer)
+        self.encode.argtypes = (model, ctypes.POINTER(Sources), Pointer)
+        self.encode.restype = None
+        self.decode = loaded.dragoman_decode
+        self.decode.argtypes = (model, rows, searches, Pointer, Pointer)
+        self.decode.restype = Number
         self.best = loaded.dragoman_best
         self.best.argtypes = (Pointer, Number, Number, Number, Pointer, Pointer)
-        self.advance = loaded.dragoman_advance
-        self.advance.argtypes = (
-            *(ctypes.POINTER(Beams), Pointer, Pointer, Number),
-            *(Pointer, Pointer, Pointer),
-        )
+        self.best.restype = None
+        self.scratch_bytes = quick.dragoman_scratch_bytes
+        self.scratch_bytes.argtypes = (model, Number)
+        self.scratch_bytes.restype = Number
+        self.clock = quick.dragoman_clock
+        self.clock.argtypes = ()
+        self.clock.restype = Number
+        self.leave = quick.dragoman_leave
+        self.leave.argtypes = (model, rows, searches, Number)
+        self.leave.restype = None
+        self.longest = quick.dragoman_longest
+        self.longest.argtypes = (rows,)
+        self.longest.restype = Number
+        self.choose = quick.dragoman_choose
+        self.choose.argtypes = (searches, Pointer)
+        self.choose.restype = Number
+        self.advance = quick.dragoman_advance
+        self.advance.argtypes = (searches, Pointer, Pointer, Number, Pointer, Pointer)
         self.advance.restype = Number
-        for function in (self.encode, self.step, self.likeliest, self.best):
-            function.restype = None
+        self.result = quick.dragoman_result
+        self.result.argtypes = (searches, Number, Pointer, ctypes.POINTER(Found))
+        self.result.restype = None
+        self.leave_search = quick.dragoman_leave_search
+        self.leave_search.argtypes = (searches, Number)
+        self.leave_search.restype = None
 
 
 @cache
@@ -199,7 +230,8 @@ def load() -> Library:
 def _agrees(loaded: ctypes.CDLL) -> bool:
     """Whether a library has the structures and the numbers that stand here."""
     ours = [
-        *map(ctypes.sizeof, (Product, EncoderLayer, DecoderLayer, Model, Sources, Rows, Beams)),
+        *map(ctypes.sizeof, (Product, EncoderLayer, DecoderLayer, Model)),
+        *map(ctypes.sizeof, (Sources, Rows, Searches, Found)),
         *(PANEL, MOST_BEST, len(SECTIONS)),
     ]
     theirs = (Number * len(ours))()

@@ -1,7 +1,7 @@
 /* The encoder, and one step of the decoder. */
 #include <string.h>
-#include <x86intrin.h>
 
+#include "clock.h"
 #include "kernels.h"
 
 /* Scratch for a number of rows. */
@@ -15,14 +15,11 @@ typedef struct {
     int64_t *ticks; /* [SECTIONS] */
 } Scratch;
 
-#define TIMED(section, call)                                                                     \
-    do {                                                                                         \
-        const int64_t begin_ticks = __rdtsc();                                                   \
-        call;                                                                                    \
-        scratch->ticks[section] += __rdtsc() - begin_ticks;                                      \
-    } while (0)
+#define TIMED(section, call) COUNTED(scratch->ticks, section, call)
 
 static int64_t larger(int64_t one, int64_t other) { return one > other ? one : other; }
+
+static int64_t count_rows(const Rows *rows) { return rows->sentences * rows->width; }
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -163,7 +160,8 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory)
         for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
             for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
                 for (int64_t kind = 0; kind < 2; kind++) {
-                    uint16_t *to = sources->cross[2 * i + kind] + sentence * sources->room * e;
+                    uint16_t *to = sources->cross[2 * i + kind] +
+                                   (sources->first + sentence) * sources->room * e;
                     store_heads(model, scratch.wide + token * 2 * e + kind * e,
                                 to + place * model->head_size, sources->room);
                 }
@@ -189,7 +187,7 @@ static void self_attention(const Model *model, const DecoderLayer *layer, const 
     TIMED(PRODUCTS, multiply(&layer->query_key_value, scratch->codes, live, STORE, scratch->wide));
     for (int64_t i = 0; i < live; i++) {
         const int64_t row = scratch->live[i], size = rows->room * e, begin = row * size;
-        const int64_t next = i + 1 < live ? scratch->live[i + 1] : rows->rows;
+        const int64_t next = i + 1 < live ? scratch->live[i + 1] : count_rows(rows);
         const int64_t position = rows->positions[row], place = position * model->head_size;
         const float *parts = scratch->wide + i * 3 * e;
         for (int64_t same = row; same < next; same++)
@@ -206,11 +204,11 @@ static void cross_attention(const Model *model, const DecoderLayer *layer, const
                             const uint16_t *keys, const uint16_t *values, int64_t live,
                             const Scratch *scratch)
 {
-    const int64_t e = model->model_size, width = rows->rows / rows->sentences;
+    const int64_t e = model->model_size;
     begin_sublayer(model, layer->cross_norm, live, scratch);
     TIMED(PRODUCTS, multiply(&layer->cross_query, scratch->codes, live, STORE, scratch->wide));
     for (int64_t i = 0; i < live; i++) {
-        const int64_t sentence = scratch->live[i] / width, begin = sentence * rows->src_room * e;
+        const int64_t sentence = scratch->live[i] / rows->width, begin = sentence * rows->src_room * e;
         TIMED(ATTENTION,
               attend_heads(model, scratch->wide + i * e, keys + begin, values + begin,
                            rows->src_room, rows->src_lengths[sentence], scratch->weights,
@@ -223,10 +221,9 @@ static void cross_attention(const Model *model, const DecoderLayer *layer, const
 /* At a search's first step all its rows say the same: only the first one is computed. */
 static int64_t find_live(const Rows *rows, int64_t *live)
 {
-    const int64_t width = rows->rows / rows->sentences;
     int64_t count = 0;
-    for (int64_t row = 0; row < rows->rows; row++)
-        if (rows->positions[row] > 0 || row % width == 0)
+    for (int64_t row = 0; row < count_rows(rows); row++)
+        if (rows->positions[row] > 0 || row % rows->width == 0)
             live[count++] = row;
     return count;
 }
@@ -237,19 +234,18 @@ static void spread(const Rows *rows, const int64_t *live, int64_t count, int64_t
                    float *scores)
 {
     int64_t i = count - 1;
-    for (int64_t row = rows->rows - 1; i < row; row--) {
+    for (int64_t row = count_rows(rows) - 1; i < row; row--) {
         memcpy(scores + row * stride, scores + i * stride, stride * sizeof(float));
         if (live[i] == row)
             i--;
     }
 }
 
-/* One step: scores of every token, and behind them the largest of each panel. */
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores)
 {
     const int64_t e = model->model_size;
     Scratch laid_out = {.ticks = rows->ticks}, *const scratch = &laid_out;
-    lay_out(model, rows->rows, memory, scratch);
+    lay_out(model, count_rows(rows), memory, scratch);
     const int64_t live = find_live(rows, scratch->live);
     for (int64_t i = 0; i < live; i++)
         embed(model, rows->ids[scratch->live[i]], rows->positions[scratch->live[i]],
@@ -273,7 +269,7 @@ int64_t dragoman_clock(void) { return __rdtsc(); }
 void dragoman_agreement(int64_t *numbers)
 {
     const int64_t ours[] = {sizeof(Product), sizeof(EncoderLayer), sizeof(DecoderLayer),
-                            sizeof(Model),   sizeof(Sources),      sizeof(Rows),         sizeof(Beams),
-                            PANEL,           MOST_BEST,            SECTIONS};
+                            sizeof(Model),   sizeof(Sources),      sizeof(Rows),         sizeof(Searches),
+                            sizeof(Found),   PANEL,                MOST_BEST,            SECTIONS};
     memcpy(numbers, ours, sizeof ours);
 }

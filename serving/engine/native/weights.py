@@ -62,6 +62,7 @@ class NativeWeights:
             encoder_layers=sizes.encoder_layers,
             decoder_layers=sizes.decoder_layers,
             longest=longest,
+            vocab_size=sizes.vocab_size,
             norm_first=norm_first,
             embedding=self._address(embedding),
             positions=self._address(sinusoidal_positions(longest, sizes.model_size)),

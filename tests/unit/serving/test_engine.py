@@ -18,11 +18,13 @@ from dragoman.manifest import Manifest, SpecialIds
 from serving.engine import scheduler
 from serving.engine.batch import DeadlineExceeded
 from serving.engine.cache import CAPACITIES
-from serving.engine.engine import Engine, EngineFailure, Sessions
-from serving.engine.native.session import NativeSession, native_obstacle
+from serving.engine.engine import Engine, EngineFailure
+from serving.engine.native.network import NativeNetwork, native_obstacle
+from serving.engine.network import Network
 from serving.engine.onnx_session import OnnxSession
 from serving.engine.scheduler import BatchLimits, Closed, Overloaded
 from serving.engine.sentence import SearchOptions, Sentence
+from serving.engine.session_decoding import Sessions
 from tests.unit.serving.copy_session import CopySession
 from training import checkpoint
 from training.model import Transformer
@@ -253,13 +255,13 @@ def bundle_engine(request: pytest.FixtureRequest, random_bundle: Path) -> Iterat
     if request.param == "native":
         if obstacle := native_obstacle(manifest.dimensions):
             pytest.skip(obstacle)
-        sessions = Sessions(NativeSession(random_bundle, manifest))
+        network: Network = NativeNetwork(random_bundle, manifest)
     else:
-        sessions = Sessions(
+        network = Sessions(
             OnnxSession(random_bundle, manifest, request.param, threads=1),
             OnnxSession(random_bundle, manifest, request.param, threads=2),
         )
-    running = Engine(sessions, manifest.special_ids, workers=2, limits=BatchLimits(rows=12))
+    running = Engine(network, manifest.special_ids, workers=2, limits=BatchLimits(rows=12))
     yield running
     running.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +11,22 @@ import numpy.typing as npt
 import pytest
 
 from dragoman.errors import UsageError
-from dragoman.manifest import Dimensions, Manifest
+from dragoman.hypothesis import Hypothesis
+from dragoman.manifest import Dimensions, Manifest, SpecialIds
 from export.bundle import export_bundle
 from serving.engine.cache import Cache, Floats, Ids
 from serving.engine.native import library
-from serving.engine.native.session import NativeSession, native_obstacle
+from serving.engine.native.decoding import NativeDecoding
+from serving.engine.native.network import NativeNetwork, native_obstacle
 from serving.engine.native.weights import load_weights, sizes_obstacle
 from serving.engine.onnx_session import OnnxSession
-from serving.engine.session import Session
+from serving.engine.sentence import SearchOptions, Sentence
 from tests.conftest import MakeBundle
 
 LENGTHS = np.array([3, 17, 9, 33, 1])
+EVERYONE = range(len(LENGTHS))
 STEPS = 20
+GREEDY = SearchOptions(1, 0.0)
 
 pytestmark = pytest.mark.skipif(
     library.obstacle() is not None, reason=f"native: {library.obstacle()}"
@@ -45,25 +50,57 @@ def source(vocab_size: int) -> Ids:
     return np.where(np.arange(LENGTHS.max()) < LENGTHS[:, None], ids, 0)
 
 
-def scores(session: Session, chosen: list[int], vocab_size: int) -> Floats:
+def sentences(
+    vocab_size: int, chosen: Sequence[int], options: SearchOptions = GREEDY, limit: int = 90
+) -> list[Sentence]:
+    """The sources as the engine takes them."""
+    ids = source(vocab_size)
+    return [
+        Sentence(tuple(ids[index, : LENGTHS[index]].tolist()), limit, options) for index in chosen
+    ]
+
+
+def begin(network: NativeNetwork, width: int = 1, end_id: int = -1) -> NativeDecoding:
+    """Nothing in flight yet; without an end symbol, no sentence ends by itself."""
+    return network.begin(width, SpecialIds(tags={}, end=end_id))
+
+
+def forced_tokens(vocab_size: int, chosen: Sequence[int]) -> Ids:
+    """[steps, R]"""
+    tokens = np.random.default_rng(4).integers(6, vocab_size, (STEPS, len(LENGTHS)))
+    return tokens[:, list(chosen)]
+
+
+def native_scores(network: NativeNetwork, vocab_size: int, chosen: Sequence[int]) -> Floats:
     """Logits [steps, R, V] of some of the sentences, after random tokens."""
-    ids = source(vocab_size)[chosen]
-    cache = Cache(session.cache_shape, 1)
-    cache.join(session.encode(ids, LENGTHS[chosen]), LENGTHS[chosen])
-    tokens = np.random.default_rng(4).integers(6, vocab_size, (STEPS, len(LENGTHS)))[:, chosen]
+    decoding = begin(network)
+    decoding.join(sentences(vocab_size, chosen))
     found = []
-    for position in range(STEPS):
+    for tokens in forced_tokens(vocab_size, chosen):
+        decoding.ids[:] = tokens
+        decoding.step()
+        found.append(decoding.scores.copy())
+    return np.array(found)
+
+
+def onnx_scores(session: OnnxSession, vocab_size: int, chosen: Sequence[int]) -> Floats:
+    """See `native_scores`."""
+    lengths = LENGTHS[list(chosen)]
+    cache = Cache(session.cache_shape, 1)
+    cache.join(session.encode(source(vocab_size)[list(chosen)], lengths), lengths)
+    found = []
+    for position, tokens in enumerate(forced_tokens(vocab_size, chosen)):
         cache.fit(position + 1)
-        logits = session.step(cache, tokens[position], np.full(len(chosen), position))
+        logits = session.step(cache, tokens, np.full(len(chosen), position))
         found.append(logits.copy())
     return np.array(found)
 
 
 def test_it_computes_what_onnx_runtime_computes(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
-    vocab_size, everyone = manifest.dimensions.vocab_size, list(range(len(LENGTHS)))
-    right = scores(OnnxSession(bundle, manifest, "fp32"), everyone, vocab_size)
-    found = scores(NativeSession(bundle, manifest), everyone, vocab_size)
+    vocab_size = manifest.dimensions.vocab_size
+    right = onnx_scores(OnnxSession(bundle, manifest, "fp32"), vocab_size, EVERYONE)
+    found = native_scores(NativeNetwork(bundle, manifest), vocab_size, EVERYONE)
     spread = right.std(axis=-1).mean()
     assert np.abs(found - right).mean() < 0.03 * spread
     assert np.abs(found - right).max() < 0.3 * spread
@@ -72,49 +109,87 @@ def test_it_computes_what_onnx_runtime_computes(bundle: Path) -> None:
 @pytest.mark.parametrize("chosen", [[0], [3], [4, 1], [2, 3, 0, 1], [1] * 5 + [3] * 8])
 def test_a_row_does_not_depend_on_its_neighbours(bundle: Path, chosen: list[int]) -> None:
     manifest = Manifest.load(bundle)
-    session, vocab_size = NativeSession(bundle, manifest), manifest.dimensions.vocab_size
-    together = scores(session, list(range(len(LENGTHS))), vocab_size)
-    assert np.array_equal(scores(session, chosen, vocab_size), together[:, chosen])
+    network, vocab_size = NativeNetwork(bundle, manifest), manifest.dimensions.vocab_size
+    together = native_scores(network, vocab_size, EVERYONE)
+    assert np.array_equal(native_scores(network, vocab_size, chosen), together[:, chosen])
 
 
 def test_rows_that_begin_are_computed_once_and_come_to_the_same(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
-    session, width = NativeSession(bundle, manifest), 3
-    ids = source(manifest.dimensions.vocab_size)
-    generator = np.random.default_rng(7)
-    said = generator.integers(6, manifest.dimensions.vocab_size, (3, len(LENGTHS), width))
-    said[0] = said[1, 2:] = 2  # each sentence's first; the last ones join after a step
-    together, alone = Cache(session.cache_shape, width), Cache(session.cache_shape, 1)
-    twice = [row for row in range(len(LENGTHS)) for _ in range(width)]
-    alone.join(session.encode(ids[twice], LENGTHS[twice]), LENGTHS[twice])
-    positions = np.zeros(len(twice), np.int64)
-    early = 2 * width
-    for step in range(3):
-        if step < 2:
-            joining = slice(0, 2) if step == 0 else slice(2, None)
-            together.join(session.encode(ids[joining], LENGTHS[joining]), LENGTHS[joining])
-        rows = early if step == 0 else len(twice)
-        tokens = said[step].reshape(-1)
-        found = session.step(together, tokens[:rows], positions[:rows]).copy()
-        if step == 0:  # the late ones' first step is yet to come
-            tokens = np.where(np.arange(len(tokens)) < early, tokens, 2)
-        expected = session.step(alone, tokens, positions)[:rows]
-        assert np.array_equal(found, expected)
-        positions[:rows] += 1
+    network, width = NativeNetwork(bundle, manifest), 3
+    vocab_size, options = manifest.dimensions.vocab_size, SearchOptions(width, 0.6)
+    early, late = EVERYONE[:2], EVERYONE[2:]
+    twice = [index for index in EVERYONE for _ in range(width)]
+    beams, alone = begin(network, width), begin(network)
+    beams.join(sentences(vocab_size, early, options))
+    beams.step()
+    of_early = beams.scores.copy()
+    beams.join(sentences(vocab_size, late, options))
+    alone.join(sentences(vocab_size, twice))
+    alone.step()
+    first = alone.scores.copy()
+    assert np.array_equal(of_early, first[: len(of_early)])
+    alone.ids[:] = beams.ids  # of the late ones too, which are not looked at
+    beams.step()
+    found = beams.scores.copy()
+    alone.step()
+    assert np.array_equal(found[: len(of_early)], alone.scores[: len(of_early)])
+    assert np.array_equal(found[len(of_early) :], first[len(of_early) :])
+
+
+def test_a_beam_has_the_score_of_its_tokens(bundle: Path) -> None:
+    """Whichever rows its tokens were said in, and whoever came and left meanwhile."""
+    manifest = Manifest.load(bundle)
+    network, vocab_size = NativeNetwork(bundle, manifest), manifest.dimensions.vocab_size
+    asked = [
+        sentence
+        for limit, index in zip((7, 25, 70, 4, 12), EVERYONE, strict=True)
+        for sentence in sentences(vocab_size, [index], SearchOptions(4, 0.0), limit)
+    ]
+    decoding = begin(network, 4)
+    waiting, in_flight, found = [*asked, *asked], list[Sentence](), []
+    while waiting or in_flight:
+        joining, waiting = waiting[:2], waiting[2:]
+        if joining:
+            decoding.join(joining)
+            in_flight += joining
+        done = decoding.step()
+        found += [(in_flight[slot], decoding.result(slot)) for slot in done]
+        decoding.leave(done)
+        for slot in reversed(done):
+            in_flight[slot] = in_flight[-1]
+            in_flight.pop()
+    assert len(found) == 2 * len(asked)
+    for sentence, hypothesis in found:
+        assert len(hypothesis.ids) == sentence.max_tokens
+        assert hypothesis.score == pytest.approx(log_prob(network, sentence, hypothesis), abs=1e-3)
+
+
+def log_prob(network: NativeNetwork, sentence: Sentence, hypothesis: Hypothesis) -> float:
+    """Of a hypothesis, said token by token."""
+    decoding, total = begin(network), 0.0
+    decoding.join([dataclasses.replace(sentence, max_tokens=90)])
+    for token in hypothesis.ids:
+        decoding.step()
+        total += float((decoding.scores - log_sum(decoding.scores))[0, token])
+        decoding.ids[:] = token
+    return total
 
 
 def test_the_best_are_the_best(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
-    session = NativeSession(bundle, manifest)
-    cache, width = Cache(session.cache_shape, 4), 4
-    ids = source(manifest.dimensions.vocab_size)
-    cache.join(session.encode(ids, LENGTHS), LENGTHS)
-    rows = len(LENGTHS) * width
-    tokens = np.random.default_rng(5).integers(6, manifest.dimensions.vocab_size, len(LENGTHS))
-    tokens = np.repeat(tokens, width)
-    logits = session.step(cache, tokens, np.zeros(rows, np.int64))
-    assert np.array_equal(session.likeliest(logits), logits.argmax(axis=1))
-    log_probs, best = session.best(logits, 8)
+    network = NativeNetwork(bundle, manifest)
+    rows, vocab_size = len(LENGTHS), manifest.dimensions.vocab_size
+    decoding = begin(network)
+    decoding.join(sentences(vocab_size, EVERYONE))
+    decoding.step()
+    logits = decoding.scores
+    assert np.array_equal(decoding.ids, logits.argmax(axis=1))
+    log_probs, best = np.empty((rows, 8), np.float32), np.empty((rows, 8), np.int64)
+    library.load().best(
+        *(logits.ctypes.data, rows, -(-vocab_size // library.PANEL), 8),
+        *(log_probs.ctypes.data, best.ctypes.data),
+    )
     in_order = np.argsort(-logits, axis=1, kind="stable")[:, :8]
     assert np.array_equal(best, in_order)
     right = np.take_along_axis(logits - log_sum(logits), in_order, axis=1)
@@ -167,15 +242,16 @@ def test_weights_that_are_missing_or_damaged_are_named(bundle: Path, tmp_path: P
 
 def test_what_lies_outside_the_model_is_never_read(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
-    session, vocab_size = NativeSession(bundle, manifest), manifest.dimensions.vocab_size
-    for ids in ([[vocab_size]], [[-1]], [[5] * 2000]):
+    network, vocab_size = NativeNetwork(bundle, manifest), manifest.dimensions.vocab_size
+    for ids in ((vocab_size,), (-1,), (5,) * 2000):
         with pytest.raises(ValueError, match="source ids"):
-            session.encode(np.array(ids), np.array([len(ids[0])]))
-    cache = Cache(session.cache_shape, 1)
-    cache.join(session.encode(np.array([[5, 3]]), np.array([2])), np.array([2]))
-    cache.fit(2000)
-    with pytest.raises(ValueError, match="2048 tokens"):
-        session.step(cache, np.array([5]), np.array([1999]))
+            begin(network).join([Sentence(ids, 5, GREEDY)])
+    decoding = begin(network)
+    decoding.join([Sentence((5, 3), 2000, GREEDY)])
+    for _ in range(512):
+        decoding.step()
+    with pytest.raises(ValueError, match="1024 tokens, more than the model can have"):
+        decoding.step()
 
 
 def test_a_library_from_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,4 +267,4 @@ def test_more_candidates_than_the_code_ranks_are_refused(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     limits = dataclasses.replace(manifest.limits, top_k=library.MOST_BEST + 1)
     with pytest.raises(UsageError, match=r"limits.top_k is 1025, more than 1024"):
-        NativeSession(bundle, dataclasses.replace(manifest, limits=limits))
+        NativeNetwork(bundle, dataclasses.replace(manifest, limits=limits))

@@ -114,7 +114,6 @@ def served(on_failure: Callable[[Exception], None] = give_up) -> Iterator[Connec
         with contextlib.ExitStack() as connected:
             yield lambda: connected.enter_context(contextlib.closing(Triton(path)))
             server.stop()
-            assert serving.is_alive()  # until all have hung up
         serving.join(60)
         assert not serving.is_alive()
     path.unlink()
@@ -299,6 +298,22 @@ def test_requests_before_the_hello_are_nobodys(connect: Connect, translate: Trit
     model = connect()
     model.send(request(7, ["a"]) + pack_cancel(7))
     assert model.introduce(hello(decoupled=True)) is None
+
+
+def test_a_stopped_server_goes_on_until_all_have_hung_up() -> None:
+    listening, path = listen()
+    server = Server(listening)
+    serving = threading.Thread(target=server.serve, daemon=True)
+    serving.start()
+    with listening:
+        with contextlib.closing(Triton(path)) as model:
+            assert model.introduce(hello()) is None
+            server.stop()
+            serving.join(0.2)
+            assert serving.is_alive()
+        serving.join(60)
+    assert not serving.is_alive()
+    path.unlink()
 
 
 def test_a_stream_needs_the_model_translate() -> None:

@@ -1,4 +1,4 @@
-"""Beam searches in compiled code."""
+"""Searches in compiled code."""
 
 from __future__ import annotations
 
@@ -12,74 +12,75 @@ import numpy.typing as npt
 
 from dragoman.hypothesis import Hypothesis
 from serving.engine.cache import Copy, Floats
-from serving.engine.native.library import Beams, load
+from serving.engine.native.library import Found, Searches, load
 from serving.engine.search import Advance, common_beginning
 from serving.engine.sentence import Sentence
 from serving.engine.session import Session
 
-_HISTORY = ("said", "parents")
-"""Arrays whose second dimension are the steps."""
 _ROOM = 64
 """Tokens for which there is room at first."""
 
 
-class NativeBeams:
-    """See `Searches`; the arrays are those of `Beams` in `kernels.h`."""
+class NativeSearches:
+    """See `Searches`; the arrays are those of the structure of this name in `kernels.h`."""
 
     def __init__(self, width: int, end_id: int) -> None:
         """Begin without searches."""
         self._library = load()
         self._width = width
         self._end_id = end_id
-        self._slots = 0
         self._live_scores = np.array([0.0, *[-math.inf] * (width - 1)], np.float32)
+        self._found = Found()
+        self.structure = Searches()
+        """What the compiled code works on."""
         self._arrays: dict[str, npt.NDArray[Any]] = {}
-        """By their names in `Beams`; the attributes below are the same ones."""
+        """By their names in the structure; the attributes below are the same ones."""
         self._make_room(4, _ROOM)
 
     def join(self, sentences: Sequence[Sentence]) -> None:
         """See `Searches`."""
-        first, last = self._slots, self._slots + len(sentences)
+        first, last = self.structure.slots, self.structure.slots + len(sentences)
         limits = [sentence.max_tokens for sentence in sentences]
         slots, room = self._said.shape[:2]
         if last > slots or max(limits) > room:
             self._make_room(2 * last if last > slots else slots, max(room, *limits))
         self._limits[first:last] = limits
-        self._alphas[first:last] = [sentence.options.length_penalty for sentence in sentences]
         self._lengths[first:last] = 0
-        self._scores[first:last] = self._live_scores
-        self._rows[first:last] = np.arange(self._width)
-        self._finished[first:last] = 0
-        self._slots = self._beams.slots = last
+        if self._width > 1:
+            self._alphas[first:last] = [sentence.options.length_penalty for sentence in sentences]
+            self._scores[first:last] = self._live_scores
+            self._rows[first:last] = np.arange(self._width)
+            self._finished[first:last] = 0
+        self.structure.slots = last
 
     def advance(self, session: Session, logits: Floats) -> Advance:
         """See `Searches`."""
+        if self._width == 1:
+            tokens = np.ascontiguousarray(session.likeliest(logits), np.int64)
+            done = self._library.choose(self.structure, tokens.ctypes.data)
+            return Advance(tokens, (), self.done[:done].tolist())
         top_scores, top_ids = session.best(logits, 2 * self._width)
-        rows = self._slots * self._width
-        tokens = np.zeros(rows, np.int64)
-        done, copies = np.empty(self._slots, np.uint8), np.empty((rows, 3), np.int64)
-        copied = self._library.advance(
-            self._reference,
-            *(top_scores.ctypes.data, top_ids.ctypes.data, top_ids.shape[1]),
-            *(tokens.ctypes.data, done.ctypes.data, copies.ctypes.data),
+        tokens, copied = np.zeros(len(logits), np.int64), ctypes.c_int64()
+        done = self._library.advance(
+            *(self.structure, top_scores.ctypes.data, top_ids.ctypes.data, top_ids.shape[1]),
+            *(tokens.ctypes.data, ctypes.addressof(copied)),
         )
-        made = list(map(Copy._make, copies[:copied].tolist()))
-        return Advance(tokens, made, np.flatnonzero(done).tolist())
+        copies = list(map(Copy._make, self._copies[: copied.value].tolist()))
+        return Advance(tokens, copies, self.done[:done].tolist())
 
     def result(self, slot: int) -> Hypothesis:
         """See `Searches`."""
-        best = int(self._finished_scores[slot, : self._finished[slot]].argmax())
-        length = int(self._finished_lengths[slot, best])
-        place = int(self._finished_places[slot, best])
-        return Hypothesis(
-            _trace(*self._history(slot, length), place, length),
-            float(self._finished_scores[slot, best]),
-            complete=length < self._limits[slot],
-        )
+        found = self._found
+        self._library.result(self.structure, slot, self._ids_address, found)
+        ids = tuple(self._ids[: found.length].tolist())
+        return Hypothesis(ids, found.score if self._width > 1 else None, bool(found.complete))
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """See `Searches`."""
         length, finished = int(self._lengths[slot]), int(self._finished[slot])
+        if self._width == 1:
+            ids = tuple(self._said[slot, :length, 0].tolist())
+            return ids[:-1] if ids[-1] == self._end_id else ids
         said, parents = self._history(slot, length)
         # Back to where all that live were one.
         places = set(range(self._width))
@@ -87,8 +88,8 @@ class NativeBeams:
             length -= 1
             places = {parents[length][place] for place in places}
         ends = zip(
-            self._finished_places[slot, :finished].tolist(),
-            self._finished_lengths[slot, :finished].tolist(),
+            self._arrays["finished_places"][slot, :finished].tolist(),
+            self._arrays["finished_lengths"][slot, :finished].tolist(),
             strict=True,
         )
         return common_beginning(
@@ -100,13 +101,7 @@ class NativeBeams:
 
     def leave(self, slot: int) -> None:
         """See `Searches`."""
-        last = self._slots - 1
-        length = self._lengths[last]
-        if slot != last:
-            for name, array in self._arrays.items():
-                used = slice(length) if name in _HISTORY else ...
-                array[slot, used] = array[last, used]
-        self._slots = self._beams.slots = last
+        self._library.leave_search(self.structure, slot)
 
     def _history(self, slot: int, length: int) -> tuple[list[list[int]], list[list[int]]]:
         """What was said, and where each came from, step by step."""
@@ -127,6 +122,10 @@ class NativeBeams:
             "finished_scores": ((slots, ends), np.float64),
             "finished_places": ((slots, ends), np.int32),
             "finished_lengths": ((slots, ends), np.int32),
+            "top_scores": ((slots * width, ends), np.float32),
+            "top_ids": ((slots * width, ends), np.int64),
+            "copies": ((slots * width, 3), np.int64),
+            "done": ((slots,), np.int64),
         }
         arrays: dict[str, npt.NDArray[Any]] = {
             name: np.zeros(shape, dtype) for name, (shape, dtype) in by_slot.items()
@@ -139,15 +138,15 @@ class NativeBeams:
         )
         self._scores, self._rows = arrays["scores"], arrays["rows"]
         self._said, self._parents = arrays["said"], arrays["parents"]
-        self._finished, self._finished_scores, self._finished_places, self._finished_lengths = (
-            arrays[name]
-            for name in ("finished", "finished_scores", "finished_places", "finished_lengths")
-        )
-        self._beams = Beams(
-            *(self._slots, width, room, self._end_id),
+        self._finished = arrays["finished"]
+        self._copies, self.done = arrays["copies"], arrays["done"]
+        self._ids = np.zeros(room, np.int32)
+        """For the tokens of a result."""
+        self._ids_address = self._ids.ctypes.data
+        self.structure = Searches(
+            *(self.structure.slots, width, room, self._end_id),
             **{name: array.ctypes.data for name, array in arrays.items()},
         )
-        self._reference = ctypes.byref(self._beams)
 
 
 def _trace(

@@ -1,0 +1,109 @@
+/* A step of the sentences in flight, from the model to what each search says next. */
+#include <string.h>
+
+#include "clock.h"
+#include "kernels.h"
+
+/* Elements of the heads of one row or source with so much room. */
+static int64_t row_size(const Model *model, int64_t room) { return model->model_size * room; }
+
+/* Let the first tokens of each head [H, room, D] be those of another row. */
+static void copy_tokens(const Model *model, const uint16_t *from, uint16_t *to, int64_t room,
+                        int64_t tokens)
+{
+    for (int64_t head = 0; head < model->heads; head++) {
+        const int64_t begin = head * room * model->head_size;
+        memcpy(to + begin, from + begin, tokens * model->head_size * sizeof *to);
+    }
+}
+
+static void copy_row(const Model *model, const Rows *rows, int64_t source, int64_t target,
+                     int64_t tokens)
+{
+    const int64_t size = row_size(model, rows->room);
+    for (int64_t part = 0; part < 2 * model->decoder_layers; part++)
+        copy_tokens(model, rows->past[part] + source * size, rows->past[part] + target * size,
+                    rows->room, tokens);
+}
+
+static void copy_source(const Model *model, const Rows *rows, int64_t source, int64_t target)
+{
+    const int64_t size = row_size(model, rows->src_room);
+    for (int64_t part = 0; part < 2 * model->decoder_layers; part++)
+        copy_tokens(model, rows->cross[part] + source * size, rows->cross[part] + target * size,
+                    rows->src_room, rows->src_lengths[source]);
+}
+
+static int64_t advance_beams(const Model *model, const Rows *rows, const Searches *searches,
+                             const float *scores, int64_t panels)
+{
+    const int64_t best = 2 * searches->width;
+    int64_t done, copied;
+    COUNTED(rows->ticks, RANKING,
+            dragoman_best(scores, rows->sentences * rows->width, panels, best,
+                          searches->top_scores, searches->top_ids));
+    COUNTED(rows->ticks, SEARCH,
+            done = dragoman_advance(searches, searches->top_scores, searches->top_ids, best,
+                                    rows->ids, &copied));
+    const int64_t *copy = searches->copies;
+    COUNTED(rows->ticks, CACHE, for (int64_t i = 0; i < copied; i++, copy += 3)
+            copy_row(model, rows, copy[0], copy[1], copy[2]));
+    return done;
+}
+
+static int64_t advance_greedily(const Rows *rows, const Searches *searches, const float *scores,
+                                int64_t panels)
+{
+    int64_t done;
+    COUNTED(rows->ticks, RANKING, dragoman_likeliest(scores, rows->sentences, panels, rows->ids));
+    COUNTED(rows->ticks, SEARCH, done = dragoman_choose(searches, rows->ids));
+    return done;
+}
+
+static int64_t decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,
+                      float *scores)
+{
+    const int64_t panels = model->logits.outputs / PANEL;
+    dragoman_step(model, rows, memory, scores);
+    for (int64_t row = 0; row < rows->sentences * rows->width; row++)
+        rows->positions[row]++;
+    return rows->width == 1 ? advance_greedily(rows, searches, scores, panels)
+                            : advance_beams(model, rows, searches, scores, panels);
+}
+
+/* Bring every sentence one token further. The slots that are done then stand in `searches->done`;
+ * their number is returned. */
+int64_t dragoman_decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,
+                        float *scores)
+{
+    int64_t done;
+    COUNTED(rows->ticks, STEP, done = decode(model, rows, searches, memory, scores));
+    return done;
+}
+
+/* Give up a slot; the last one takes its place. */
+void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t slot)
+{
+    const int64_t last = --rows->sentences, width = rows->width;
+    dragoman_leave_search(searches, slot);
+    if (slot == last)
+        return;
+    copy_source(model, rows, last, slot);
+    rows->src_lengths[slot] = rows->src_lengths[last];
+    for (int64_t i = 0; i < width; i++) {
+        const int64_t from = last * width + i, to = slot * width + i;
+        copy_row(model, rows, from, to, rows->positions[from]);
+        rows->ids[to] = rows->ids[from];
+        rows->positions[to] = rows->positions[from];
+    }
+}
+
+/* Tokens that the furthest sentence has said. */
+int64_t dragoman_longest(const Rows *rows)
+{
+    int64_t longest = 0;
+    for (int64_t sentence = 0; sentence < rows->sentences; sentence++)
+        if (rows->positions[sentence * rows->width] > longest)
+            longest = rows->positions[sentence * rows->width];
+    return longest;
+}

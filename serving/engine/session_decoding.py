@@ -1,0 +1,125 @@
+"""Decoding through a session: what comes between its steps is done here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dragoman.hypothesis import Hypothesis
+from dragoman.manifest import SpecialIds
+from serving.engine.cache import Cache, CacheShape
+from serving.engine.searches import begin_searches
+from serving.engine.sentence import Sentence
+from serving.engine.session import Session
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """A `Network` of sessions.
+
+    `beside` is for workers that step beside each other, each on one core; `lone`, where there is
+    one, for a worker that has all the work there is, on all the cores.
+    """
+
+    beside: Session
+    lone: Session | None = None
+
+    @property
+    def cache_shape(self) -> CacheShape:
+        """See `Network`."""
+        return self.beside.cache_shape
+
+    @property
+    def pads_sources(self) -> bool:
+        """See `Network`."""
+        return self.beside.pads_sources
+
+    @property
+    def gains_alone(self) -> bool:
+        """See `Network`."""
+        return self.lone is not None
+
+    def begin(self, width: int, special_ids: SpecialIds) -> SessionDecoding:
+        """See `Network`."""
+        return SessionDecoding(self, width, special_ids)
+
+    def choose(self, alone: bool) -> Session:
+        """The session for a worker that has all the work there is, or not."""
+        return self.lone if alone and self.lone else self.beside
+
+
+class SessionDecoding:
+    """See `Decoding`."""
+
+    def __init__(self, sessions: Sessions, width: int, special_ids: SpecialIds) -> None:
+        """Begin without sentences."""
+        self._sessions = sessions
+        self._width = width
+        self._special_ids = special_ids
+        self._cache = Cache(sessions.cache_shape, width)
+        self._searches = begin_searches(width, special_ids.end)
+        self._tokens = np.zeros(0, np.int64)
+        self._positions = np.zeros(0, np.int64)
+        self._longest = 0
+        """Tokens that the furthest sentence has said."""
+
+    @property
+    def rows(self) -> int:
+        """See `Decoding`."""
+        return self._cache.rows
+
+    @property
+    def nbytes(self) -> int:
+        """See `Decoding`."""
+        return self._cache.nbytes
+
+    def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
+        """See `Decoding`."""
+        src_lengths = np.array([len(sentence.src_ids) for sentence in sentences])
+        src_ids = np.full((len(sentences), src_lengths.max()), self._special_ids.pad, np.int64)
+        for row, sentence in zip(src_ids, sentences, strict=True):
+            row[: len(sentence.src_ids)] = sentence.src_ids
+        cross = self._sessions.choose(alone).encode(src_ids, src_lengths)
+        self._cache.join(cross, src_lengths)
+        self._searches.join(sentences)
+        begin = np.full(len(sentences) * self._width, self._special_ids.begin)
+        self._tokens = np.concatenate((self._tokens, begin))
+        self._positions = np.concatenate((self._positions, np.zeros_like(begin)))
+
+    def step(self, alone: bool) -> Sequence[int]:
+        """See `Decoding`."""
+        session = self._sessions.choose(alone)
+        self._longest += 1
+        self._cache.fit(self._longest)
+        logits = session.step(self._cache, self._tokens, self._positions)
+        self._positions += 1
+        advance = self._searches.advance(session, logits)
+        self._tokens = advance.tokens
+        if advance.copies:
+            self._cache.copy_rows(advance.copies)
+        return advance.done
+
+    def result(self, slot: int) -> Hypothesis:
+        """See `Decoding`."""
+        return self._searches.result(slot)
+
+    def certain(self, slot: int) -> tuple[int, ...]:
+        """See `Decoding`."""
+        return self._searches.certain(slot)
+
+    def leave(self, slots: Sequence[int]) -> None:
+        """See `Decoding`."""
+        width = self._width
+        for slot in reversed(slots):
+            last = self._cache.slots - 1
+            end = last * width
+            self._searches.leave(slot)
+            self._cache.leave(slot, int(self._positions[end]))
+            if slot != last:
+                rows, last_rows = slice(slot * width, (slot + 1) * width), slice(end, end + width)
+                self._tokens[rows] = self._tokens[last_rows]
+                self._positions[rows] = self._positions[last_rows]
+            self._tokens, self._positions = self._tokens[:end], self._positions[:end]
+        self._longest = int(self._positions.max(initial=0))
