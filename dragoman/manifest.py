@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from dragoman.errors import UsageError
 from dragoman.settings import from_mapping
@@ -114,6 +115,33 @@ class GraphEntry:
     outputs: tuple[TensorEntry, ...]
 
 
+Profile = dict[str, tuple[tuple[int, ...], ...]]
+"""Smallest, usual and largest shape of every input."""
+
+
+@dataclass(frozen=True)
+class PlanEntry:
+    """A TensorRT engine, and what it belongs to.
+
+    Plans belong to a machine rather than to the model, so a bundle is whole without them.
+    """
+
+    graph: str
+    file: str
+    sha256: str
+    precision: Literal["fp32", "fp16", "bf16"]
+    library: str
+    version: str
+    compute_capability: str
+    """Of the GPUs that it runs on, such as `8.9`."""
+    platform: str
+    profiles: tuple[Profile, ...]
+    built_from: dict[str, str]
+    """SHA-256 of the graph and the weights, by path within the bundle."""
+    cache_tokens: int | None = None
+    """Length C of the cache, which is fixed in a plan."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """The contents of `manifest.json`."""
@@ -132,6 +160,7 @@ class Manifest:
     """SHA-256 of every file of the bundle but the manifest, by path within it."""
     measured: dict[str, float] = field(default_factory=dict)
     built_with: dict[str, str] = field(default_factory=dict)
+    plans: tuple[PlanEntry, ...] = ()
 
     def write(self, bundle: Path) -> None:
         """Write `manifest.json` into a bundle."""
@@ -145,6 +174,11 @@ class Manifest:
         recorded = dataclasses.replace(self, measured={**self.measured, **measured})
         recorded.write(bundle)
         return recorded
+
+    def with_plan(self, plan: PlanEntry) -> Manifest:
+        """The same with a plan, which replaces the one of the same file."""
+        others = [known for known in self.plans if known.file != plan.file]
+        return dataclasses.replace(self, plans=(*others, plan))
 
     @classmethod
     def load(cls, bundle: Path) -> Manifest:
@@ -177,7 +211,7 @@ class Manifest:
         for name in used:
             if name not in self.files:
                 raise UsageError(f"{path}: {name!r} is used but not listed under files")
-        for name in self.files:
+        for name in (*self.files, *(plan.file for plan in self.plans)):
             plain = Path(name).name == name and "\0" not in name
             if not plain or not (bundle / name).resolve().is_relative_to(bundle.resolve()):
                 raise UsageError(f"{path}: {name!r} leaves the bundle's folder")

@@ -18,6 +18,11 @@ def present_names(layers: int) -> list[str]:
     return [f"present_{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]
 
 
+def cache_tensors(layers: int) -> set[str]:
+    """All that holds keys or values."""
+    return {*cross_names(layers), *past_names(layers), *present_names(layers)}
+
+
 def best_name(k: int) -> str:
     """The graph that picks the best K tokens."""
     return f"best_{k}"

@@ -30,6 +30,6 @@ def publish(bundle: Path, repository: Path, skeleton: Path) -> None:
     shutil.copytree(skeleton, partial, ignore=left_behind)
     target = partial / "translate" / "1" / "bundle"
     target.mkdir(parents=True)
-    for name in (*manifest.files, FILE_NAME):
+    for name in (*manifest.files, *(plan.file for plan in manifest.plans), FILE_NAME):
         shutil.copyfile(bundle / name, target / name)
     os.replace(partial, repository)

@@ -1,15 +1,23 @@
-"""`dragoman export`: from a checkpoint to a bundle of ONNX graphs."""
+"""`dragoman export`: from a checkpoint to a bundle, and from a bundle to TensorRT engines."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-HELP = "make a bundle of ONNX graphs out of a checkpoint"
+HELP = "make a bundle of ONNX graphs out of a checkpoint, or TensorRT engines out of a bundle"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
+    what = "make a bundle of ONNX graphs out of a checkpoint"
+    _configure_onnx(kinds.add_parser("onnx", help=what, description=what))
+    what = "build TensorRT engines of a bundle's graphs, into the bundle"
+    _configure_tensorrt(kinds.add_parser("tensorrt", help=what, description=what))
+
+
+def _configure_onnx(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint")
     parser.add_argument("--out", type=Path, required=True, help="folder of the bundle to make")
     parser.add_argument(
@@ -20,10 +28,78 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _configure_tensorrt(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("bundle", type=Path, help="folder of a bundle")
+    parser.add_argument(
+        "--precision",
+        choices=("fp32", "fp16", "bf16"),
+        default="fp16",
+        help="of products, attention and the cache; the rest stays in fp32 (default: fp16)",
+    )
+    parser.add_argument(
+        "--compute-capability",
+        metavar="X.Y",
+        help="of the GPUs to build for, such as 8.9; only tensorrt_rtx builds for a GPU that is "
+        "not there (default: that of the first GPU here)",
+    )
+    parser.add_argument(
+        "--library",
+        choices=("tensorrt", "tensorrt_rtx"),
+        help="which TensorRT (default: the first that is installed)",
+    )
+    parser.add_argument(
+        "--max-rows",
+        type=int,
+        default=256,
+        metavar="N",
+        help="rows that a step may have; a sentence has as many as its beam is wide (default: 256)",
+    )
+    parser.add_argument(
+        "--cache-tokens",
+        type=int,
+        nargs="+",
+        default=(),
+        metavar="N",
+        help="lengths of the cache, an engine each (default: 64, 128 and the longest translation)",
+    )
+    parser.add_argument(
+        "--workspace-mib", type=int, default=0, metavar="N", help="most memory to compute in"
+    )
+    parser.add_argument(
+        "--timing-cache",
+        type=Path,
+        metavar="FILE",
+        help="keep what was measured of the GPU for the next build; only tensorrt measures",
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Export, and print the bundle's folder."""
+    """Export, and print what was made."""
+    return _onnx(arguments) if arguments.kind == "onnx" else _tensorrt(arguments)
+
+
+def _onnx(arguments: argparse.Namespace) -> int:
     from export.bundle import export_bundle
 
     export_bundle(arguments.checkpoint, arguments.out, arguments.storage)
     print(arguments.out)
+    return 0
+
+
+def _tensorrt(arguments: argparse.Namespace) -> int:
+    from export.build_progress import build_progress
+    from export.plans import PlanSettings, build_plans
+
+    settings = PlanSettings(
+        precision=arguments.precision,
+        compute_capability=arguments.compute_capability,
+        library=arguments.library,
+        max_rows=arguments.max_rows,
+        cache_tokens=tuple(arguments.cache_tokens),
+        workspace_bytes=arguments.workspace_mib << 20,
+        timing_cache=arguments.timing_cache,
+    )
+    with build_progress(settings.library, quiet=arguments.quiet) as monitor:
+        for plan in build_plans(arguments.bundle, settings, monitor):
+            print(arguments.bundle / plan.file, flush=True)
     return 0

@@ -44,7 +44,7 @@ def test_the_reverse_task_is_learnt_and_served(
     options = [f"--set={setting}" for setting in SETTINGS]
     text = (tmp_path / "text.xx", tmp_path / "text.yy")
     run("train", "--text", *text, "--out", tmp_path / "run", *options)
-    run("export", checkpoint, "--out", bundle)
+    run("export", "onnx", checkpoint, "--out", bundle)
     run("verify", bundle, "--test", "held", "--data-dir", tmp_path)
     printed = capfd.readouterr().out
     assert "FAIL" not in printed

@@ -60,7 +60,7 @@ def test_verify_prints_each_check_and_passes(
     "words",
     [
         ["evaluate", "none", "--test", "x"],
-        ["export", "none", "--out", "y"],
+        ["export", "onnx", "none", "--out", "y"],
         ["verify", "none", "--test", "x"],
         ["publish", "none", "--to", "y"],
         ["serve", "--repository", "none"],

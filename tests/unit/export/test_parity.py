@@ -117,7 +117,7 @@ def test_exports_are_the_same_to_the_byte(
     source = random_checkpoint("post")
     for seed in ("1", "2"):
         subprocess.run(
-            [sys.executable, "-m", "dragoman", "export", source, "--out", tmp_path / seed],
+            [sys.executable, "-m", "dragoman", "export", "onnx", source, "--out", tmp_path / seed],
             env={**os.environ, "PYTHONHASHSEED": seed},
             cwd=REPOSITORY,
             check=True,

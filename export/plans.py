@@ -1,0 +1,305 @@
+"""Building TensorRT engines ("plans") out of a bundle's graphs.
+
+A plan belongs to one release of the library, one kind of GPU, one precision and the bundle's own
+weights; the manifest says which. The cache's length C is fixed in a plan, so that the decoder has
+several.
+
+Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/advanced.html
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from dragoman.errors import DragomanError, UsageError
+from dragoman.manifest import Limits, Manifest, PlanEntry, Profile, sha256
+from dragoman.tensors import best_name, cache_tensors
+from serving.half_precision import FloatPrecision, lower_precision
+from serving.tensorrt_library import LibraryName, TensorRT, load, local_compute_capability
+
+log = logging.getLogger(__name__)
+
+_CACHE_TOKENS = (64, 128)
+"""Lengths C that there are plans for, beside the longest that a request may ask for."""
+_USUAL_TOKENS = 32
+_USUAL_ROWS = 32
+_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
+
+
+class BuildFailed(DragomanError):
+    """TensorRT refused a graph, or could not build it."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class PlanSettings:
+    """What plans to build.
+
+    Attributes:
+        precision: of products, attention and the cache; what else there is stays in fp32.
+        compute_capability: of the GPUs to build for, such as `8.9`; None for the one that is there.
+        library: which TensorRT; None for the one that is installed.
+        max_rows: rows that a step may have.
+        cache_tokens: lengths C of the cache; none for a choice that fits the bundle's limits.
+        workspace_bytes: most that a plan may use to compute in; 0 leaves it to the library.
+        timing_cache: file in which measurements are kept from one build to the next.
+    """
+
+    precision: FloatPrecision = "fp16"
+    compute_capability: str | None = None
+    library: LibraryName | None = None
+    max_rows: int = 256
+    cache_tokens: tuple[int, ...] = ()
+    workspace_bytes: int = 0
+    timing_cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_rows < 1:
+            raise UsageError(f"max_rows is {self.max_rows}: give 1 or more")
+        for tokens in self.cache_tokens:
+            if tokens < 1:
+                raise UsageError(f"cache_tokens is {tokens}: give 1 or more")
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """One plan to build: of which graph, for which length of the cache, in which profiles."""
+
+    graph: str
+    profiles: tuple[Profile, ...]
+    cache_tokens: int | None = None
+
+    @property
+    def name(self) -> str:
+        """A name that a file may have."""
+        return self.graph if self.cache_tokens is None else f"{self.graph}_c{self.cache_tokens}"
+
+
+def build_plans(bundle: Path, settings: PlanSettings, monitor: Any = None) -> Iterator[PlanEntry]:
+    """Build what the engine needs, and note each plan in the bundle's manifest.
+
+    Plans of the same kind that the bundle had before are replaced.
+
+    Args:
+        bundle: folder of a bundle.
+        settings: what to build.
+        monitor: TensorRT's own progress monitor, if progress is to be shown.
+
+    Yields:
+        The plans, as they are done.
+
+    Raises:
+        UsageError: the bundle is not whole, or TensorRT or the GPU that is asked for is not there.
+        BuildFailed: TensorRT refused a graph.
+    """
+    manifest = Manifest.load(bundle)
+    library = load(settings.library)
+    capability = settings.compute_capability or local_compute_capability()
+    for request in requests(manifest, settings):
+        file = f"{request.name}_{settings.precision}_sm{capability.replace('.', '')}.plan"
+        plan = build(bundle, manifest, request, library, settings, capability, monitor)
+        partial = bundle / f"{file}.partial"
+        partial.write_bytes(plan)
+        os.replace(partial, bundle / file)
+        entry = PlanEntry(
+            graph=request.graph,
+            file=file,
+            sha256=sha256(bundle / file),
+            precision=settings.precision,
+            cache_tokens=request.cache_tokens,
+            library=library.name,
+            version=library.version,
+            compute_capability=capability,
+            platform=f"{platform.system()}-{platform.machine()}".lower(),
+            profiles=request.profiles,
+            built_from={
+                name: manifest.files[name]
+                for name in (manifest.graphs[request.graph].file, manifest.weights)
+            },
+        )
+        manifest = manifest.with_plan(entry)
+        manifest.write(bundle)
+        yield entry
+
+
+def requests(manifest: Manifest, settings: PlanSettings) -> list[PlanRequest]:
+    """The plans that the engine needs of a bundle."""
+    limits, rows = manifest.limits, settings.max_rows
+    lengths = settings.cache_tokens or (
+        *(tokens for tokens in _CACHE_TOKENS if tokens < limits.max_target_tokens),
+        limits.max_target_tokens,
+    )
+    if max(lengths) < limits.max_target_tokens:
+        raise UsageError(
+            f"cache_tokens: the longest is {max(lengths)}, but a request may ask for "
+            f"{limits.max_target_tokens} tokens"
+        )
+    widest = min(limits.max_beam_width, rows)
+    usual = min(_USUAL_ROWS, rows)
+    encoder = _profile(manifest, "encoder", {"B": (1, usual, rows)}, limits)
+    greedy = {"R": (1, usual, rows), "B": (1, usual, rows)}
+    # A sentence's hypotheses share its source: then there are fewer sources than rows.
+    beams = {"R": (1, usual, rows), "B": (1, max(1, usual // widest), max(1, rows // 2))}
+    # Sources' keys and values are moved as rows' are, so their lengths count too.
+    longest = max(*lengths, limits.max_source_tokens)
+    moved = {"R": (1, usual, rows), "N": (1, usual, rows), "C": (1, _USUAL_TOKENS, longest)}
+    return [
+        PlanRequest("encoder", (encoder,)),
+        *(
+            PlanRequest(
+                "decoder",
+                tuple(
+                    _profile(manifest, "decoder", sizes, limits, tokens)
+                    for sizes in (greedy, beams)
+                ),
+                tokens,
+            )
+            for tokens in sorted(set(lengths))
+        ),
+        PlanRequest("reorder", (_profile(manifest, "reorder", moved, limits),)),
+        *(
+            PlanRequest(best_name(k), (_profile(manifest, best_name(k), greedy, limits),))
+            for k in limits.best_sizes
+        ),
+    ]
+
+
+def _profile(
+    manifest: Manifest,
+    graph: str,
+    sizes: Mapping[str, tuple[int, int, int]],
+    limits: Limits,
+    cache_tokens: int | None = None,
+) -> Profile:
+    """Smallest, usual and largest shape of every input."""
+    longest = limits.max_source_tokens
+    known = {"S": (1, min(_USUAL_TOKENS, longest), longest), **sizes}
+    if cache_tokens is not None:
+        known["C"] = (cache_tokens,) * 3
+    return {
+        tensor.name: tuple(
+            tuple(known[size][which] if size in known else int(size) for size in tensor.shape)
+            for which in range(3)
+        )
+        for tensor in manifest.graphs[graph].inputs
+    }
+
+
+def build(
+    bundle: Path,
+    manifest: Manifest,
+    request: PlanRequest,
+    library: TensorRT,
+    settings: PlanSettings,
+    compute_capability: str,
+    monitor: Any = None,
+) -> bytes:
+    """Build one plan.
+
+    Raises:
+        UsageError: the library does not build for that GPU.
+        BuildFailed: TensorRT refused the graph, or could not build it.
+    """
+    trt = library.module
+    logger = _logger(trt)
+    builder = trt.Builder(logger)
+    network = library.create_network(builder)
+    parse(bundle, manifest, request, settings.precision, trt, network, logger)
+    config = builder.create_builder_config()
+    library.build_for(config, compute_capability)
+    if hasattr(trt.BuilderFlag, "TF32"):
+        config.clear_flag(trt.BuilderFlag.TF32)  # fp32 means fp32
+    if settings.workspace_bytes:
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, settings.workspace_bytes)
+    for sizes in request.profiles:
+        profile = builder.create_optimization_profile()
+        for name, (smallest, usual, largest) in sizes.items():
+            profile.set_shape(name, smallest, usual, largest)
+        config.add_optimization_profile(profile)
+    if monitor is not None:
+        config.progress_monitor = monitor
+    _begin_timing_cache(config, settings.timing_cache)
+    plan = builder.build_serialized_network(network, config)
+    if plan is None:
+        raise BuildFailed(f"{request.name}: TensorRT could not build it: {logger.last_error}")
+    _keep_timing_cache(config, settings.timing_cache)
+    return bytes(plan)
+
+
+def parse(
+    bundle: Path,
+    manifest: Manifest,
+    request: PlanRequest,
+    precision: FloatPrecision,
+    trt: Any,
+    network: Any,
+    logger: Any,
+) -> None:
+    """Read a graph into a network.
+
+    Raises:
+        BuildFailed: TensorRT's parser refuses it; the message says at which node.
+    """
+    path = bundle / manifest.graphs[request.graph].file
+    model = onnx.load(path, load_external_data=False)
+    if precision != "fp32":
+        model = lower_precision(model, precision, cache_tensors(manifest.dimensions.decoder_layers))
+    if request.cache_tokens is not None:
+        _fix_cache_tokens(model, request.cache_tokens)
+    parser = trt.OnnxParser(network, logger)
+    # The weights are found from the folder of the path.
+    if not parser.parse(model.SerializeToString(), str(path)):
+        errors = map(parser.get_error, range(parser.num_errors))
+        why = "; ".join(f"{error.node_operator()}: {error.desc()}" for error in errors)
+        raise BuildFailed(f"{path}: TensorRT refuses it: {why}")
+    # There are kernels for attention in half precision alone; in fp32 it must be put together.
+    for layer in map(network.get_layer, range(network.num_layers)):
+        if layer.type == trt.LayerType.ATTENTION_INPUT:
+            layer.__class__ = trt.IAttentionInputLayer  # how the bindings take a layer's own kind
+            layer.attention.decomposable = True
+
+
+def _fix_cache_tokens(model: onnx.ModelProto, tokens: int) -> None:
+    for value in (*model.graph.input, *model.graph.output):
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.dim_param == "C":
+                dimension.dim_value = tokens
+
+
+def _logger(trt: Any) -> Any:
+    class Logger(trt.ILogger):  # type: ignore[misc]
+        """Passes TensorRT's messages on, and remembers the last error."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.last_error = "it does not say why"
+
+        def log(self, severity: Any, message: str) -> None:
+            if severity <= trt.ILogger.Severity.ERROR:
+                self.last_error = message
+            elif severity == trt.ILogger.Severity.WARNING:
+                log.debug("TensorRT: %s", message)
+
+    return Logger()
+
+
+def _begin_timing_cache(config: Any, path: Path | None) -> None:
+    if path is None:
+        return
+    held = path.read_bytes() if path.exists() else b""
+    config.set_timing_cache(config.create_timing_cache(held), ignore_mismatch=False)
+
+
+def _keep_timing_cache(config: Any, path: Path | None) -> None:
+    cache = None if path is None else config.get_timing_cache()
+    if path is not None and cache is not None:
+        path.write_bytes(bytes(cache.serialize()))

@@ -1,0 +1,104 @@
+"""Lower a graph's precision: products and attention in fp16 or bf16, the rest in fp32.
+
+What is lowered is what tensor cores compute: MatMul and Attention, and with them the keys and
+values in the cache. Sums that are long or delicate, the residual stream, norms and scores, stay in
+fp32. Weights are cast from what is stored, in the graph, which a runtime folds when it loads it. No
+other node changes, so that it is the same network, and one graph in a bundle is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+import onnx
+from onnx import TensorProto, helper
+
+HalfPrecision = Literal["fp16", "bf16"]
+FloatPrecision = Literal["fp32", "fp16", "bf16"]
+_TYPES = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
+
+_LOWERED = {"MatMul": (0, 1), "Attention": (0, 1, 2), "TensorScatter": (0, 1)}
+"""Operators that compute in half precision, and which of their inputs are numbers."""
+_INDIFFERENT = {"Reshape", "Transpose", "Split", "Squeeze", "Unsqueeze", "Gather", "Relu"}
+"""Operators that give what they get; their first input is what they get."""
+
+
+def lower_precision(
+    model: onnx.ModelProto, precision: HalfPrecision, lowered_tensors: Collection[str]
+) -> onnx.ModelProto:
+    """Lower a graph's precision.
+
+    Args:
+        model: a graph in fp32, whose weights may lie elsewhere.
+        precision: of products and attention.
+        lowered_tensors: inputs and outputs that have this precision too, such as the cache; the
+            others keep their types.
+
+    Returns:
+        Another model; `model` stays as it is.
+    """
+    lowered = onnx.ModelProto()
+    lowered.CopyFrom(model)
+    graph = lowered.graph
+    for value in (*graph.input, *graph.output):
+        if value.name in lowered_tensors:
+            value.type.tensor_type.elem_type = _TYPES[precision]
+    inputs = {value.name for value in graph.input} & set(lowered_tensors)
+    caster = _Caster(_TYPES[precision], inputs)
+    for node in model.graph.node:
+        caster.add(node)
+    for value in graph.output:
+        if value.name not in lowered_tensors:
+            caster.restore(value.name)
+        elif value.name not in caster.half:
+            raise ValueError(f"output {value.name} is not computed in {precision}")
+    del graph.node[:]
+    graph.node.extend(caster.nodes)
+    return lowered
+
+
+class _Caster:
+    """Takes a graph's nodes in their order, and casts what each reads to what it wants."""
+
+    def __init__(self, half_type: int, half: set[str]) -> None:
+        self._half_type = half_type
+        self.half = half
+        """Names of the values that have half precision."""
+        self.nodes: list[onnx.NodeProto] = []
+        self._casts: dict[tuple[str, int], str] = {}
+
+    def add(self, original: onnx.NodeProto) -> None:
+        node = onnx.NodeProto()
+        node.CopyFrom(original)
+        if node.op_type in _LOWERED:
+            for index in _LOWERED[node.op_type]:
+                node.input[index] = self._cast(node.input[index], self._half_type)
+            self.half.update(node.output)
+        elif node.op_type in (*_INDIFFERENT, "Identity") and node.input[0] in self.half:
+            self.half.update(node.output)
+        else:
+            for index, name in enumerate(node.input):
+                if name in self.half:
+                    node.input[index] = self._cast(name, TensorProto.FLOAT)
+        self.nodes.append(node)
+
+    def restore(self, name: str) -> None:
+        """Let an output be in fp32."""
+        if name not in self.half:
+            return
+        renamed = f"{name}:half"
+        for node in self.nodes:
+            node.input[:] = [renamed if read == name else read for read in node.input]
+            node.output[:] = [renamed if made == name else made for made in node.output]
+        cast = helper.make_node("Cast", [renamed], [name], f"restore_{name}", to=TensorProto.FLOAT)
+        self.nodes.append(cast)
+
+    def _cast(self, name: str, to: int) -> str:
+        if (name in self.half) == (to == self._half_type):
+            return name
+        if (name, to) not in self._casts:
+            made = f"{name}:as_{TensorProto.DataType.Name(to).lower()}"
+            self.nodes.append(helper.make_node("Cast", [name], [made], f"cast_{made}", to=to))
+            self._casts[name, to] = made
+        return self._casts[name, to]

@@ -1,0 +1,198 @@
+"""TensorRT's own parser and compiler, from TensorRT-RTX on PyPI, on every graph; without a GPU.
+
+Reading a plan back needs one, so what is checked is the network as it was parsed, and that a plan
+comes out of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import onnx
+import pytest
+
+from benchmarks.base_model import write_random_bundle
+from dragoman.cli import main
+from dragoman.manifest import Manifest, TensorEntry, sha256
+from dragoman.tensors import cache_tensors
+from export.plans import (
+    PlanRequest,
+    PlanSettings,
+    build,
+    parse,
+    requests,
+)
+from serving.half_precision import FloatPrecision
+from serving.tensorrt_library import TensorRT, load
+from tests.conftest import REPOSITORY
+
+pytest.importorskip("tensorrt_rtx")
+
+SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
+CAPABILITIES = ("8.9", "12.0")
+PRECISIONS = get_args(FloatPrecision)
+
+
+@pytest.fixture(scope="module")
+def library() -> TensorRT:
+    return load("tensorrt_rtx")
+
+
+@pytest.fixture(scope="module")
+def base_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The base size of Vaswani et al. 2017, with random weights."""
+    return write_random_bundle(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(params=["shipped", "base"])
+def bundle(request: pytest.FixtureRequest) -> Path:
+    return SHIPPED if request.param == "shipped" else request.getfixturevalue("base_bundle")
+
+
+def wanted_plan(bundle: Path, graph: str, settings: PlanSettings) -> PlanRequest:
+    """The first plan of a graph; of one that the engine does not need, without profiles."""
+    plans = requests(Manifest.load(bundle), settings)
+    return next((one for one in plans if one.graph == graph), PlanRequest(graph, ()))
+
+
+def shape(tensor: TensorEntry, cache_tokens: int | None) -> list[int]:
+    """As the network should have it: -1 where it is dynamic."""
+    fixed = {} if cache_tokens is None else {"C": cache_tokens}
+    return [int(size) if size.isdigit() else fixed.get(size, -1) for size in tensor.shape]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    "graph", ["encoder", "decoder", "reorder", "best_4", "best_8", "best_16", "score"]
+)
+def test_the_network_is_what_the_manifest_lists(
+    library: TensorRT, bundle: Path, graph: str, precision: FloatPrecision
+) -> None:
+    trt, manifest = library.module, Manifest.load(bundle)
+    plan = wanted_plan(bundle, graph, PlanSettings(precision))
+    logger = trt.Logger(trt.Logger.ERROR)
+    builder = trt.Builder(logger)
+    network = library.create_network(builder)
+    parse(bundle, manifest, plan, precision, trt, network, logger)
+    layers = manifest.dimensions.decoder_layers
+    cache = cache_tensors(layers)
+    cache_type = {"fp32": trt.float32, "fp16": trt.float16, "bf16": trt.bfloat16}[precision]
+    types = {"int64": trt.int64, "float32": trt.float32}
+    for found, listed in (
+        (list(map(network.get_input, range(network.num_inputs))), manifest.graphs[graph].inputs),
+        (list(map(network.get_output, range(network.num_outputs))), manifest.graphs[graph].outputs),
+    ):
+        assert [tensor.name for tensor in found] == [tensor.name for tensor in listed]
+        for tensor, entry in zip(found, listed, strict=True):
+            wanted = cache_type if tensor.name in cache else types[entry.dtype]
+            assert tensor.dtype == wanted, tensor.name
+            assert list(tensor.shape) == shape(entry, plan.cache_tokens), tensor.name
+    kinds = [network.get_layer(index).type for index in range(network.num_layers)]
+    updates = 2 * layers if graph == "decoder" else 0
+    assert kinds.count(trt.LayerType.KV_CACHE_UPDATE) == updates
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("graph", ["encoder", "decoder"])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_plan_comes_out(
+    library: TensorRT, precision: FloatPrecision, graph: str, capability: str
+) -> None:
+    settings = PlanSettings(precision)
+    wanted = wanted_plan(SHIPPED, graph, settings)
+    manifest = Manifest.load(SHIPPED)
+    plan = build(SHIPPED, manifest, wanted, library, settings, capability)
+    assert len(plan) > manifest.dimensions.vocab_size * manifest.dimensions.model_size
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("graph", ["encoder", "decoder"])
+def test_a_plan_of_the_base_size_comes_out(
+    library: TensorRT, base_bundle: Path, graph: str, capability: str
+) -> None:
+    settings = PlanSettings("fp16")
+    wanted, manifest = wanted_plan(base_bundle, graph, settings), Manifest.load(base_bundle)
+    plan = build(base_bundle, manifest, wanted, library, settings, capability)
+    assert len(plan) > manifest.dimensions.vocab_size * manifest.dimensions.model_size
+
+
+@pytest.fixture
+def copied(random_bundle: Path, tmp_path: Path) -> Path:
+    """A bundle that may be written to."""
+    return Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
+
+
+def export(bundle: Path, *words: str) -> int:
+    return main(["--quiet", "export", "tensorrt", str(bundle), *words])
+
+
+def test_the_command_builds_what_the_engine_needs_and_notes_it(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--compute-capability", "8.9", "--max-rows", "16", "--precision")
+    assert export(copied, *words, "bf16") == 0
+    printed = capsys.readouterr().out.split()
+    manifest = Manifest.load(copied)
+    assert printed == [str(copied / plan.file) for plan in manifest.plans]
+    assert [(plan.graph, plan.cache_tokens) for plan in manifest.plans] == [
+        ("encoder", None),
+        *(("decoder", tokens) for tokens in (64, 128, 320)),
+        *((graph, None) for graph in ("reorder", "best_4", "best_8", "best_16")),
+    ]
+    for plan in manifest.plans:
+        assert plan.sha256 == sha256(copied / plan.file)
+        assert (plan.library, plan.precision) == ("tensorrt_rtx", "bf16")
+        assert plan.compute_capability == "8.9"
+        assert plan.built_from[manifest.weights] == manifest.files[manifest.weights]
+        assert set(plan.profiles[0]) == {t.name for t in manifest.graphs[plan.graph].inputs}
+    assert export(copied, *words, "bf16") == 0
+    assert len(Manifest.load(copied).plans) == len(manifest.plans)
+    assert export(copied, *words, "fp16", "--cache-tokens", "320") == 0
+    again = Manifest.load(copied)
+    assert len(again.plans) == len(manifest.plans) + 6
+    assert again.plans[: len(manifest.plans)] == Manifest.load(copied).plans[: len(manifest.plans)]
+    assert not list(copied.glob("*.partial"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--compute-capability", "9.0"], "builds for no compute capability 9.0: give one of 7.5"),
+        (["--compute-capability", "8.9", "--library", "tensorrt"], "tensorrt is not installed"),
+        (["--compute-capability", "8.9", "--max-rows", "0"], "max_rows is 0"),
+        (["--compute-capability", "8.9", "--cache-tokens", "0"], "cache_tokens is 0"),
+        (["--compute-capability", "8.9", "--cache-tokens", "64"], "the longest is 64, but a req"),
+        ([], "no NVIDIA GPU was found (nvidia-smi fails): name one with --compute-capability"),
+    ],
+)
+def test_what_cannot_be_built_is_one_line(
+    copied: Path,
+    words: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")  # no nvidia-smi
+    assert export(copied, *words) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_graph_that_tensorrt_refuses_is_named(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = Manifest.load(copied)
+    path = copied / manifest.graphs["encoder"].file
+    model = onnx.load(path, load_external_data=False)
+    model.graph.node[3].op_type = "NoSuchOperator"
+    path.write_bytes(model.SerializeToString())
+    manifest.files[path.name] = sha256(path)
+    manifest.write(copied)
+    assert export(copied, "--compute-capability", "8.9") == 1
+    error = capsys.readouterr().err
+    assert "encoder.onnx: TensorRT refuses it" in error
+    assert "NoSuchOperator" in error
+    assert error.count("\n") == 1
