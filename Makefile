@@ -4,9 +4,10 @@ ARGS ?=
 
 SERVE := .venv-serve
 DEV := .venv-dev
+GPU := .venv-gpu
 PROJECTS := pyproject.toml client/pyproject.toml $(wildcard serving/engine/native/*.[ch])
 
-.PHONY: help serve demo test lint format clean
+.PHONY: help serve demo test gpu-check lint format clean
 
 help:  ## Say what each target does
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -20,6 +21,9 @@ demo: $(SERVE)/.done  ## Serve, translate twenty sentences by HTTP and by gRPC, 
 test: lint  ## Lint, type-check and run every test
 	$(DEV)/bin/pytest $(ARGS)
 
+gpu-check: $(GPU)/.done  ## On a machine with an NVIDIA GPU: tests, tokens, speed; ARGS="--data-dir ..."
+	$(GPU)/bin/python -m benchmarks.gpu_check $(ARGS)
+
 lint: $(DEV)/.done  ## Check style and types
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
@@ -30,7 +34,7 @@ format: $(DEV)/.done  ## Rewrite the code in the project's style
 	$(DEV)/bin/ruff format .
 
 clean:  ## Remove the virtual environments and what was compiled
-	rm -rf $(SERVE) $(DEV) build serving/engine/native/*.so
+	rm -rf $(SERVE) $(DEV) $(GPU) build serving/engine/native/*.so
 
 # Serving needs no torch; a test holds that.
 $(SERVE)/.done: $(PROJECTS)
@@ -41,4 +45,9 @@ $(SERVE)/.done: $(PROJECTS)
 $(DEV)/.done: $(PROJECTS)
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/pip install --quiet --editable ./client --editable '.[serve,dev]'
+	touch $@
+
+$(GPU)/.done: $(PROJECTS)
+	$(PYTHON) -m venv $(GPU)
+	$(GPU)/bin/pip install --quiet --editable ./client --editable '.[gpu-check]'
 	touch $@

@@ -70,6 +70,8 @@ class ServeOptions:
     log_verbose: bool = False
     relay: RelayForm | None = None
     """How requests get to the engine's process; None: compiled, where it is."""
+    more_models: tuple[str, ...] = ()
+    """Models of the repository to load beside those that translate."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,9 @@ class TritonServer:
                 f"{repository}: holds no model {_MODEL!r} ({_MODEL}/config.pbtxt is missing); "
                 "make a repository with: dragoman publish BUNDLE --to DIR"
             )
+        for name in self._options.more_models:
+            if not (repository / name / "config.pbtxt").is_file():
+                raise UsageError(f"{repository}: holds no model {name!r} to load")
         bundle = repository / _MODEL / "1" / "bundle"
         if not bundle.is_dir():
             raise UsageError(f"{bundle}: no model here; make one with: dragoman publish")
@@ -212,7 +217,7 @@ class TritonServer:
     def _models(self) -> list[str]:
         """What to load: streaming only where the repository has it."""
         streams = (self._options.repository / _STREAM_MODEL / "config.pbtxt").is_file()
-        return [_MODEL, _STREAM_MODEL] if streams else [_MODEL]
+        return [_MODEL, *([_STREAM_MODEL] if streams else []), *self._options.more_models]
 
     def _start(self, installation: Installation, scratch: Path) -> subprocess.Popen[bytes]:
         options = self._options
@@ -230,14 +235,14 @@ class TritonServer:
             f"--metrics-port={self.ports.metrics}",
             f"--exit-timeout-secs={_DRAIN_S}",
             "--exit-on-error=true",
-            "--allow-gpu-metrics=false",
             f"--log-info={str(options.log_verbose).lower()}",
             f"--backend-config={python}",
             f"--http-restricted-api={_CLOSED_ENDPOINTS}:dragoman-closed={_UNSENDABLE}",
             f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:dragoman-closed={_UNSENDABLE}",
         ]
         if installation.embedded:
-            arguments.append("--pinned-memory-pool-byte-size=0")  # there is no GPU to copy to
+            # It has no part for GPUs.
+            arguments += ["--pinned-memory-pool-byte-size=0", "--allow-gpu-metrics=false"]
         backends = lay_out_backends(installation, options.relay, scratch)
         arguments.append(f"--backend-directory={backends}")
         environment = dict(os.environ)

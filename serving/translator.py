@@ -19,8 +19,7 @@ from dragoman.text import Tokenizer, split_sentences
 from serving.engine.engine import EngineFailure
 from serving.engine.loading import (
     batch_limits,
-    choose_precision,
-    choose_runtime,
+    choose_layout,
     open_engine,
 )
 from serving.engine.sentence import SearchOptions, Sentence
@@ -149,7 +148,8 @@ class Translator:
                     f"{self._tokenizer.tag_id(language)}, the manifest says {tag_id}"
                 )
         self._settings = settings or EngineSettings()
-        self._limits = batch_limits(self._settings, self.manifest.dimensions)
+        self.layout = choose_layout(self._settings, bundle, self.manifest)
+        self._limits = batch_limits(self._settings, self.manifest.dimensions, self.layout.runtime)
         self._engine = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
 
     def translate(
@@ -219,10 +219,9 @@ class Translator:
     def description(self) -> str:
         """One line: how the engine is laid out, and the most that its caches may take."""
         limits = self.manifest.limits
-        runtime = choose_runtime(self._settings, self.manifest.dimensions)
         most = self._engine.most_bytes(limits.max_source_tokens, limits.max_target_tokens)
         return (
-            f"{choose_precision(self._settings)} ({runtime}), {self._engine.workers} workers of "
+            f"{self.layout.precision} ({self.layout.runtime}), {self._engine.workers} workers of "
             f"{self._limits.rows} rows, caches of at most {most / 1e6:.0f} MB "
             f"for each beam width in use, {self._limits.waiting} sentences may wait"
         )

@@ -148,7 +148,6 @@ def _oracle(arguments: argparse.Namespace) -> _System:
 
 def _engine(arguments: argparse.Namespace) -> _System:
     """The serving engine on a bundle's graphs."""
-    from serving.engine.loading import choose_precision
     from serving.engine.settings import EngineSettings
     from serving.translator import RequestOptions, Translator
 
@@ -164,4 +163,4 @@ def _engine(arguments: argparse.Namespace) -> _System:
         )
         return [(found.text, found.complete) for found in translator.translate(texts, options)]
 
-    return _System(translator.manifest.languages, choose_precision(settings), translate)
+    return _System(translator.manifest.languages, translator.layout.precision, translate)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Dimensions, Manifest, SpecialIds
 from serving.cpu import exact_int8_products
+from serving.engine.device.gpu import choose_gpu_runtime, gpu_obstacle, open_gpu_network
 from serving.engine.engine import Engine, EngineFailure
 from serving.engine.native.network import NativeNetwork, native_obstacle
 from serving.engine.network import Network
@@ -21,9 +23,19 @@ _MOST_WORKERS = 8
 _LARGE = 10_000_000
 """Weights of a decoder step from which a second core makes a lone step faster, and more rows a step
 of many."""
+_ROWS_OF_GPU = 256
+_GPU_RUNTIMES = ("onnxruntime_cuda", "tensorrt")
 _ROWS, _ROWS_OF_LARGE = 32, 64
 """Rows a worker: beyond these a small model's steps gain nothing, and short sentences would slow
 long ones down."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What runs a model here, and in which precision."""
+
+    runtime: Runtime
+    precision: Precision
 
 
 def open_engine(
@@ -45,35 +57,60 @@ def open_engine(
     Raises:
         UsageError: the bundle cannot be loaded, or what was asked for cannot be had here.
     """
-    workers = settings.workers or min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
-    network = _open_network(bundle, manifest, settings, workers)
+    layout = choose_layout(settings, bundle, manifest)
+    # A GPU does one thing after another.
+    cores = 1 if layout.runtime in _GPU_RUNTIMES else len(os.sched_getaffinity(0))
+    workers = settings.workers or min(_MOST_WORKERS, cores)
+    network = _open_network(bundle, manifest, settings, layout, workers)
     ids = special_ids or manifest.special_ids
-    limits = batch_limits(settings, manifest.dimensions)
+    limits = batch_limits(settings, manifest.dimensions, layout.runtime)
     return Engine(network, ids, workers, limits, on_failure)
 
 
 def _open_network(
-    bundle: Path, manifest: Manifest, settings: EngineSettings, workers: int
+    bundle: Path, manifest: Manifest, settings: EngineSettings, layout: Layout, workers: int
 ) -> Network:
-    precision, runtime = choose_precision(settings), choose_runtime(settings, manifest.dimensions)
-    if runtime == "native":
+    if layout.runtime == "native":
         return NativeNetwork(bundle, manifest)
+    if layout.runtime in _GPU_RUNTIMES:
+        return open_gpu_network(bundle, manifest, layout.runtime, layout.precision)
     lone_threads = settings.lone_threads or default_lone_threads(manifest.dimensions, workers)
     lone = None
     if lone_threads > 1:
-        lone = OnnxSession(bundle, manifest, precision, lone_threads)
-    return Sessions(OnnxSession(bundle, manifest, precision, threads=1), lone)
+        lone = OnnxSession(bundle, manifest, layout.precision, lone_threads)
+    return Sessions(OnnxSession(bundle, manifest, layout.precision, threads=1), lone)
 
 
-def choose_precision(settings: EngineSettings) -> Precision:
-    """The precision that settings come to on this machine.
+def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) -> Layout:
+    """What settings come to on this machine.
 
     Raises:
-        UsageError: int8 was asked for, but 8-bit products would saturate.
+        UsageError: what was asked for cannot be had for this model on this machine.
+    """
+    runtime, precision = settings.runtime, settings.precision
+    if runtime in _GPU_RUNTIMES or (runtime == "auto" and gpu_obstacle() is None):
+        on_gpu: Precision = "fp16" if precision == "auto" else precision
+        if runtime == "auto":
+            runtime = choose_gpu_runtime(bundle, manifest, on_gpu)
+        return Layout(runtime, on_gpu)
+    on_cpu = choose_cpu_precision(settings)
+    return Layout(choose_cpu_runtime(settings, manifest.dimensions), on_cpu)
+
+
+def choose_cpu_precision(settings: EngineSettings) -> Precision:
+    """The precision that settings come to on this machine's CPU.
+
+    Raises:
+        UsageError: int8 was asked for, but 8-bit products would saturate; or it is for GPUs.
     """
     exact = exact_int8_products()
     if settings.precision == "auto":
         return "int8" if exact else "fp32"
+    if settings.precision in ("fp16", "bf16"):
+        raise UsageError(
+            f"precision is {settings.precision}, which is for GPUs, and {gpu_obstacle()}: "
+            "serve with precision auto"
+        )
     if settings.precision == "int8" and not exact:
         raise UsageError(
             "precision is int8, but this CPU's 8-bit products saturate (it has no VNNI): "
@@ -82,8 +119,8 @@ def choose_precision(settings: EngineSettings) -> Precision:
     return settings.precision
 
 
-def choose_runtime(settings: EngineSettings, sizes: Dimensions) -> Runtime:
-    """What runs the model: our own compiled code where it can, which is the fastest.
+def choose_cpu_runtime(settings: EngineSettings, sizes: Dimensions) -> Runtime:
+    """What runs the model on a CPU: our own compiled code where it can, which is the fastest.
 
     Raises:
         UsageError: it was asked for, but cannot be had for this model on this machine.
@@ -91,7 +128,7 @@ def choose_runtime(settings: EngineSettings, sizes: Dimensions) -> Runtime:
     if settings.runtime == "onnxruntime":
         return "onnxruntime"
     obstacle = native_obstacle(sizes)
-    if obstacle is None and choose_precision(settings) != "int8":
+    if obstacle is None and choose_cpu_precision(settings) != "int8":
         obstacle = "it computes in int8"
     if obstacle is None:
         return "native"
@@ -105,9 +142,12 @@ def default_lone_threads(sizes: Dimensions, workers: int) -> int:
     return workers if _is_large(sizes) else 1
 
 
-def batch_limits(settings: EngineSettings, sizes: Dimensions) -> BatchLimits:
+def batch_limits(
+    settings: EngineSettings, sizes: Dimensions, runtime: Runtime = "native"
+) -> BatchLimits:
     """The bounds that settings come to for a model."""
-    rows = settings.max_rows or (_ROWS_OF_LARGE if _is_large(sizes) else _ROWS)
+    on_cpu = _ROWS_OF_LARGE if _is_large(sizes) else _ROWS
+    rows = settings.max_rows or (_ROWS_OF_GPU if runtime in _GPU_RUNTIMES else on_cpu)
     return BatchLimits(rows, settings.max_waiting)
 
 

@@ -11,15 +11,15 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.hypothesis import Hypothesis
-from serving.engine.cache import Copy, Floats, Ids
+from serving.engine.cache import Copy, Ids
 from serving.engine.sentence import Sentence
-from serving.engine.session import Session
+from serving.engine.session import Ranking
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Searches(Protocol):
     def join(self, sentences: Sequence[Sentence]) -> None:
         """Begin searches, which may generate up to the sentences' `max_tokens`."""
 
-    def advance(self, session: Session, logits: Floats) -> Advance:
-        """Choose what the rows say next, of the scores [R, V] that the session's step returned."""
+    def advance(self, ranking: Ranking, logits: Any) -> Advance:
+        """Choose what the rows say next, of a step's scores [R, V] as the ranking takes them."""
         ...
 
     def result(self, slot: int) -> Hypothesis:
@@ -77,9 +77,9 @@ class GreedySearches:
             said[: self._said.shape[0], : self._said.shape[1]] = self._said
             self._said = said
 
-    def advance(self, session: Session, logits: Floats) -> Advance:
+    def advance(self, ranking: Ranking, logits: Any) -> Advance:
         """See `Searches`."""
-        tokens = session.likeliest(logits)
+        tokens = ranking.likeliest(logits)
         self._said[self._slots, self._lengths] = tokens
         self._lengths += 1
         done = (tokens == self._end_id) | (self._lengths == self._limits)
@@ -123,10 +123,10 @@ class BeamSearches:
         """See `Searches`."""
         self._searches += [BeamSearch(sentence, self._end_id) for sentence in sentences]
 
-    def advance(self, session: Session, logits: Floats) -> Advance:
+    def advance(self, ranking: Ranking, logits: Any) -> Advance:
         """See `Searches`."""
         width = len(self._searches[0].live_rows)
-        found = candidates(self._searches, *session.best(logits, 2 * width))
+        found = candidates(self._searches, *ranking.best(logits, 2 * width))
         tokens = np.zeros(len(self._searches) * width, np.int64)
         copies: list[Copy] = []
         done: list[int] = []

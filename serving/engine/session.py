@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from serving.engine.cache import Cache, CacheShape, Floats, Ids, KeysValues
 
 
-class Session(Protocol):
+class Ranking(Protocol):
+    """Finds the best tokens of a step's scores, wherever these lie."""
+
+    def likeliest(self, logits: Any) -> Ids:
+        """Each row's best token [R], of what the last step returned."""
+        ...
+
+    def best(self, logits: Any, number: int) -> tuple[Floats, Ids]:
+        """Log-probabilities [R, K] of each row's best tokens, best first, and their ids [R, K].
+
+        `logits` are what the last step returned; K is `number` or more.
+        """
+        ...
+
+
+class Session(Ranking, Protocol):
     """The bundle's graphs, ready to run; several threads may, each with caches of its own."""
 
     @property
@@ -44,16 +59,5 @@ class Session(Protocol):
 
         Returns:
             Scores [R, V] of every token, up to a constant a row; the next step overwrites them.
-        """
-        ...
-
-    def likeliest(self, logits: Floats) -> Ids:
-        """Each row's best token [R], of what the last step returned."""
-        ...
-
-    def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
-        """Log-probabilities [R, K] of each row's best tokens, best first, and their ids [R, K].
-
-        `logits` are what the last step returned; K is `number` or more.
         """
         ...

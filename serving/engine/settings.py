@@ -7,8 +7,8 @@ from typing import Literal
 
 from dragoman.errors import UsageError
 
-Precision = Literal["fp32", "int8"]
-Runtime = Literal["onnxruntime", "native"]
+Precision = Literal["fp32", "int8", "fp16", "bf16"]
+Runtime = Literal["onnxruntime", "native", "onnxruntime_cuda", "tensorrt"]
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,11 @@ class EngineSettings:
     """
 
     precision: Precision | Literal["auto"] = "auto"
-    """`auto` is int8 where this machine's 8-bit products are exact, else fp32."""
+    """`auto` is fp16 on a GPU; on a CPU int8 where its 8-bit products are exact, else fp32."""
     runtime: Runtime | Literal["auto"] = "auto"
-    """`native` is our own compiled code, for int8 alone; `auto` takes it where it can."""
+    """The last two are for a GPU; `native` is our own compiled code, for int8 alone. `auto` takes
+    the fastest that this machine and the bundle have: TensorRT where the bundle has plans that fit,
+    ONNX Runtime on a GPU, `native`, ONNX Runtime."""
     workers: int | None = None
     """Threads that each step sentences of their own, on one core."""
     lone_threads: int | None = None

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.hypothesis import Hypothesis
-from serving.engine.cache import Copy, Floats
+from serving.engine.cache import Copy
 from serving.engine.native.library import Found, Searches, load
 from serving.engine.search import Advance, common_beginning
 from serving.engine.sentence import Sentence
-from serving.engine.session import Session
+from serving.engine.session import Ranking
 
 _ROOM = 64
 """Tokens for which there is room at first."""
@@ -53,14 +53,14 @@ class NativeSearches:
             self._finished[first:last] = 0
         self.structure.slots = last
 
-    def advance(self, session: Session, logits: Floats) -> Advance:
+    def advance(self, ranking: Ranking, logits: Any) -> Advance:
         """See `Searches`."""
         if self._width == 1:
-            tokens = np.ascontiguousarray(session.likeliest(logits), np.int64)
+            tokens = np.ascontiguousarray(ranking.likeliest(logits), np.int64)
             done = self._library.choose(self.structure, tokens.ctypes.data)
             return Advance(tokens, (), self.done[:done].tolist())
-        top_scores, top_ids = session.best(logits, 2 * self._width)
-        tokens, copied = np.zeros(len(logits), np.int64), ctypes.c_int64()
+        top_scores, top_ids = ranking.best(logits, 2 * self._width)
+        tokens, copied = np.zeros(len(top_ids), np.int64), ctypes.c_int64()
         done = self._library.advance(
             *(self.structure, top_scores.ctypes.data, top_ids.ctypes.data, top_ids.shape[1]),
             *(tokens.ctypes.data, ctypes.addressof(copied)),

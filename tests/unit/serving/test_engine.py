@@ -18,6 +18,9 @@ from dragoman.manifest import Manifest, SpecialIds
 from serving.engine import scheduler
 from serving.engine.batch import DeadlineExceeded
 from serving.engine.cache import CAPACITIES
+from serving.engine.device.memory import HostMemory
+from serving.engine.device.network import DeviceNetwork
+from serving.engine.device.onnx_runner import OnnxRunner
 from serving.engine.engine import Engine, EngineFailure
 from serving.engine.native.network import NativeNetwork, native_obstacle
 from serving.engine.network import Network
@@ -25,6 +28,7 @@ from serving.engine.onnx_session import OnnxSession
 from serving.engine.scheduler import BatchLimits, Closed, Overloaded
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.session_decoding import Sessions
+from serving.half_precision import FloatPrecision
 from tests.unit.serving.copy_session import CopySession
 from training import checkpoint
 from training.model import Transformer
@@ -249,13 +253,17 @@ def model(random_bundle: Path) -> Transformer:
     return checkpoint.load(random_bundle).model
 
 
-@pytest.fixture(scope="module", params=["fp32", "int8", "native"])
+@pytest.fixture(scope="module", params=["fp32", "int8", "native", "device", "device fp16"])
 def bundle_engine(request: pytest.FixtureRequest, random_bundle: Path) -> Iterator[Engine]:
     manifest = Manifest.load(random_bundle)
     if request.param == "native":
         if obstacle := native_obstacle(manifest.dimensions):
             pytest.skip(obstacle)
         network: Network = NativeNetwork(random_bundle, manifest)
+    elif request.param.startswith("device"):
+        precision: FloatPrecision = "fp16" if request.param.endswith("fp16") else "fp32"
+        runner = OnnxRunner(random_bundle, manifest, precision, "cpu")
+        network = DeviceNetwork(manifest, runner, HostMemory())
     else:
         network = Sessions(
             OnnxSession(random_bundle, manifest, request.param, threads=1),
@@ -298,7 +306,7 @@ def test_no_result_depends_on_what_else_is_in_flight(
     arrivals: list[tuple[Sentence, float, bool]],
 ) -> None:
     """Random arrivals, cancellations and options, against the oracle and against being alone."""
-    is_exact = request.node.callspec.params["bundle_engine"] == "fp32"
+    is_exact = request.node.callspec.params["bundle_engine"] in ("fp32", "device")
     futures = []
     for asked, pause_s, given_up in arrivals:
         (future,) = bundle_engine.submit([asked])

@@ -9,8 +9,8 @@ from dragoman.manifest import Dimensions
 from serving.engine import loading
 from serving.engine.loading import (
     batch_limits,
-    choose_precision,
-    choose_runtime,
+    choose_cpu_precision,
+    choose_cpu_runtime,
     default_lone_threads,
 )
 from serving.engine.native import library
@@ -36,27 +36,27 @@ def test_int8_is_used_where_it_is_exact(
 ) -> None:
     monkeypatch.setattr(loading, "exact_int8_products", lambda: exact)
     settings = engine_settings({"precision": asked})
-    assert choose_precision(settings) == given
+    assert choose_cpu_precision(settings) == given
 
 
 def test_int8_is_refused_where_it_saturates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "exact_int8_products", lambda: False)
     with pytest.raises(UsageError, match="8-bit products saturate"):
-        choose_precision(EngineSettings(precision="int8"))
+        choose_cpu_precision(EngineSettings(precision="int8"))
 
 
 def test_native_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "exact_int8_products", lambda: True)
     monkeypatch.setattr(loading, "native_obstacle", lambda sizes: None)
-    assert choose_runtime(EngineSettings(), SMALL) == "native"
-    assert choose_runtime(EngineSettings(runtime="onnxruntime"), SMALL) == "onnxruntime"
-    assert choose_runtime(EngineSettings(precision="fp32"), SMALL) == "onnxruntime"
+    assert choose_cpu_runtime(EngineSettings(), SMALL) == "native"
+    assert choose_cpu_runtime(EngineSettings(runtime="onnxruntime"), SMALL) == "onnxruntime"
+    assert choose_cpu_runtime(EngineSettings(precision="fp32"), SMALL) == "onnxruntime"
     with pytest.raises(UsageError, match="runtime is native, but it computes in int8"):
-        choose_runtime(EngineSettings(precision="fp32", runtime="native"), SMALL)
+        choose_cpu_runtime(EngineSettings(precision="fp32", runtime="native"), SMALL)
     monkeypatch.setattr(loading, "native_obstacle", lambda sizes: "the moon is full")
-    assert choose_runtime(EngineSettings(), SMALL) == "onnxruntime"
+    assert choose_cpu_runtime(EngineSettings(), SMALL) == "onnxruntime"
     with pytest.raises(UsageError, match="runtime is native, but the moon is full"):
-        choose_runtime(EngineSettings(runtime="native"), SMALL)
+        choose_cpu_runtime(EngineSettings(runtime="native"), SMALL)
 
 
 def test_native_is_compiled_where_it_could_be() -> None:
@@ -69,7 +69,7 @@ def test_native_is_compiled_where_it_could_be() -> None:
 def test_without_the_compiled_code_onnx_runtime_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "exact_int8_products", lambda: True)
     monkeypatch.setattr(library, "is_compiled", lambda: False)
-    assert choose_runtime(EngineSettings(), SMALL) == "onnxruntime"
+    assert choose_cpu_runtime(EngineSettings(), SMALL) == "onnxruntime"
 
 
 def test_only_large_models_step_alone_on_all_cores() -> None:
@@ -95,8 +95,8 @@ def test_parameters_become_settings() -> None:
     ("parameters", "message"),
     [
         ({"colour": "red"}, "unknown parameter 'colour'"),
-        ({"runtime": "java"}, "runtime is 'java': give one of auto, onnxruntime, native"),
-        ({"precision": "int4"}, "precision is 'int4': give one of auto, fp32, int8"),
+        ({"runtime": "java"}, "runtime is 'java': give one of auto, onnxruntime, native, "),
+        ({"precision": "int4"}, "precision is 'int4': give one of auto, fp32, int8, fp16, bf16"),
         ({"workers": "0"}, "workers is 0: give 1 or more"),
         ({"max_rows": "many"}, "max_rows is 'many': give a number, or auto"),
         ({"allow_priority": "yes"}, "allow_priority is 'yes': give true or false"),

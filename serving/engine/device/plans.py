@@ -1,0 +1,100 @@
+"""Which of a bundle's TensorRT plans fit this machine; why not, if none does."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Manifest, PlanEntry, sha256
+
+BUILD = "dragoman export tensorrt"
+PlanKey = tuple[str, int | None]
+"""A graph, and the length of its cache if that is fixed."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What plans must have been built with, and for."""
+
+    library: str
+    version: str
+    compute_capability: str
+    precision: str
+
+
+def fitting_plans(bundle: Path, manifest: Manifest, target: Target) -> dict[PlanKey, PlanEntry]:
+    """The plans to load, whose files have been checked.
+
+    Raises:
+        UsageError: there are none, or they belong to another TensorRT, GPU, precision or to other
+            weights, or a file is not the one that was built; the message says which.
+    """
+    if not manifest.plans:
+        raise UsageError(f"{bundle}: has no TensorRT plans: run {BUILD} {bundle}")
+    plans = {(p.graph, p.cache_tokens): p for p in manifest.plans if not _misfits(p, target)}
+    if not plans:
+        reasons = sorted({"; ".join(_misfits(plan, target)) for plan in manifest.plans})
+        raise UsageError(f"{bundle}: no TensorRT plan fits: {reasons[0]}: run {BUILD} {bundle}")
+    for plan in plans.values():
+        _check(bundle, manifest, plan)
+    missing = {"encoder", "decoder", "reorder"} - {graph for graph, _ in plans}
+    if missing:
+        raise UsageError(f"{bundle}: has no plan of {sorted(missing)[0]}: run {BUILD} {bundle}")
+    return plans
+
+
+def cache_lengths(plans: Iterable[PlanKey]) -> tuple[int, ...]:
+    """Lengths of the cache that there are decoders for, in rising order."""
+    return tuple(sorted(tokens for _, tokens in plans if tokens is not None))
+
+
+def fitting_profile(plan: PlanEntry, shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """The first profile that takes inputs of these shapes.
+
+    Raises:
+        UsageError: none does.
+    """
+    for index, profile in enumerate(plan.profiles):
+        if all(
+            all(
+                low <= size <= high
+                for low, size, high in zip(smallest, shape, largest, strict=True)
+            )
+            for name, shape in shapes.items()
+            for smallest, _, largest in (profile[name],)
+        ):
+            return index
+    raise UsageError(f"{plan.file}: was built for smaller shapes than {dict(shapes)}")
+
+
+def _misfits(plan: PlanEntry, target: Target) -> list[str]:
+    here = f"{platform.system()}-{platform.machine()}".lower()
+    compared = (
+        ("precision", plan.precision, target.precision),
+        ("library", plan.library, target.library),
+        (f"{plan.library} version", plan.version, target.version),
+        ("GPU's compute capability", plan.compute_capability, target.compute_capability),
+        ("platform", plan.platform, here),
+    )
+    return [
+        f"{what}: built for {built}, here is {found}"
+        for what, built, found in compared
+        if built != found
+    ]
+
+
+def _check(bundle: Path, manifest: Manifest, plan: PlanEntry) -> None:
+    for name, digest in plan.built_from.items():
+        if manifest.files.get(name) != digest:
+            raise UsageError(
+                f"{bundle / plan.file}: was built from another {name}: run {BUILD} {bundle}"
+            )
+    try:
+        found = sha256(bundle / plan.file)
+    except OSError as error:
+        raise UsageError(f"{bundle / plan.file}: cannot be read: {error.strerror}") from error
+    if found != plan.sha256:
+        raise UsageError(f"{bundle / plan.file}: is not the file that was built (SHA-256 differs)")

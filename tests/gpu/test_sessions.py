@@ -1,0 +1,103 @@
+"""The engine on a GPU: the same properties as on a CPU, over each runtime that is here."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Manifest
+from export.plans import PlanSettings, build_plans
+from serving.engine.device.gpu import gpu_obstacle, open_gpu_network
+from serving.engine.engine import Engine
+from serving.engine.scheduler import BatchLimits
+from serving.engine.sentence import SearchOptions, Sentence
+from serving.engine.settings import Runtime
+from serving.half_precision import FloatPrecision
+from training import checkpoint
+from training.search import beam_search, greedy_search
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(gpu_obstacle() is not None, reason=str(gpu_obstacle())),
+]
+
+WAIT_S = 120
+
+
+@pytest.fixture(scope="module", params=["onnxruntime_cuda", "tensorrt"])
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    runtime: Runtime = request.param
+    return runtime
+
+
+@pytest.fixture(scope="module", params=["fp32", "fp16", "bf16"])
+def precision(request: pytest.FixtureRequest) -> FloatPrecision:
+    precision: FloatPrecision = request.param
+    return precision
+
+
+@pytest.fixture(scope="module")
+def engine(
+    runtime: Runtime,
+    precision: FloatPrecision,
+    random_bundle: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Engine]:
+    bundle = tmp_path_factory.mktemp("gpu") / "bundle"
+    shutil.copytree(random_bundle, bundle)
+    if runtime == "tensorrt":
+        try:
+            list(build_plans(bundle, PlanSettings(precision, max_rows=32)))
+        except UsageError as error:
+            pytest.skip(str(error))
+    manifest = Manifest.load(bundle)
+    network = open_gpu_network(bundle, manifest, runtime, precision)
+    running = Engine(network, manifest.special_ids, workers=1, limits=BatchLimits(rows=32))
+    yield running
+    running.close()
+
+
+def asked(seed: int, number: int) -> list[Sentence]:
+    generator = random.Random(seed)
+    return [
+        Sentence(
+            tuple(generator.randint(6, 319) for _ in range(generator.randint(2, 40))),
+            generator.randint(1, 70),
+            SearchOptions(generator.choice([1, 1, 2, 4, 8]), generator.choice([0.0, 0.6])),
+        )
+        for _ in range(number)
+    ]
+
+
+def test_what_is_translated_together_is_what_is_translated_alone(engine: Engine) -> None:
+    sentences = asked(0, 40)
+    together = [future.result(WAIT_S).ids for future in engine.submit(sentences)]
+    alone = [engine.submit([sentence])[0].result(WAIT_S).ids for sentence in sentences]
+    assert together == alone
+
+
+def test_fp32_is_the_oracle_s(
+    engine: Engine, precision: FloatPrecision, random_bundle: Path
+) -> None:
+    if precision != "fp32":
+        pytest.skip("only fp32 must be equal")
+    model = checkpoint.load(random_bundle).model
+    for sentence in asked(1, 20):
+        found = engine.submit([sentence])[0].result(WAIT_S)
+        source, limit, options = [sentence.src_ids], [sentence.max_tokens], sentence.options
+        if options.beam_width == 1:
+            (right,) = greedy_search(model, source, limit)
+        else:
+            (right,) = beam_search(model, source, limit, options.beam_width, options.length_penalty)
+        assert found.ids == right.ids
+
+
+def test_memory_is_given_back(engine: Engine) -> None:
+    for future in engine.submit(asked(2, 30)):
+        future.result(WAIT_S)
+    assert engine.rows == 0
