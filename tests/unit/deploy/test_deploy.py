@@ -1,0 +1,127 @@
+"""The deployment's files, by the tools that read them, as far as these run without containers."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import crossplane
+import promql_parser
+import pytest
+import yaml
+
+from serving.service import figures
+from tests.conftest import REPOSITORY
+
+DEPLOY = REPOSITORY / "deploy"
+COMPOSE = REPOSITORY / "docker-compose.yml"
+DASHBOARD = DEPLOY / "grafana" / "dashboards" / "dragoman.json"
+TRITON_METRICS = {
+    "nv_inference_request_success",
+    "nv_inference_request_failure",
+    "nv_inference_request_duration_us",
+    "nv_cpu_utilization",
+    "nv_gpu_utilization",
+    "nv_gpu_memory_used_bytes",
+    "nv_gpu_memory_total_bytes",
+}
+"""Source: Triton's user guide, metrics."""
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    services: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())["services"]
+    return services
+
+
+def test_compose_takes_the_file() -> None:
+    checked = run(
+        sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_only_the_proxy_is_published(services: dict[str, Any]) -> None:
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
+
+
+def test_every_service_is_confined_and_pinned(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert "no-new-privileges:true" in service["security_opt"], name
+        if "build" not in service:
+            assert re.search(r":v?\d+\.\d+", service["image"]), name
+
+
+def test_what_is_mounted_is_there(services: dict[str, Any]) -> None:
+    for service in services.values():
+        for volume in service.get("volumes", []):
+            source = volume.partition(":")[0]
+            if source.startswith("./"):
+                assert (REPOSITORY / source).exists(), source
+
+
+def test_secrets_have_no_defaults(services: dict[str, Any]) -> None:
+    """Without them compose refuses to start; the example names them all."""
+    text, example = COMPOSE.read_text(), (REPOSITORY / ".env.example").read_text()
+    for name in ("DRAGOMAN_TOKEN", "DRAGOMAN_TLS", "GRAFANA_PASSWORD"):
+        assert re.search(rf"\$\{{{name}:\?", text)
+        assert re.search(rf"^{name}=$", example, re.MULTILINE)
+
+
+def test_hadolint_takes_the_dockerfile() -> None:
+    checked = run(Path(sys.executable).with_name("hadolint"), DEPLOY / "Dockerfile")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_nginx_takes_the_proxy_s_configuration(tmp_path: Path) -> None:
+    template = (DEPLOY / "nginx" / "dragoman.conf.template").read_text()
+    assert "${DRAGOMAN_TOKEN}" in template
+    site = tmp_path / "dragoman.conf"
+    site.write_text(Template(template).safe_substitute(DRAGOMAN_TOKEN="0123abcd"))
+    whole = tmp_path / "nginx.conf"
+    whole.write_text(f"events {{}}\nhttp {{\n include {site};\n}}\n")
+    parsed = crossplane.parse(str(whole), strict=True)
+    assert parsed["status"] == "ok", parsed["errors"]
+    locations = {
+        " ".join(block["args"])
+        for file in parsed["config"]
+        for server in file["parsed"]
+        if server["directive"] == "server"
+        for block in server["block"]
+        if block["directive"] == "location"
+    }
+    assert "/" in locations
+
+
+def expressions() -> list[str]:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    return [target["expr"] for panel in panels for target in panel["targets"]]
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_the_dashboard_asks_for_metrics_that_there_are(expression: str) -> None:
+    query = expression.replace("$__rate_interval", "1m")
+    promql_parser.parse(query)
+    ours = {kind.name for kind in (*figures._COUNTERS, *figures._GAUGES)}
+    asked = set(re.findall(r"\b(?:nv|dragoman)_\w+", query))
+    assert asked
+    assert asked <= ours | TRITON_METRICS
+
+
+def test_prometheus_scrapes_the_server() -> None:
+    settings = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    (job,) = settings["scrape_configs"]
+    assert job["static_configs"] == [{"targets": ["triton:8002"]}]
