@@ -41,6 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how requests get from Triton to the engine's process (default: native, where it was "
         "compiled)",
     )
+    parser.add_argument(
+        "--load",
+        nargs="+",
+        default=(),
+        metavar="MODEL",
+        help="models of the repository to load too, such as encoder and decoder",
+    )
     parser.add_argument("--verbose", action="store_true", help="show Triton's own log")
 
 
@@ -58,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         expose_unpatched_server=arguments.expose_unpatched_server,
         log_verbose=arguments.verbose,
         relay=arguments.relay,
+        more_models=tuple(arguments.load),
     )
     try:
         while True:

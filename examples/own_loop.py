@@ -1,0 +1,49 @@
+"""Greedy search by the models `encoder` and `decoder`, a step a request, from the client.
+
+    dragoman serve --load encoder decoder
+    python examples/own_loop.py "Guten Morgen."
+
+What `translate` does within the server, with the KV cache over the network at every step: slow, and
+yours to change. Needs tritonclient[grpc] and sentencepiece, and a bundle for the vocabulary.
+"""
+
+import sys
+
+import numpy as np
+import sentencepiece
+import tritonclient.grpc as triton
+
+BEGIN, END, ROOM = 2, 3, 64
+SHAPE, LAYERS = (1, 4, ROOM, 64), 3  # heads, tokens that fit, head size: as in the manifest
+BUNDLE = "model_repository/translate/1/bundle"
+
+
+def infer(client, model, tensors):
+    inputs = []
+    for name, array in tensors.items():
+        kind = "INT64" if array.dtype == np.int64 else "FP32"
+        inputs.append(triton.InferInput(name, array.shape, kind))
+        inputs[-1].set_data_from_numpy(array)
+    answer = client.infer(model, inputs)
+    return {output.name: answer.as_numpy(output.name) for output in answer.get_response().outputs}
+
+
+def translate(client, pieces, text, language):
+    ids = [pieces.piece_to_id(f"<2{language}>"), *pieces.encode(text), END]
+    src_lengths = np.array([len(ids)])
+    cross = infer(client, "encoder", {"input_ids": np.array([ids]), "src_lengths": src_lengths})
+    parts = [f"{kind}_{layer}" for layer in range(LAYERS) for kind in ("key", "value")]
+    cache = {f"past_{part}": np.zeros(SHAPE, np.float32) for part in parts}
+    said = [BEGIN]
+    while said[-1] != END and len(said) < ROOM:
+        row = {"input_ids": np.array(said[-1:]), "positions": np.array([len(said) - 1])}
+        step = infer(client, "decoder", {**row, "src_lengths": src_lengths, **cross, **cache})
+        said.append(int(step["logits"][0].argmax()))
+        cache = {f"past_{part}": step[f"present_{part}"] for part in parts}
+    return pieces.decode([token for token in said[1:] if token != END])
+
+
+if __name__ == "__main__":
+    vocabulary = sentencepiece.SentencePieceProcessor(model_file=f"{BUNDLE}/tokenizer.model")
+    text, url = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "localhost:8001")
+    print(translate(triton.InferenceServerClient(url), vocabulary, text, "en"))

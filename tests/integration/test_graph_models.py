@@ -1,0 +1,77 @@
+"""The bundle's graphs as Triton models of their own, driven by the example."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc
+from dragoman_client import Translator
+from tritonclient.utils import InferenceServerException
+
+from dragoman.errors import UsageError
+from export.publishing import publish
+from serving.launcher import ServeOptions, TritonServer
+from tests.conftest import REPOSITORY
+from tests.integration.conftest import Served
+
+SKELETON = REPOSITORY / "model_repository"
+SENTENCES = ["Guten Morgen.", "Ich habe heute keine Zeit.", "Wo wohnt deine Schwester jetzt?"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """With the models `encoder` and `decoder`, and `translate` in fp32 as they are."""
+    repository = tmp_path_factory.mktemp("graphs") / "repository"
+    publish(SKELETON / "translate" / "1" / "bundle", repository, SKELETON)
+    config = repository / "translate" / "config.pbtxt"
+    auto = 'key: "precision" value: { string_value: "auto" }'
+    assert auto in config.read_text()
+    config.write_text(config.read_text().replace(auto, auto.replace("auto", "fp32")))
+    options = ServeOptions(
+        repository, http_port=0, grpc_port=0, metrics_port=0, more_models=("encoder", "decoder")
+    )
+    with TritonServer(options) as server:
+        yield server
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_the_example_gets_what_translate_gets(server: TritonServer, text: str) -> None:
+    url = server.grpc_url.removeprefix("grpc://")
+    example = [sys.executable, "examples/own_loop.py", text, url]
+    done = subprocess.run(
+        example, capture_output=True, text=True, timeout=120, cwd=REPOSITORY, check=True
+    )
+    with Translator(server.grpc_url) as translator:
+        found = translator.translate(text, target_language="en", beam_width=1)
+    assert done.stdout == f"{found.text}\n"
+
+
+def test_what_does_not_fit_fails_alone(server: TritonServer) -> None:
+    with triton_grpc.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as client:
+        ids = triton_grpc.InferInput("input_ids", [1, 2], "INT64")
+        ids.set_data_from_numpy(np.array([[4, 3]]))
+        lengths = triton_grpc.InferInput("src_lengths", [2], "INT64")
+        lengths.set_data_from_numpy(np.array([2, 2]))
+        with pytest.raises(InferenceServerException):
+            client.infer("encoder", [ids, lengths])
+        lengths = triton_grpc.InferInput("src_lengths", [1], "INT64")
+        lengths.set_data_from_numpy(np.array([2]))
+        cross = client.infer("encoder", [ids, lengths]).as_numpy("cross_key_0")
+        assert cross.shape[0] == 1
+
+
+def test_they_are_loaded_only_when_named(shipped: Served) -> None:
+    url = shipped.server.grpc_url.removeprefix("grpc://")
+    with triton_grpc.InferenceServerClient(url) as client:
+        assert client.is_model_ready("translate")
+        assert not client.is_model_ready("encoder")
+
+
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no model 'nonsense' to load"):
+        TritonServer(ServeOptions(SKELETON, more_models=("nonsense",)))
