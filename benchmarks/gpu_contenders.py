@@ -25,8 +25,7 @@ from serving.engine.engine import Engine
 from serving.engine.network import Network
 from serving.engine.scheduler import BatchLimits
 from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import Runtime
-from serving.half_precision import FloatPrecision
+from serving.engine.settings import FloatPrecision, Runtime
 from serving.tensorrt_library import load
 from training import checkpoint
 from training.model import Transformer
@@ -42,9 +41,10 @@ Decode = Callable[[TokenIds, int], list[tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to decode, started by `begin`."""
+    """A way to decode, started by `begin`; ours, or what it is compared with."""
 
     name: str
+    is_ours: bool
     precision: FloatPrecision
     begin: Callable[[], contextlib.AbstractContextManager[Decode]]
 
@@ -64,7 +64,7 @@ def contenders(bundle: Path, device: str, rows: int) -> tuple[list[Contender], d
         for compiled in (False, True):
             name = f"PyTorch {'compiled' if compiled else 'eager'}"
             begin = _torch_decoder(bundle, precision, device, compiled)
-            found.append(Contender(name, precision, begin))
+            found.append(Contender(name, False, precision, begin))
     on_gpu = device == "cuda"
     runtimes = {
         "ONNX Runtime": gpu_obstacle() if on_gpu else None,
@@ -79,7 +79,7 @@ def contenders(bundle: Path, device: str, rows: int) -> tuple[list[Contender], d
                 continue  # ONNX Runtime has no such kernels for CPUs
             network = _network(bundle, manifest, name, precision, device)
             begin = _engine_decoder(network, manifest, rows)
-            found.append(Contender(name, precision, begin))
+            found.append(Contender(name, True, precision, begin))
     return found, missing
 
 

@@ -22,7 +22,8 @@ import onnx
 from dragoman.errors import DragomanError, UsageError
 from dragoman.manifest import Limits, Manifest, PlanEntry, Profile, sha256
 from dragoman.tensors import best_name, cache_tensors
-from serving.half_precision import FloatPrecision, lower_precision
+from serving.engine.settings import FloatPrecision
+from serving.half_precision import lower_precision
 from serving.tensorrt_library import LibraryName, TensorRT, load, local_compute_capability
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,6 @@ import onnx
 from onnx import TensorProto, helper
 
 HalfPrecision = Literal["fp16", "bf16"]
-FloatPrecision = Literal["fp32", "fp16", "bf16"]
 _TYPES = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
 
 _LOWERED = {"MatMul": (0, 1), "Attention": (0, 1, 2), "TensorScatter": (0, 1)}

@@ -7,7 +7,8 @@ from typing import Literal
 
 from dragoman.errors import UsageError
 
-Precision = Literal["fp32", "int8", "fp16", "bf16"]
+FloatPrecision = Literal["fp32", "fp16", "bf16"]
+Precision = Literal["int8", FloatPrecision]
 Runtime = Literal["onnxruntime", "native", "onnxruntime_cuda", "tensorrt"]
 
 

@@ -16,8 +16,7 @@ from serving.engine.device.gpu import gpu_obstacle, open_gpu_network
 from serving.engine.engine import Engine
 from serving.engine.scheduler import BatchLimits
 from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import Runtime
-from serving.half_precision import FloatPrecision
+from serving.engine.settings import FloatPrecision, Runtime
 from training import checkpoint
 from training.search import beam_search, greedy_search
 

@@ -16,8 +16,7 @@ from serving.engine.device.network import DeviceNetwork
 from serving.engine.device.onnx_runner import OnnxRunner
 from serving.engine.device.plans import Target, fitting_plans
 from serving.engine.device.tensorrt_runner import TensorRTRunner
-from serving.engine.settings import Precision, Runtime
-from serving.half_precision import FloatPrecision
+from serving.engine.settings import FloatPrecision, Precision, Runtime
 from serving.tensorrt_library import load, local_compute_capability
 
 log = logging.getLogger(__name__)

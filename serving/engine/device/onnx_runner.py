@@ -14,7 +14,7 @@ from dragoman.manifest import GraphEntry, Manifest
 from dragoman.tensors import best_name, cache_tensors
 from serving.engine.device.capacities import capacities
 from serving.engine.device.memory import DeviceTensor
-from serving.half_precision import FloatPrecision, lower_precision
+from serving.engine.settings import FloatPrecision
 
 Provider = Literal["cuda", "cpu"]
 _PROVIDERS: dict[Provider, tuple[str, dict[str, str]]] = {
@@ -113,7 +113,9 @@ def _open(
     options.log_severity_level = 3
     if precision == "fp32":
         return onnxruntime.InferenceSession(str(path), options, providers=[provider])
-    import onnx  # only where the graphs are changed
+    import onnx  # only where graphs are changed: nothing else in serving needs it
+
+    from serving.half_precision import lower_precision
 
     # Given as bytes, a graph has no folder in which to look for its weights.
     options.add_session_config_entry(

@@ -22,7 +22,7 @@ from serving.engine.device.plans import (
     fitting_plans,
     fitting_profile,
 )
-from serving.half_precision import FloatPrecision
+from serving.engine.settings import FloatPrecision
 from serving.tensorrt_library import load, local_compute_capability
 
 log = logging.getLogger(__name__)

@@ -90,7 +90,9 @@ def test_nginx_takes_the_proxy_s_configuration(tmp_path: Path) -> None:
     template = (DEPLOY / "nginx" / "dragoman.conf.template").read_text()
     assert "${DRAGOMAN_TOKEN}" in template
     site = tmp_path / "dragoman.conf"
-    site.write_text(Template(template).safe_substitute(DRAGOMAN_TOKEN="0123abcd"))
+    site.write_text(
+        Template(template).safe_substitute(DRAGOMAN_TOKEN="0123abcd", DRAGOMAN_RATE="9")
+    )
     whole = tmp_path / "nginx.conf"
     whole.write_text(f"events {{}}\nhttp {{\n include {site};\n}}\n")
     parsed = crossplane.parse(str(whole), strict=True)

@@ -24,7 +24,7 @@ from export.plans import (
     parse,
     requests,
 )
-from serving.half_precision import FloatPrecision
+from serving.engine.settings import FloatPrecision
 from serving.tensorrt_library import TensorRT, load
 from tests.conftest import REPOSITORY
 

@@ -28,7 +28,7 @@ from serving.engine.onnx_session import OnnxSession
 from serving.engine.scheduler import BatchLimits, Closed, Overloaded
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.session_decoding import Sessions
-from serving.half_precision import FloatPrecision
+from serving.engine.settings import FloatPrecision
 from tests.unit.serving.copy_session import CopySession
 from training import checkpoint
 from training.model import Transformer
