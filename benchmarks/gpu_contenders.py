@@ -17,7 +17,7 @@ from benchmarks.worker_protocol import TokenIds
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
 from export.plans import PlanSettings, build_plans
-from serving.engine.device.gpu import gpu_obstacle, open_gpu_network
+from serving.engine.device.gpu import GpuRuntime, open_gpu_network, runtime_obstacle
 from serving.engine.device.memory import HostMemory
 from serving.engine.device.network import DeviceNetwork
 from serving.engine.device.onnx_runner import OnnxRunner
@@ -25,7 +25,7 @@ from serving.engine.engine import Engine
 from serving.engine.network import Network
 from serving.engine.scheduler import BatchLimits
 from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import FloatPrecision, Runtime
+from serving.engine.settings import FloatPrecision
 from serving.tensorrt_library import load
 from training import checkpoint
 from training.model import Transformer
@@ -67,7 +67,9 @@ def contenders(bundle: Path, device: str, rows: int) -> tuple[list[Contender], d
             found.append(Contender(name, False, precision, begin))
     on_gpu = device == "cuda"
     runtimes = {
-        "ONNX Runtime": gpu_obstacle() if on_gpu else None,
+        "ONNX Runtime": (
+            runtime_obstacle("onnxruntime_cuda", bundle, manifest, "fp16") if on_gpu else None
+        ),
         "TensorRT": _build_plans(bundle, rows) if on_gpu else "a rehearsal on a CPU",
     }
     for name, obstacle in runtimes.items():
@@ -101,7 +103,7 @@ def _network(
         return lambda: DeviceNetwork(
             manifest, OnnxRunner(bundle, manifest, precision, "cpu"), HostMemory()
         )
-    runtime: Runtime = "tensorrt" if name == "TensorRT" else "onnxruntime_cuda"
+    runtime: GpuRuntime = "tensorrt" if name == "TensorRT" else "onnxruntime_cuda"
     return lambda: open_gpu_network(bundle, Manifest.load(bundle), runtime, precision)
 
 

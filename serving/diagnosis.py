@@ -15,6 +15,7 @@ from typing import Literal
 
 from serving.backends import compiled_relay, find_embedded_server
 from serving.cpu import exact_int8_products
+from serving.engine.device.gpu import cuda_provider_obstacle, gpu_obstacle
 from serving.engine.native import library
 from serving.launcher import port_is_free
 
@@ -56,6 +57,7 @@ def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
             yield Finding("missing", f"port {port} is in use on {address}", mend)
     yield _int8(exact_int8_products())
     yield _native(library.lacking_instructions(), library.is_compiled())
+    yield _gpu(gpu_obstacle(), cuda_provider_obstacle())
 
 
 def _python() -> Finding:
@@ -129,6 +131,15 @@ def _relay(compiled: bool) -> Finding:
         mend = f"{_COMPILER}, then {_INSTALL} again"
         return Finding("slow", "the relay was not compiled: Triton's Python backend does it", mend)
     return Finding("ok", "the relay between Triton and the engine is compiled")
+
+
+def _gpu(obstacle: str | None, provider_obstacle: str | None) -> Finding:
+    if obstacle is not None:
+        return Finding("ok", f"{obstacle}: the CPU decodes")
+    if provider_obstacle is not None:
+        mend = "pip uninstall -y onnxruntime, then install the extra serve-gpu"
+        return Finding("slow", f"the GPU is not used: {provider_obstacle}", mend)
+    return Finding("ok", "an NVIDIA GPU and an ONNX Runtime for it")
 
 
 def _installed(package: str) -> str | None:

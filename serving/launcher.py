@@ -15,7 +15,6 @@ import ipaddress
 import json
 import logging
 import os
-import re
 import resource
 import secrets
 import signal
@@ -33,9 +32,12 @@ from pathlib import Path
 from dragoman.errors import DragomanError, UsageError
 from dragoman.manifest import Manifest
 from serving.backends import BACKEND, Installation, RelayForm, find_installation, lay_out_backends
+from serving.engine.loading import choose_layout
 from serving.engine_process import EngineProcess
 from serving.engine_socket import VARIABLE
+from serving.model_config import read_model_config
 from serving.processes import alive, children, die_with_parent
+from serving.service.configuration import engine_settings, request_rules
 
 log = logging.getLogger(__name__)
 
@@ -203,12 +205,17 @@ class TritonServer:
         bundle = repository / _MODEL / "1" / "bundle"
         if not bundle.is_dir():
             raise UsageError(f"{bundle}: no model here; make one with: dragoman publish")
-        Manifest.load(bundle)
+        manifest = Manifest.load(bundle)
+        self._config = read_model_config(repository / _MODEL / "config.pbtxt")
+        if self._config.backend == BACKEND:
+            # The engine's process would say the same, but between Triton's lines.
+            settings = engine_settings(self._config.parameters)
+            request_rules(self._config.parameters)
+            choose_layout(settings, bundle, manifest)
 
     def _start_engine(self) -> EngineProcess | None:
         """The engine's process, if the repository's models ask it."""
-        config = (self._options.repository / _MODEL / "config.pbtxt").read_text(encoding="utf-8")
-        if not re.search(rf'^\s*backend\s*:\s*"{BACKEND}"', config, re.MULTILINE):
+        if self._config.backend != BACKEND:
             return None
         engine = EngineProcess()
         self._exit.callback(engine.stop)

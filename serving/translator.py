@@ -150,7 +150,9 @@ class Translator:
         self._settings = settings or EngineSettings()
         self.layout = choose_layout(self._settings, bundle, self.manifest)
         self._limits = batch_limits(self._settings, self.manifest.dimensions, self.layout.runtime)
-        self._engine = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
+        self._engine = open_engine(
+            bundle, self.manifest, self._settings, layout=self.layout, on_failure=on_failure
+        )
 
     def translate(
         self, texts: Sequence[str], options: RequestOptions | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from dragoman.errors import UsageError
 from dragoman.manifest import Dimensions, Manifest, SpecialIds
 from serving.cpu import exact_int8_products
-from serving.engine.device.gpu import choose_gpu_runtime, gpu_obstacle, open_gpu_network
+from serving.engine.device.gpu import choose_gpu_runtime, open_gpu_network, runtime_obstacle
 from serving.engine.engine import Engine, EngineFailure
 from serving.engine.native.network import NativeNetwork, native_obstacle
 from serving.engine.network import Network
@@ -43,6 +43,7 @@ def open_engine(
     manifest: Manifest,
     settings: EngineSettings,
     special_ids: SpecialIds | None = None,
+    layout: Layout | None = None,
     on_failure: Callable[[EngineFailure], None] | None = None,
 ) -> Engine:
     """Load a bundle and start an engine over it.
@@ -52,12 +53,13 @@ def open_engine(
         manifest: its manifest, checked.
         settings: how to lay the engine out.
         special_ids: other than the manifest's.
+        layout: what `choose_layout` says, if it was asked before.
         on_failure: see `Engine`.
 
     Raises:
         UsageError: the bundle cannot be loaded, or what was asked for cannot be had here.
     """
-    layout = choose_layout(settings, bundle, manifest)
+    layout = layout or choose_layout(settings, bundle, manifest)
     # A GPU does one thing after another.
     cores = 1 if layout.runtime in _GPU_RUNTIMES else len(os.sched_getaffinity(0))
     workers = settings.workers or min(_MOST_WORKERS, cores)
@@ -70,15 +72,17 @@ def open_engine(
 def _open_network(
     bundle: Path, manifest: Manifest, settings: EngineSettings, layout: Layout, workers: int
 ) -> Network:
+    precision = layout.precision
     if layout.runtime == "native":
         return NativeNetwork(bundle, manifest)
-    if layout.runtime in _GPU_RUNTIMES:
-        return open_gpu_network(bundle, manifest, layout.runtime, layout.precision)
+    if layout.runtime == "onnxruntime_cuda" or layout.runtime == "tensorrt":
+        assert precision != "int8"  # which `choose_layout` refuses
+        return open_gpu_network(bundle, manifest, layout.runtime, precision)
     lone_threads = settings.lone_threads or default_lone_threads(manifest.dimensions, workers)
     lone = None
     if lone_threads > 1:
-        lone = OnnxSession(bundle, manifest, layout.precision, lone_threads)
-    return Sessions(OnnxSession(bundle, manifest, layout.precision, threads=1), lone)
+        lone = OnnxSession(bundle, manifest, precision, lone_threads)
+    return Sessions(OnnxSession(bundle, manifest, precision, threads=1), lone)
 
 
 def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) -> Layout:
@@ -87,12 +91,14 @@ def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) ->
     Raises:
         UsageError: what was asked for cannot be had for this model on this machine.
     """
-    runtime, precision = settings.runtime, settings.precision
-    if runtime in _GPU_RUNTIMES or (runtime == "auto" and gpu_obstacle() is None):
-        on_gpu: Precision = "fp16" if precision == "auto" else precision
-        if runtime == "auto":
-            runtime = choose_gpu_runtime(bundle, manifest, on_gpu)
+    runtime = settings.runtime
+    on_gpu: Precision = "fp16" if settings.precision == "auto" else settings.precision
+    if runtime == "onnxruntime_cuda" or runtime == "tensorrt":
+        if obstacle := runtime_obstacle(runtime, bundle, manifest, on_gpu):
+            raise UsageError(f"runtime is {runtime}, but {obstacle}: serve with runtime auto")
         return Layout(runtime, on_gpu)
+    if runtime == "auto" and (found := choose_gpu_runtime(bundle, manifest, on_gpu)):
+        return Layout(found, on_gpu)
     on_cpu = choose_cpu_precision(settings)
     return Layout(choose_cpu_runtime(settings, manifest.dimensions), on_cpu)
 
@@ -108,7 +114,7 @@ def choose_cpu_precision(settings: EngineSettings) -> Precision:
         return "int8" if exact else "fp32"
     if settings.precision in ("fp16", "bf16"):
         raise UsageError(
-            f"precision is {settings.precision}, which is for GPUs, and {gpu_obstacle()}: "
+            f"precision is {settings.precision}, which is for GPUs, and there is none to use: "
             "serve with precision auto"
         )
     if settings.precision == "int8" and not exact:

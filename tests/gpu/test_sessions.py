@@ -12,11 +12,16 @@ import pytest
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
 from export.plans import PlanSettings, build_plans
-from serving.engine.device.gpu import gpu_obstacle, open_gpu_network
+from serving.engine.device.gpu import (
+    GpuRuntime,
+    gpu_obstacle,
+    open_gpu_network,
+    runtime_obstacle,
+)
 from serving.engine.engine import Engine
 from serving.engine.scheduler import BatchLimits
 from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import FloatPrecision, Runtime
+from serving.engine.settings import FloatPrecision
 from training import checkpoint
 from training.search import beam_search, greedy_search
 
@@ -29,8 +34,8 @@ WAIT_S = 120
 
 
 @pytest.fixture(scope="module", params=["onnxruntime_cuda", "tensorrt"])
-def runtime(request: pytest.FixtureRequest) -> Runtime:
-    runtime: Runtime = request.param
+def runtime(request: pytest.FixtureRequest) -> GpuRuntime:
+    runtime: GpuRuntime = request.param
     return runtime
 
 
@@ -42,7 +47,7 @@ def precision(request: pytest.FixtureRequest) -> FloatPrecision:
 
 @pytest.fixture(scope="module")
 def engine(
-    runtime: Runtime,
+    runtime: GpuRuntime,
     precision: FloatPrecision,
     random_bundle: Path,
     tmp_path_factory: pytest.TempPathFactory,
@@ -55,6 +60,8 @@ def engine(
         except UsageError as error:
             pytest.skip(str(error))
     manifest = Manifest.load(bundle)
+    if obstacle := runtime_obstacle(runtime, bundle, manifest, precision):
+        pytest.skip(obstacle)
     network = open_gpu_network(bundle, manifest, runtime, precision)
     running = Engine(network, manifest.special_ids, workers=1, limits=BatchLimits(rows=32))
     yield running

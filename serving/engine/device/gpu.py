@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import onnxruntime
 
@@ -16,19 +17,18 @@ from serving.engine.device.network import DeviceNetwork
 from serving.engine.device.onnx_runner import OnnxRunner
 from serving.engine.device.plans import Target, fitting_plans
 from serving.engine.device.tensorrt_runner import TensorRTRunner
-from serving.engine.settings import FloatPrecision, Precision, Runtime
+from serving.engine.settings import FloatPrecision, Precision
 from serving.tensorrt_library import load, local_compute_capability
 
 log = logging.getLogger(__name__)
 
-_OTHERWISE = "or serve with runtime onnxruntime_cuda"
+GpuRuntime = Literal["onnxruntime_cuda", "tensorrt"]
+_PROVIDER = "CUDAExecutionProvider"
 
 
 @cache
 def gpu_obstacle() -> str | None:
     """Why nothing can be decoded on a GPU here, if so."""
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        return "this ONNX Runtime is for CPUs alone"
     try:
         local_compute_capability()
     except UsageError:
@@ -36,10 +36,23 @@ def gpu_obstacle() -> str | None:
     return None
 
 
-def choose_gpu_runtime(bundle: Path, manifest: Manifest, precision: Precision) -> Runtime:
-    """TensorRT where the bundle has plans for what is here, else ONNX Runtime."""
-    if not manifest.plans:
-        return "onnxruntime_cuda"
+def cuda_provider_obstacle() -> str | None:
+    """Why ONNX Runtime cannot use a GPU, if so."""
+    if _PROVIDER in onnxruntime.get_available_providers():
+        return None
+    return "this ONNX Runtime is for CPUs alone (install onnxruntime-gpu in its place)"
+
+
+def runtime_obstacle(
+    runtime: GpuRuntime, bundle: Path, manifest: Manifest, precision: Precision
+) -> str | None:
+    """Why a runtime cannot decode a bundle on this machine's GPU, if so."""
+    if obstacle := gpu_obstacle():
+        return obstacle
+    if precision == "int8":
+        return "it computes in fp32, fp16 or bf16"
+    if runtime == "onnxruntime_cuda":
+        return cuda_provider_obstacle()
     try:
         library = load()
         capability = local_compute_capability()
@@ -47,42 +60,38 @@ def choose_gpu_runtime(bundle: Path, manifest: Manifest, precision: Precision) -
             bundle, manifest, Target(library.name, library.version, capability, precision)
         )
     except UsageError as error:
-        log.warning("%s; ONNX Runtime runs the model", error)
-        return "onnxruntime_cuda"
-    return "tensorrt"
+        return str(error)
+    return None
+
+
+def choose_gpu_runtime(bundle: Path, manifest: Manifest, precision: Precision) -> GpuRuntime | None:
+    """TensorRT where the bundle has plans for what is here, else ONNX Runtime; None if neither."""
+    if gpu_obstacle():
+        return None
+    obstacles: dict[GpuRuntime, str | None] = {
+        runtime: runtime_obstacle(runtime, bundle, manifest, precision)
+        for runtime in ("tensorrt", "onnxruntime_cuda")
+    }
+    for runtime, obstacle in obstacles.items():
+        if obstacle is None:
+            return runtime
+        if runtime != "tensorrt" or manifest.plans:
+            log.warning("%s is not used: %s", runtime, obstacle)
+    return None
 
 
 def open_gpu_network(
-    bundle: Path, manifest: Manifest, runtime: Runtime, precision: Precision
+    bundle: Path, manifest: Manifest, runtime: GpuRuntime, precision: FloatPrecision
 ) -> DeviceNetwork:
-    """Load a bundle onto the GPU.
+    """Load a bundle onto the GPU, for which there is no `runtime_obstacle`.
 
     Raises:
-        UsageError: there is no GPU, or the bundle has nothing that runs on it in this precision.
+        UsageError: the bundle cannot be loaded.
     """
-    if precision == "int8":
-        raise UsageError(
-            f"precision is int8, but {runtime} computes in fp32, fp16 or bf16: "
-            "serve with precision auto"
-        )
-    if obstacle := gpu_obstacle():
-        raise UsageError(f"runtime is {runtime}, but {obstacle}: serve with runtime auto")
     memory = CudaMemory()
-    return DeviceNetwork(
-        manifest, _open_runner(bundle, manifest, runtime, precision, memory), memory
-    )
-
-
-def _open_runner(
-    bundle: Path,
-    manifest: Manifest,
-    runtime: Runtime,
-    precision: FloatPrecision,
-    memory: CudaMemory,
-) -> Runner:
-    if runtime == "onnxruntime_cuda":
-        return OnnxRunner(bundle, manifest, precision, "cuda")
-    try:
-        return TensorRTRunner(bundle, manifest, precision, memory)
-    except UsageError as error:
-        raise UsageError(f"{error}, {_OTHERWISE}") from error
+    runner: Runner
+    if runtime == "tensorrt":
+        runner = TensorRTRunner(bundle, manifest, precision, memory)
+    else:
+        runner = OnnxRunner(bundle, manifest, precision, "cuda")
+    return DeviceNetwork(manifest, runner, memory)

@@ -61,6 +61,8 @@ class OnnxRunner:
                 f"this ONNX Runtime has no {name}: install onnxruntime-gpu in the place of "
                 "onnxruntime, and NVIDIA's driver"
             )
+        if provider == "cuda":
+            onnxruntime.preload_dlls()  # CUDA's libraries may lie among Python's packages
         self._provider = provider
         self.cache_dtype = _DTYPES[precision]
         limits, layers = manifest.limits, manifest.dimensions.decoder_layers

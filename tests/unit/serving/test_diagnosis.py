@@ -65,4 +65,4 @@ def test_the_command_prints_a_line_a_finding(capsys: pytest.CaptureFixture[str])
         assert main(["doctor", "--ports", port]) == 1
     printed = capsys.readouterr().out
     assert f"missing  port {port} is in use on 127.0.0.1: stop who listens there" in printed
-    assert len(printed.splitlines()) == (8 if compiled_relay() else 9)
+    assert len(printed.splitlines()) == (9 if compiled_relay() else 10)

@@ -1,0 +1,91 @@
+"""What is chosen where there is a GPU; whether there is one is made up here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Manifest
+from serving import diagnosis
+from serving.engine import loading
+from serving.engine.device import gpu
+from serving.engine.loading import Layout, batch_limits, choose_layout
+from serving.engine.settings import EngineSettings
+from serving.tensorrt_library import TensorRT
+
+
+@pytest.fixture
+def manifest(random_bundle: Path) -> Manifest:
+    return Manifest.load(random_bundle)
+
+
+@pytest.fixture
+def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An Ada GPU, ONNX Runtime for it, and a TensorRT that nobody asks for more than its name."""
+    monkeypatch.setattr(gpu, "gpu_obstacle", lambda: None)
+    monkeypatch.setattr(gpu, "local_compute_capability", lambda: "8.9")
+    monkeypatch.setattr(gpu, "load", lambda: TensorRT(None, "tensorrt_rtx", "1.7.1"))
+    providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: providers)
+
+
+def test_without_a_gpu_the_cpu_decodes(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "gpu_obstacle", lambda: "there is no NVIDIA GPU")
+    monkeypatch.setattr(loading, "exact_int8_products", lambda: False)
+    assert choose_layout(EngineSettings(), Path(), manifest) == Layout("onnxruntime", "fp32")
+    for runtime in ("onnxruntime_cuda", "tensorrt"):
+        with pytest.raises(UsageError, match=f"runtime is {runtime}, but there is no NVIDIA GPU"):
+            choose_layout(EngineSettings(runtime=runtime), Path(), manifest)
+    with pytest.raises(UsageError, match="precision is fp16, which is for GPUs"):
+        choose_layout(EngineSettings(precision="fp16"), Path(), manifest)
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_a_gpu_is_used_where_there_is_one(manifest: Manifest) -> None:
+    for settings, given in (
+        (EngineSettings(), "fp16"),
+        (EngineSettings(precision="bf16"), "bf16"),
+        (EngineSettings(precision="fp32"), "fp32"),
+    ):
+        layout = choose_layout(settings, Path(), manifest)
+        assert (layout.runtime, layout.precision) == ("onnxruntime_cuda", given)
+    assert batch_limits(EngineSettings(), manifest.dimensions, "onnxruntime_cuda").rows == 256
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_plans_that_fit_are_taken(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "fitting_plans", lambda *_: {})
+    assert choose_layout(EngineSettings(), Path(), manifest) == Layout("tensorrt", "fp16")
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_what_is_asked_for_and_cannot_be_is_said(manifest: Manifest) -> None:
+    with pytest.raises(UsageError, match="runtime is tensorrt, but model: has no TensorRT plans"):
+        choose_layout(EngineSettings(runtime="tensorrt"), Path("model"), manifest)
+    with pytest.raises(UsageError, match="it computes in fp32, fp16 or bf16"):
+        choose_layout(
+            EngineSettings(runtime="onnxruntime_cuda", precision="int8"), Path(), manifest
+        )
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_an_onnx_runtime_for_cpus_leaves_the_gpu_alone(
+    manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    assert choose_layout(EngineSettings(), Path(), manifest).runtime in ("native", "onnxruntime")
+    with pytest.raises(UsageError, match="this ONNX Runtime is for CPUs alone"):
+        choose_layout(EngineSettings(runtime="onnxruntime_cuda"), Path(), manifest)
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "provider_obstacle", "severity"),
+    [("no GPU", None, "ok"), (None, "for CPUs", "slow"), (None, None, "ok")],
+)
+def test_the_doctor_speaks_of_the_gpu(
+    obstacle: str | None, provider_obstacle: str | None, severity: str
+) -> None:
+    assert diagnosis._gpu(obstacle, provider_obstacle).severity == severity
