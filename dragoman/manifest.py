@@ -140,6 +140,8 @@ class PlanEntry:
     """SHA-256 of the graph and the weights, by path within the bundle."""
     cache_tokens: int | None = None
     """Length C of the cache, which is fixed in a plan."""
+    plain: bool = False
+    """For Triton's own backend: the cache comes out as another tensor than went in."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,16 @@ def cache_tensors(layers: int) -> set[str]:
     return {*cross_names(layers), *past_names(layers), *present_names(layers)}
 
 
+def plan_name(name: str, precision: str, compute_capability: str, library: str) -> str:
+    """File of a TensorRT plan."""
+    return f"{name}_{precision}_sm{compute_capability.replace('.', '')}_{library}.plan"
+
+
+def plain_plan_name(graph: str, precision: str, compute_capability: str, library: str) -> str:
+    """File of a plan for Triton's own TensorRT backend."""
+    return plan_name(f"{graph}_plain", precision, compute_capability, library)
+
+
 def best_name(k: int) -> str:
     """The graph that picks the best K tokens."""
     return f"best_{k}"

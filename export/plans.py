@@ -21,7 +21,8 @@ import onnx
 
 from dragoman.errors import DragomanError, UsageError
 from dragoman.manifest import Limits, Manifest, PlanEntry, Profile, sha256
-from dragoman.tensors import best_name, cache_tensors
+from dragoman.tensors import best_name, cache_tensors, plain_plan_name, plan_name
+from export.plain_cache import without_scatter
 from serving.engine.settings import FloatPrecision
 from serving.half_precision import lower_precision
 from serving.tensorrt_library import LibraryName, TensorRT, load, local_compute_capability
@@ -53,6 +54,7 @@ class PlanSettings:
         cache_tokens: lengths C of the cache; none for a choice that fits the bundle's limits.
         workspace_bytes: most that a plan may use to compute in; 0 leaves it to the library.
         timing_cache: file in which measurements are kept from one build to the next.
+        plain: encoder and decoder for Triton's own backend, instead of what the engine needs.
     """
 
     precision: FloatPrecision = "fp16"
@@ -62,6 +64,7 @@ class PlanSettings:
     cache_tokens: tuple[int, ...] = ()
     workspace_bytes: int = 0
     timing_cache: Path | None = None
+    plain: bool = False
 
     def __post_init__(self) -> None:
         if self.max_rows < 1:
@@ -78,6 +81,7 @@ class PlanRequest:
     graph: str
     profiles: tuple[Profile, ...]
     cache_tokens: int | None = None
+    plain: bool = False
 
     @property
     def name(self) -> str:
@@ -106,7 +110,12 @@ def build_plans(bundle: Path, settings: PlanSettings, monitor: Any = None) -> It
     library = load(settings.library)
     capability = settings.compute_capability or local_compute_capability()
     for request in requests(manifest, settings):
-        file = f"{request.name}_{settings.precision}_sm{capability.replace('.', '')}.plan"
+        what = settings.precision, capability, library.name
+        file = (
+            plain_plan_name(request.graph, *what)
+            if request.plain
+            else plan_name(request.name, *what)
+        )
         plan = build(bundle, manifest, request, library, settings, capability, monitor)
         partial = bundle / f"{file}.partial"
         partial.write_bytes(plan)
@@ -117,6 +126,7 @@ def build_plans(bundle: Path, settings: PlanSettings, monitor: Any = None) -> It
             sha256=sha256(bundle / file),
             precision=settings.precision,
             cache_tokens=request.cache_tokens,
+            plain=request.plain,
             library=library.name,
             version=library.version,
             compute_capability=capability,
@@ -150,6 +160,12 @@ def requests(manifest: Manifest, settings: PlanSettings) -> list[PlanRequest]:
     greedy = {"R": (1, usual, rows), "B": (1, usual, rows)}
     # A sentence's hypotheses share its source: then there are fewer sources than rows.
     beams = {"R": (1, usual, rows), "B": (1, max(1, usual // widest), max(1, rows // 2))}
+    if settings.plain:
+        rows_alike = _profile(manifest, "decoder", greedy, limits, max(lengths))
+        return [
+            PlanRequest("encoder", (encoder,), plain=True),
+            PlanRequest("decoder", (rows_alike,), max(lengths), plain=True),
+        ]
     # Sources' keys and values are moved as rows' are, so their lengths count too.
     longest = max(*lengths, limits.max_source_tokens)
     moved = {"R": (1, usual, rows), "N": (1, usual, rows), "C": (1, _USUAL_TOKENS, longest)}
@@ -256,6 +272,8 @@ def parse(
         model = lower_precision(model, precision, cache_tensors(manifest.dimensions.decoder_layers))
     if request.cache_tokens is not None:
         _fix_cache_tokens(model, request.cache_tokens)
+        if request.plain:
+            model = without_scatter(model, request.cache_tokens)
     parser = trt.OnnxParser(network, logger)
     # The weights are found from the folder of the path.
     if not parser.parse(model.SerializeToString(), str(path)):

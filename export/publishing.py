@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dragoman.errors import UsageError
 from dragoman.manifest import FILE_NAME, Manifest
+from export.triton_configs import graph_configs
 
 
 def publish(bundle: Path, repository: Path, skeleton: Path) -> None:
@@ -32,4 +33,7 @@ def publish(bundle: Path, repository: Path, skeleton: Path) -> None:
     target.mkdir(parents=True)
     for name in (*manifest.files, *(plan.file for plan in manifest.plans), FILE_NAME):
         shutil.copyfile(bundle / name, target / name)
+    for path, text in graph_configs(manifest).items():
+        (partial / path).parent.mkdir(exist_ok=True)
+        (partial / path).write_text(text, encoding="utf-8")
     os.replace(partial, repository)

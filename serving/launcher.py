@@ -51,6 +51,8 @@ _STACK_BYTES = 1 << 30
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _LAST_PORT = 65535
 _DRAIN_S = 30
+_GIVING_UP_S = 5.0
+"""For Triton to end by itself after a model was not loaded."""
 _WATCH_S = 0.5
 """How often the models' processes are looked at."""
 _STDERR = 2
@@ -72,6 +74,8 @@ class ServeOptions:
     log_verbose: bool = False
     relay: RelayForm | None = None
     """How requests get to the engine's process; None: compiled, where it is."""
+    config: str | None = None
+    """Name of the configurations to use, of models that have them under `configs`."""
     more_models: tuple[str, ...] = ()
     """Models of the repository to load beside those that translate."""
 
@@ -247,6 +251,8 @@ class TritonServer:
             f"--http-restricted-api={_CLOSED_ENDPOINTS}:dragoman-closed={_UNSENDABLE}",
             f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:dragoman-closed={_UNSENDABLE}",
         ]
+        if options.config is not None:
+            arguments.append(f"--model-config-name={options.config}")
         if installation.embedded:
             # It has no part for GPUs.
             arguments += ["--pinned-memory-pool-byte-size=0", "--allow-gpu-metrics=false"]
@@ -275,8 +281,12 @@ class TritonServer:
         last_error: Exception | None = None
         while True:
             code = self._process.poll()
-            if self.engine is not None and not self.engine.runs:
-                raise StartFailed("the engine's process has died; its log above says why")
+            if code is None and self.engine is not None and not self.engine.runs:
+                # It ends too when Triton lets go of its model, which then says more than we could.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = self._process.wait(_GIVING_UP_S)
+                if code is None:
+                    raise StartFailed("the engine's process has died; its log above says why")
             if code is not None:
                 raise StartFailed(
                     f"Triton exited with code {code}; its log above says why, or dragoman doctor"

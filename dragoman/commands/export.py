@@ -63,6 +63,12 @@ def _configure_tensorrt(parser: argparse.ArgumentParser) -> None:
         help="lengths of the cache, an engine each (default: 64, 128 and the longest translation)",
     )
     parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="encoder and decoder for Triton's own TensorRT backend, which gives the cache out as "
+        "another tensor, instead of what the engine needs",
+    )
+    parser.add_argument(
         "--workspace-mib", type=int, default=0, metavar="N", help="most memory to compute in"
     )
     parser.add_argument(
@@ -98,6 +104,7 @@ def _tensorrt(arguments: argparse.Namespace) -> int:
         cache_tokens=tuple(arguments.cache_tokens),
         workspace_bytes=arguments.workspace_mib << 20,
         timing_cache=arguments.timing_cache,
+        plain=arguments.plain,
     )
     with build_progress(settings.library, quiet=arguments.quiet) as monitor:
         for plan in build_plans(arguments.bundle, settings, monitor):

@@ -48,6 +48,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="models of the repository to load too, such as encoder and decoder",
     )
+    parser.add_argument(
+        "--config",
+        metavar="NAME",
+        help="run models under configs/NAME.pbtxt where they have it, such as encoder and decoder "
+        "under onnxruntime or tensorrt, where Triton has these backends",
+    )
     parser.add_argument("--verbose", action="store_true", help="show Triton's own log")
 
 
@@ -65,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         expose_unpatched_server=arguments.expose_unpatched_server,
         log_verbose=arguments.verbose,
         relay=arguments.relay,
+        config=arguments.config,
         more_models=tuple(arguments.load),
     )
     try:

@@ -32,11 +32,12 @@ def fitting_plans(bundle: Path, manifest: Manifest, target: Target) -> dict[Plan
         UsageError: there are none, or they belong to another TensorRT, GPU, precision or to other
             weights, or a file is not the one that was built; the message says which.
     """
-    if not manifest.plans:
+    if all(plan.plain for plan in manifest.plans):
         raise UsageError(f"{bundle}: has no TensorRT plans: run {BUILD} {bundle}")
-    plans = {(p.graph, p.cache_tokens): p for p in manifest.plans if not _misfits(p, target)}
+    of_engine = [plan for plan in manifest.plans if not plan.plain]
+    plans = {(p.graph, p.cache_tokens): p for p in of_engine if not _misfits(p, target)}
     if not plans:
-        reasons = sorted({"; ".join(_misfits(plan, target)) for plan in manifest.plans})
+        reasons = sorted({"; ".join(_misfits(plan, target)) for plan in of_engine})
         raise UsageError(f"{bundle}: no TensorRT plan fits: {reasons[0]}: run {BUILD} {bundle}")
     for plan in plans.values():
         _check(bundle, manifest, plan)

@@ -10,13 +10,16 @@ import shutil
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from benchmarks.base_model import write_random_bundle
 from dragoman.cli import main
 from dragoman.manifest import Manifest, TensorEntry, sha256
-from dragoman.tensors import cache_tensors
+from dragoman.tensors import cache_tensors, plain_plan_name
+from export.plain_cache import without_scatter
 from export.plans import (
     PlanRequest,
     PlanSettings,
@@ -154,6 +157,53 @@ def test_the_command_builds_what_the_engine_needs_and_notes_it(
     assert len(again.plans) == len(manifest.plans) + 6
     assert again.plans[: len(manifest.plans)] == Manifest.load(copied).plans[: len(manifest.plans)]
     assert not list(copied.glob("*.partial"))
+
+
+def test_plain_plans_have_no_cache_that_is_updated_in_place(
+    library: TensorRT, copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trt, manifest = library.module, Manifest.load(copied)
+    decoder = wanted_plan(copied, "decoder", PlanSettings("fp16", plain=True))
+    logger = trt.Logger(trt.Logger.ERROR)
+    builder = trt.Builder(logger)
+    network = library.create_network(builder)
+    parse(copied, manifest, decoder, "fp16", trt, network, logger)
+    kinds = [network.get_layer(index).type for index in range(network.num_layers)]
+    assert trt.LayerType.KV_CACHE_UPDATE not in kinds
+    assert export(copied, "--compute-capability", "8.9", "--plain") == 0
+    plans = Manifest.load(copied).plans
+    assert [plan.file for plan in plans] == [
+        plain_plan_name(graph, "fp16", "8.9", "tensorrt_rtx") for graph in ("encoder", "decoder")
+    ]
+    assert all(plan.plain for plan in plans)
+
+
+def test_a_plain_decoder_computes_the_same(random_bundle: Path) -> None:
+    manifest, tokens = Manifest.load(random_bundle), 8
+    path = random_bundle / manifest.graphs["decoder"].file
+    model = onnx.load(path)
+    generator = np.random.default_rng(0)
+    sizes = {"R": 3, "B": 3, "S": 5, "C": tokens}
+    feeds = {
+        tensor.name: generator.random(
+            [sizes[size] if size in sizes else int(size) for size in tensor.shape], np.float32
+        )
+        for tensor in manifest.graphs["decoder"].inputs
+        if tensor.dtype == "float32"
+    }
+    feeds |= {
+        "input_ids": np.array([5, 6, 7]),
+        "positions": np.array([0, 3, 7]),
+        "src_lengths": np.array([5, 2, 4]),
+    }
+    found = []
+    for one in (model, without_scatter(model, tokens)):
+        session = onnxruntime.InferenceSession(
+            one.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        found.append(session.run(None, feeds))
+    for right, plain in zip(*found, strict=True):
+        assert np.array_equal(right, plain)
 
 
 @pytest.mark.parametrize(
