@@ -100,8 +100,9 @@ def _network(
     bundle: Path, manifest: Manifest, name: str, precision: FloatPrecision, device: str
 ) -> Callable[[], Network]:
     if device == "cpu":
+        memory = HostMemory()
         return lambda: DeviceNetwork(
-            manifest, OnnxRunner(bundle, manifest, precision, "cpu"), HostMemory()
+            manifest, OnnxRunner(bundle, manifest, precision, "cpu", memory), memory
         )
     runtime: GpuRuntime = "tensorrt" if name == "TensorRT" else "onnxruntime_cuda"
     return lambda: open_gpu_network(bundle, Manifest.load(bundle), runtime, precision)

@@ -90,7 +90,7 @@ class CudaMemory:
         )
 
     def synchronize(self) -> None:
-        """Wait for all that was asked for."""
+        """See `Memory`."""
         self._check(self._cuda.cudaStreamSynchronize(self.stream))
         self._staged = 0
 

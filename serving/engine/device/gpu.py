@@ -93,5 +93,5 @@ def open_gpu_network(
     if runtime == "tensorrt":
         runner = TensorRTRunner(bundle, manifest, precision, memory)
     else:
-        runner = OnnxRunner(bundle, manifest, precision, "cuda")
+        runner = OnnxRunner(bundle, manifest, precision, "cuda", memory)
     return DeviceNetwork(manifest, runner, memory)

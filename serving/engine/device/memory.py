@@ -43,7 +43,7 @@ class Block(Protocol):
 
 
 class Memory(Protocol):
-    """A device's memory. What is asked for happens in that order, and before what runs next."""
+    """A device's memory, in which things happen in the order in which they are asked for."""
 
     def allocate(self, nbytes: int) -> Block:
         """New memory, all zero.
@@ -64,6 +64,9 @@ class Memory(Protocol):
     def copy(self, source: Lines, target: Lines, count: int, nbytes: int) -> None:
         """Copy the first bytes of each of so many lines, which must not overlap."""
         ...
+
+    def synchronize(self) -> None:
+        """Wait for all that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,9 @@ class HostMemory:
             ctypes.memmove(
                 target.address + line * target.pitch, source.address + line * source.pitch, nbytes
             )
+
+    def synchronize(self) -> None:
+        """See `Memory`: nothing waits."""
 
 
 class _HostBlock:

@@ -13,7 +13,7 @@ from dragoman.errors import UsageError
 from dragoman.manifest import GraphEntry, Manifest
 from dragoman.tensors import best_name, cache_tensors
 from serving.engine.device.capacities import capacities
-from serving.engine.device.memory import DeviceTensor
+from serving.engine.device.memory import DeviceTensor, Memory
 from serving.engine.settings import FloatPrecision
 
 Provider = Literal["cuda", "cpu"]
@@ -41,8 +41,9 @@ class OnnxRunner:
         self,
         bundle: Path,
         manifest: Manifest,
-        precision: FloatPrecision = "fp32",
-        provider: Provider = "cuda",
+        precision: FloatPrecision,
+        provider: Provider,
+        memory: Memory,
     ) -> None:
         """Load the graphs.
 
@@ -51,6 +52,7 @@ class OnnxRunner:
             manifest: its manifest, checked.
             precision: of products, attention and the cache.
             provider: what runs them.
+            memory: where their inputs and outputs lie.
 
         Raises:
             UsageError: a graph cannot be loaded, or this ONNX Runtime has no such provider.
@@ -64,6 +66,7 @@ class OnnxRunner:
         if provider == "cuda":
             onnxruntime.preload_dlls()  # CUDA's libraries may lie among Python's packages
         self._provider = provider
+        self._memory = memory
         self.cache_dtype = _DTYPES[precision]
         limits, layers = manifest.limits, manifest.dimensions.decoder_layers
         self.source_capacities = capacities(limits.max_source_tokens)
@@ -88,6 +91,8 @@ class OnnxRunner:
             if len(self._bindings) >= _MOST_BINDINGS:
                 self._bindings.clear()
             binding = self._bindings[key] = self._bind(graph, tensors)
+        # A run has a stream of its own, which waits for nothing; at its end all is done.
+        self._memory.synchronize()
         self._sessions[graph].run_with_iobinding(binding)
 
     def _bind(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> Any:

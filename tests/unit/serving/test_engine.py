@@ -262,8 +262,9 @@ def bundle_engine(request: pytest.FixtureRequest, random_bundle: Path) -> Iterat
         network: Network = NativeNetwork(random_bundle, manifest)
     elif request.param.startswith("device"):
         precision: FloatPrecision = "fp16" if request.param.endswith("fp16") else "fp32"
-        runner = OnnxRunner(random_bundle, manifest, precision, "cpu")
-        network = DeviceNetwork(manifest, runner, HostMemory())
+        memory = HostMemory()
+        runner = OnnxRunner(random_bundle, manifest, precision, "cpu", memory)
+        network = DeviceNetwork(manifest, runner, memory)
     else:
         network = Sessions(
             OnnxSession(random_bundle, manifest, request.param, threads=1),
