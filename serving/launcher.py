@@ -30,19 +30,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.errors import DragomanError, UsageError
-from dragoman.manifest import Manifest
-from serving.backends import BACKEND, Installation, RelayForm, find_installation, lay_out_backends
-from serving.engine.loading import choose_layout
+from serving.backends import Installation, RelayForm, find_installation, lay_out_backends
 from serving.engine_process import EngineProcess
 from serving.engine_socket import VARIABLE
-from serving.model_config import read_model_config
 from serving.processes import alive, children, die_with_parent
-from serving.service.configuration import engine_settings, request_rules
+from serving.repository import MODEL, Repository
 
 log = logging.getLogger(__name__)
 
-_MODEL = "translate"
-_STREAM_MODEL = "translate_stream"
 _CLOSED_ENDPOINTS = "shared-memory,model-repository,trace,logging"
 _UNSENDABLE = "\n\n"
 """The header value that would open them again, which neither protocol can carry: a secret one could
@@ -93,6 +88,14 @@ class StartFailed(DragomanError):
     """Triton did not come up."""
 
 
+@dataclass(frozen=True)
+class Ended:
+    """Why a server serves no more; it is a failure unless another start would serve better."""
+
+    reason: str
+    is_failure: bool = True
+
+
 class TritonServer:
     """A running Triton; stop it, or use it as a context."""
 
@@ -108,7 +111,7 @@ class TritonServer:
             StartFailed: Triton exited or did not get ready in time.
         """
         self._options = options
-        self._check_repository()
+        self._repository = Repository(options.repository, options.more_models)
         installation = find_installation()
         if installation.embedded and not options.expose_unpatched_server:
             _refuse_beyond_loopback(options.address)
@@ -154,21 +157,30 @@ class TritonServer:
         """Address of the gRPC endpoint, as the client takes it."""
         return f"grpc://{self._client_address}:{self.ports.grpc}"
 
-    def wait(self) -> str:
-        """Wait until the server or one of its models ends by itself; what happened.
+    def wait(self, follow_bundle: bool = False) -> Ended:
+        """Wait until the server or one of its models ends by itself.
 
         Triton goes on, and says that it is ready, when a Python model's process has died.
+
+        Args:
+            follow_bundle: until the bundle can be run in another way than at the start, too.
         """
         models = children(self._process.pid)
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                return f"Triton ended by itself with code {self._process.wait(_WATCH_S)}"
+                return self._triton_ended()
             if self.engine is not None and not self.engine.runs:
                 with contextlib.suppress(subprocess.TimeoutExpired):  # it ends after Triton, too
-                    return f"Triton ended by itself with code {self._process.wait(_WATCH_S)}"
-                return "the engine's process has died; the log above says why"
+                    return self._triton_ended()
+                return Ended("the engine's process has died; the log above says why")
             if not all(map(alive, models)):
-                return "a model's process has died; the log above says why"
+                return Ended("a model's process has died; the log above says why")
+            if follow_bundle and self._repository.layout_has_changed():
+                return Ended("the bundle can be run in another way now", is_failure=False)
+
+    def _triton_ended(self) -> Ended:
+        code = self._process.wait(_WATCH_S)
+        return Ended(f"Triton ended by itself with code {code}")
 
     def stop(self) -> None:
         """Let requests in flight finish, then stop every process and remove what they leave."""
@@ -196,39 +208,13 @@ class TritonServer:
         address = any_address.get(address, address)
         return f"[{address}]" if ":" in address else address
 
-    def _check_repository(self) -> None:
-        repository = self._options.repository
-        if not (repository / _MODEL / "config.pbtxt").is_file():
-            raise UsageError(
-                f"{repository}: holds no model {_MODEL!r} ({_MODEL}/config.pbtxt is missing); "
-                "make a repository with: dragoman publish BUNDLE --to DIR"
-            )
-        for name in self._options.more_models:
-            if not (repository / name / "config.pbtxt").is_file():
-                raise UsageError(f"{repository}: holds no model {name!r} to load")
-        bundle = repository / _MODEL / "1" / "bundle"
-        if not bundle.is_dir():
-            raise UsageError(f"{bundle}: no model here; make one with: dragoman publish")
-        manifest = Manifest.load(bundle)
-        self._config = read_model_config(repository / _MODEL / "config.pbtxt")
-        if self._config.backend == BACKEND:
-            # The engine's process would say the same, but between Triton's lines.
-            settings = engine_settings(self._config.parameters)
-            request_rules(self._config.parameters)
-            choose_layout(settings, bundle, manifest)
-
     def _start_engine(self) -> EngineProcess | None:
         """The engine's process, if the repository's models ask it."""
-        if self._config.backend != BACKEND:
+        if self._repository.layout is None:
             return None
         engine = EngineProcess()
         self._exit.callback(engine.stop)
         return engine
-
-    def _models(self) -> list[str]:
-        """What to load: streaming only where the repository has it."""
-        streams = (self._options.repository / _STREAM_MODEL / "config.pbtxt").is_file()
-        return [_MODEL, *([_STREAM_MODEL] if streams else []), *self._options.more_models]
 
     def _start(self, installation: Installation, scratch: Path) -> subprocess.Popen[bytes]:
         options = self._options
@@ -237,7 +223,7 @@ class TritonServer:
             str(installation.binary),
             f"--model-repository={options.repository.absolute()}",
             "--model-control-mode=explicit",
-            *(f"--load-model={name}" for name in self._models()),
+            *(f"--load-model={name}" for name in self._repository.models),
             f"--http-address={options.address}",
             f"--grpc-address={options.address}",
             f"--metrics-address={options.address}",
@@ -304,7 +290,7 @@ class TritonServer:
 
     def _translate_one(self) -> None:
         request = urllib.request.Request(  # noqa: S310
-            f"{self.http_url}/v2/models/{_MODEL}/generate",
+            f"{self.http_url}/v2/models/{MODEL}/generate",
             data=json.dumps({"text_input": "1"}).encode(),
             headers={"Content-Type": "application/json"},
         )

@@ -36,6 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="when the server or a model ends by itself (default: exit)",
     )
     parser.add_argument(
+        "--follow-bundle",
+        action="store_true",
+        help="start again when the bundle gets TensorRT engines that fit this machine",
+    )
+    parser.add_argument(
         "--relay",
         choices=("native", "python"),
         help="how requests get from Triton to the engine's process (default: native, where it was "
@@ -79,10 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
             with TritonServer(options) as server:
                 ready = f"ready: {server.http_url} and {server.grpc_url}"
                 print(ready, file=sys.stderr, flush=True)
-                ended = server.wait()
-            if arguments.on_failure == "exit":
-                raise DragomanError(ended)
-            print(f"{ended}; starting again", file=sys.stderr, flush=True)
+                ended = server.wait(arguments.follow_bundle)
+            if ended.is_failure and arguments.on_failure == "exit":
+                raise DragomanError(ended.reason)
+            print(f"{ended.reason}; starting again", file=sys.stderr, flush=True)
     except Stopped:
         print("stopped", file=sys.stderr)
         return 0

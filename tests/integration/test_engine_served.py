@@ -12,6 +12,7 @@ import tritonclient.grpc as triton_grpc
 from dragoman_client import ServerUnavailable
 
 from serving.backends import RelayForm
+from serving.launcher import Ended
 from tests.integration.conftest import MANY, WAIT_S, Served, serving, tensor, wait_for
 
 
@@ -53,13 +54,13 @@ def test_priority_needs_the_operators_leave(shipped: Served) -> None:
 @pytest.mark.parametrize("relay", [None, "python"])
 def test_a_dead_engine_ends_the_wait(relay: RelayForm | None) -> None:
     with serving(relay) as served:
-        ended: list[str] = []
+        ended: list[Ended] = []
         waiting = threading.Thread(target=lambda: ended.append(served.server.wait()))
         waiting.start()
         assert served.grpc.translate("I'm hungry.").text == "Ich habe Hunger."
         assert served.server.engine
         os.kill(served.server.engine.pid, signal.SIGKILL)
         waiting.join(WAIT_S)
-        assert ended == ["the engine's process has died; the log above says why"]
+        assert ended == [Ended("the engine's process has died; the log above says why")]
         with pytest.raises(ServerUnavailable, match="the engine's process has gone"):
             served.grpc.translate("I'm hungry.")

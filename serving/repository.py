@@ -1,0 +1,88 @@
+"""What a Triton model repository holds, and whether it can be served here.
+
+Knows the models' folders and files; must not know how a server is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dragoman.errors import UsageError
+from dragoman.manifest import FILE_NAME, Manifest
+from serving.backends import BACKEND
+from serving.engine.loading import Layout, choose_layout
+from serving.model_config import read_model_config
+from serving.service.configuration import engine_settings, request_rules
+
+MODEL, STREAM_MODEL = "translate", "translate_stream"
+
+
+class Repository:
+    """A repository that has been checked.
+
+    Attributes:
+        path: its folder.
+        models: what is to be loaded.
+        layout: what will run the bundle; None if the model is not for our engine.
+    """
+
+    def __init__(self, path: Path, more_models: Sequence[str] = ()) -> None:
+        """Check what would only come up between Triton's own lines.
+
+        Args:
+            path: folder of the repository.
+            more_models: what to load beside the models that translate.
+
+        Raises:
+            UsageError: a model is missing, its configuration or its bundle is damaged, or what it
+                asks for cannot be had on this machine.
+        """
+        self.path = path
+        if not (path / MODEL / "config.pbtxt").is_file():
+            raise UsageError(
+                f"{path}: holds no model {MODEL!r} ({MODEL}/config.pbtxt is missing); "
+                "make a repository with: dragoman publish BUNDLE --to DIR"
+            )
+        for name in more_models:
+            if not self._has(name):
+                raise UsageError(f"{path}: holds no model {name!r} to load")
+        self._bundle = path / MODEL / "1" / "bundle"
+        if not self._bundle.is_dir():
+            raise UsageError(f"{self._bundle}: no model here; make one with: dragoman publish")
+        # Streaming only where the repository has it.
+        self.models = [MODEL, *([STREAM_MODEL] if self._has(STREAM_MODEL) else []), *more_models]
+        self._seen = self._stamp()
+        self.layout = self._choose_layout()
+
+    def layout_has_changed(self) -> bool:
+        """Whether the bundle can be run in another way now, such as by TensorRT plans just built.
+
+        False where the bundle cannot be read, as while it is being written.
+        """
+        stamp = self._stamp()
+        if stamp == self._seen:
+            return False
+        self._seen = stamp
+        try:
+            return self._choose_layout() != self.layout
+        except UsageError:
+            return False
+
+    def _choose_layout(self) -> Layout | None:
+        manifest = Manifest.load(self._bundle)
+        config = read_model_config(self.path / MODEL / "config.pbtxt")
+        if config.backend != BACKEND:
+            return None
+        request_rules(config.parameters)
+        return choose_layout(engine_settings(config.parameters), self._bundle, manifest)
+
+    def _has(self, model: str) -> bool:
+        return (self.path / model / "config.pbtxt").is_file()
+
+    def _stamp(self) -> int:
+        """Another number for every change of the manifest."""
+        try:
+            return (self._bundle / FILE_NAME).stat().st_mtime_ns
+        except OSError:
+            return 0

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Manifest
+from export.publishing import publish
+from serving import repository as repository_module
+from serving.engine.loading import Layout
+from serving.repository import Repository
+from tests.conftest import REPOSITORY
+
+_FP16 = 'key: "precision" value: { string_value: "fp16"'
+
+
+@pytest.fixture
+def path(random_bundle: Path, tmp_path: Path) -> Path:
+    publish(random_bundle, tmp_path / "repository", REPOSITORY / "model_repository")
+    return tmp_path / "repository"
+
+
+def test_what_is_loaded_is_what_is_there(path: Path) -> None:
+    assert Repository(path).models == ["translate", "translate_stream"]
+    shutil.rmtree(path / "translate_stream")
+    assert Repository(path, ("encoder",)).models == ["translate", "encoder"]
+
+
+def test_a_model_for_another_backend_is_let_alone(path: Path) -> None:
+    config = path / "translate" / "config.pbtxt"
+    config.write_text(config.read_text().replace('backend: "dragoman"', 'backend: "python"'))
+    assert Repository(path).layout is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('key: "runtime"', 'key: "colour"', "unknown parameter 'colour'"),
+        ('string_value: "300"', 'string_value: "0"', "deadline_s is 0"),
+        ("max_batch_size: 128", "max_batch_size: [", "not a Triton configuration"),
+        ('key: "precision" value: { string_value: "auto"', _FP16, "there is none to use"),
+    ],
+)
+def test_what_cannot_be_served_is_said_at_once(
+    path: Path, before: str, after: str, message: str
+) -> None:
+    config = path / "translate" / "config.pbtxt"
+    assert before in config.read_text()
+    config.write_text(config.read_text().replace(before, after))
+    with pytest.raises(UsageError) as caught:
+        Repository(path)
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_another_layout_is_noticed_when_the_manifest_changes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = Repository(path)
+    bundle = path / "translate" / "1" / "bundle"
+    manifest = Manifest.load(bundle)
+
+    def rewrite(time_s: int) -> None:
+        manifest.write(bundle)
+        os.utime(bundle / "manifest.json", (time_s, time_s))
+
+    rewrite(1)
+    assert not repository.layout_has_changed()
+    monkeypatch.setattr(repository_module, "choose_layout", lambda *_: Layout("tensorrt", "fp16"))
+    assert not repository.layout_has_changed()  # nobody looks before the manifest is another
+    rewrite(2)
+    assert repository.layout_has_changed()
+    (bundle / "manifest.json").write_text("{")
+    assert not repository.layout_has_changed()
+    (bundle / "manifest.json").unlink()
+    assert not repository.layout_has_changed()
