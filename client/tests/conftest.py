@@ -6,15 +6,19 @@ import http.server
 import json
 import random
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import grpc
 import numpy as np
 import pytest
+import trustme
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor
 
@@ -27,6 +31,12 @@ REFUSALS = {
     "!cancelled": (grpc.StatusCode.CANCELLED, 499),
 }
 """Texts that the servers below refuse, and how."""
+
+SECRET_ONLY = "x-secret-only"
+"""A header by which a request asks the servers below to want a token."""
+
+HEADERS: list[dict[str, Any]] = []
+"""Headers and deadline of what the servers below have translated."""
 
 LATE = "!late"
 """A text that the servers below answer too late."""
@@ -99,6 +109,10 @@ class _GrpcServicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ign
 
     def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Translate."""
+        seen = dict(context.invocation_metadata())
+        if SECRET_ONLY in seen and seen.get("authorization") != "Bearer secret":
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "a token is missing")
+        HEADERS.append({**seen, "timeout": request.parameters["timeout"].int64_param})
         (texts,) = (
             deserialize_bytes_tensor(content).tolist()
             for tensor, content in zip(request.inputs, request.raw_input_contents, strict=True)
@@ -131,8 +145,13 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
         """Translate."""
         self.connections.add(self.client_address)
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if SECRET_ONLY in self.headers and self.headers["Authorization"] != "Bearer secret":
+            return self._send(401, b"")
         offset = int(self.headers["Inference-Header-Content-Length"])
-        for tensor in json.loads(body[:offset])["inputs"]:
+        head = json.loads(body[:offset])
+        seen = {name.lower(): value for name, value in self.headers.items()}
+        HEADERS.append({**seen, "timeout": head["parameters"]["timeout"]})
+        for tensor in head["inputs"]:
             end = offset + tensor["parameters"]["binary_data_size"]
             if tensor["name"] == "text_input":
                 texts = deserialize_bytes_tensor(body[offset:end]).tolist()
@@ -199,6 +218,74 @@ def http_url() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    """Vouches for the servers with TLS below, and for their clients."""
+    return trustme.CA()
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """Files in PEM."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+@pytest.fixture(scope="session")
+def client_files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
+    """Of a client that the servers trust."""
+    folder = tmp_path_factory.mktemp("tls")
+    files = TlsFiles(folder / "ca.pem", folder / "certificate.pem", folder / "key.pem")
+    own = authority.issue_cert("client@example.com")
+    authority.cert_pem.write_to_path(str(files.ca))
+    own.cert_chain_pems[0].write_to_path(str(files.certificate))
+    own.private_key_pem.write_to_path(str(files.key))
+    return files
+
+
+@pytest.fixture(scope="session")
+def grpcs_url(authority: trustme.CA) -> Iterator[str]:
+    """A gRPC server with TLS, which wants certificates of its clients."""
+    own = authority.issue_cert("localhost")
+    credentials = grpc.ssl_server_credentials(
+        [(own.private_key_pem.bytes(), own.cert_chain_pems[0].bytes())],
+        authority.cert_pem.bytes(),
+        require_client_auth=True,
+    )
+    server = grpc.server(ThreadPoolExecutor(4))
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(_GrpcServicer(), server)
+    port = server.add_secure_port("localhost:0", credentials)
+    server.start()
+    yield f"grpcs://localhost:{port}"
+    server.stop(grace=None)
+
+
+@pytest.fixture(scope="session")
+def https_url(authority: trustme.CA) -> Iterator[str]:
+    """An HTTP server with TLS, which wants certificates of its clients."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = http.server.ThreadingHTTPServer(("localhost", 0), _HttpHandler)
+    server.daemon_threads = True
+    server.socket = context.wrap_socket(
+        server.socket, server_side=True, do_handshake_on_connect=False
+    )
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"https://localhost:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(params=["grpcs", "https"])
+def tls_url(request: pytest.FixtureRequest) -> str:
+    """Each of the servers with TLS in turn."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
 
 
 @pytest.fixture(params=["grpc", "http"])

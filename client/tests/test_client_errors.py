@@ -3,6 +3,7 @@
 import grpc
 import pytest
 from dragoman_client import (
+    AccessDenied,
     DeadlineExceeded,
     InvalidRequest,
     ServerError,
@@ -13,6 +14,8 @@ from dragoman_client.errors import from_status
 
 EXPECTED = {
     "INVALID_ARGUMENT": InvalidRequest,
+    "UNAUTHENTICATED": AccessDenied,
+    "PERMISSION_DENIED": AccessDenied,
     "UNAVAILABLE": ServerUnavailable,
     "DEADLINE_EXCEEDED": DeadlineExceeded,
     "CANCELLED": DeadlineExceeded,
@@ -29,6 +32,8 @@ def test_every_grpc_status_has_its_error(code: grpc.StatusCode) -> None:
     ("status", "kind"),
     [
         ("400", InvalidRequest),
+        ("401", AccessDenied),
+        ("403", AccessDenied),
         ("413", InvalidRequest),
         ("429", ServerUnavailable),
         ("502", ServerUnavailable),

@@ -24,7 +24,7 @@ from dragoman_client import (
     [
         "localhost:8001",
         "//localhost:8001",
-        "https://localhost:8000",
+        "ftp://localhost:8000",
         "grpc://",
         "http:///v2",
         "grpc://localhost:8001/path",
@@ -42,7 +42,7 @@ def test_a_url_that_names_no_server_is_refused(url: str) -> None:
     assert url in str(caught.value)
 
 
-@pytest.mark.parametrize("scheme", ["grpc", "http"])
+@pytest.mark.parametrize("scheme", ["grpc", "http", "grpcs", "https"])
 def test_a_host_may_be_an_address_of_ipv6(scheme: str) -> None:
     """With Triton's usual port or its own, nothing is sent."""
     Translator(f"{scheme}://[::1]").close()

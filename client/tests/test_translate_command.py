@@ -33,7 +33,7 @@ def transport(monkeypatch: pytest.MonkeyPatch) -> FakeTransport:
     real = dragoman_client.Translator
     monkeypatch.setattr(
         "dragoman_client.Translator",
-        lambda url, timeout_s: real(url, timeout_s=timeout_s, transport=fake),
+        lambda url, **more: real(url, **more, transport=fake),
     )
     return fake
 

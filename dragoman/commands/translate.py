@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dragoman.errors import DragomanError, UsageError
@@ -38,8 +39,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url",
         default=os.environ.get("DRAGOMAN_URL") or DEFAULT_URL,
-        help=f"grpc://HOST:PORT or http://HOST:PORT (default: $DRAGOMAN_URL or {DEFAULT_URL})",
+        help="grpc://HOST:PORT or http://HOST:PORT, with TLS grpcs:// or https:// "
+        f"(default: $DRAGOMAN_URL or {DEFAULT_URL})",
     )
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="holds the token that the server wants (default: $DRAGOMAN_TOKEN, or none)",
+    )
+    parser.add_argument("--ca-file", metavar="FILE", help="who may vouch for the server, in PEM")
+    parser.add_argument("--certificate-file", metavar="FILE", help="the client's own, in PEM")
+    parser.add_argument("--key-file", metavar="FILE", help="its private key, in PEM")
     parser.add_argument("--from", dest="source_language", metavar="LANGUAGE", help="such as en")
     parser.add_argument("--to", dest="target_language", metavar="LANGUAGE", help="such as de")
     parser.add_argument("--beam-width", type=int, help="1: greedy (default: the server's)")
@@ -62,6 +73,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
+def _token(file: Path | None) -> str | None:
+    """Not an option itself: what stands on a command line, everyone on the machine can read."""
+    if file is None:
+        return os.environ.get("DRAGOMAN_TOKEN") or None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--token-file {file}: cannot be read: {error}") from error
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a text."""
     from dragoman_client import InvalidRequest, TranslationError, TranslationOptions, Translator
@@ -77,7 +98,14 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         # Checked before the first line is read; the translator checks the same once more.
         TranslationOptions(**options)
-        translator = Translator(arguments.url, timeout_s=arguments.timeout_s)
+        translator = Translator(
+            arguments.url,
+            timeout_s=arguments.timeout_s,
+            token=_token(arguments.token_file),
+            ca_file=arguments.ca_file,
+            certificate_file=arguments.certificate_file,
+            key_file=arguments.key_file,
+        )
     except ValueError as error:
         raise UsageError(_one_line(error)) from error
     # A person at the keyboard wants an answer to each line, not to the thirty-second.

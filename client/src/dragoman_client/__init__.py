@@ -4,6 +4,7 @@ Begin with `Translator`; README.md has examples.
 """
 
 from dragoman_client.errors import (
+    AccessDenied,
     DeadlineExceeded,
     InvalidRequest,
     ServerError,
@@ -14,6 +15,7 @@ from dragoman_client.request import Translation, TranslationOptions
 from dragoman_client.translator import Translator
 
 __all__ = [
+    "AccessDenied",
     "DeadlineExceeded",
     "InvalidRequest",
     "ServerError",

@@ -2,6 +2,7 @@
 
     TranslationError          catch this one to catch all
     ├── InvalidRequest        the server refused the input: mend the request
+    ├── AccessDenied          the server, or a proxy, wants another token or certificate
     ├── ServerUnavailable     cannot connect, not ready or going down: try again later
     ├── DeadlineExceeded      no answer in time
     └── ServerError           everything else: a fault on the server's side
@@ -20,6 +21,10 @@ class InvalidRequest(TranslationError):
     """The server refused the input."""
 
 
+class AccessDenied(TranslationError):
+    """A token or a certificate is missing, or not the right one."""
+
+
 class ServerUnavailable(TranslationError):
     """Nothing answers, or what answers is not ready or going down."""
 
@@ -34,10 +39,14 @@ class ServerError(TranslationError):
 
 _KINDS: dict[str, type[TranslationError]] = {
     "StatusCode.INVALID_ARGUMENT": InvalidRequest,
+    "StatusCode.UNAUTHENTICATED": AccessDenied,
+    "StatusCode.PERMISSION_DENIED": AccessDenied,
     "StatusCode.UNAVAILABLE": ServerUnavailable,
     "StatusCode.DEADLINE_EXCEEDED": DeadlineExceeded,
     "StatusCode.CANCELLED": DeadlineExceeded,
     "400": InvalidRequest,
+    "401": AccessDenied,
+    "403": AccessDenied,
     "413": InvalidRequest,
     "429": ServerUnavailable,
     "502": ServerUnavailable,
@@ -48,7 +57,8 @@ _KINDS: dict[str, type[TranslationError]] = {
 }
 """Statuses of gRPC and HTTP as tritonclient spells them; all others are a `ServerError`.
 
-Those that Triton does not send itself (408, 413, 429, 502, 504) come from proxies before it.
+Those that Triton does not send itself (401, 403, 408, 413, 429, 502, 504) come from proxies before
+it.
 """
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import collections
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, Unpack, overload
 
+from dragoman_client.access import Access, FilePath
 from dragoman_client.errors import TranslationError
 from dragoman_client.request import (
     OptionArguments,
@@ -39,24 +40,44 @@ class Translator:
         url: str = DEFAULT_URL,
         *,
         timeout_s: float = 30.0,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        ca_file: FilePath | None = None,
+        certificate_file: FilePath | None = None,
+        key_file: FilePath | None = None,
         transport: Transport | None = None,
     ) -> None:
         """Prepare a connection, which the first request makes.
 
         Args:
-            url: `grpc://host:port` or `http://host:port`.
-            timeout_s: longest time for a request. Over HTTP it bounds each wait for the server.
+            url: `grpc://host:port` or `http://host:port`; `grpcs` and `https` are with TLS.
+            timeout_s: longest time for a request, after which the server gives it up too. Over
+                HTTP it bounds each wait for the server.
+            token: sent as `Authorization: Bearer ...`.
+            headers: more headers of HTTP, or metadata of gRPC, of every request.
+            ca_file: certificates, in PEM, of those who may vouch for the server, instead of the
+                system's.
+            certificate_file: the client's own certificate, in PEM, where the server asks for one.
+            key_file: its private key, in PEM.
             transport: another way to the server, instead of the URL's; closed with the translator.
 
         Raises:
             TypeError: a timeout that is no number.
-            ValueError: a URL that names no server, or a timeout that is not positive.
+            ValueError: a URL that names no server, a timeout that is not positive, a header that
+                cannot be sent, or a file that does not hold what it should.
         """
         if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
             raise TypeError(f"timeout_s must be a number, got {type(timeout_s).__name__}")
         if not 0 < timeout_s < math.inf:
             raise ValueError(f"timeout_s is {timeout_s}: it must be positive and finite")
-        self._transport = transport or open_transport(url, timeout_s)
+        access = Access(
+            token=token,
+            headers=headers or {},
+            ca_file=ca_file,
+            certificate_file=certificate_file,
+            key_file=key_file,
+        )
+        self._transport = transport or open_transport(url, timeout_s, access)
         self._closed = False
 
     def __enter__(self) -> Self:

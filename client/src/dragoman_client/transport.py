@@ -9,6 +9,8 @@ from __future__ import annotations
 import collections
 import http.client
 import json
+import os
+import ssl
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -16,7 +18,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from dragoman_client.access import Access, FilePath
 from dragoman_client.errors import (
+    AccessDenied,
     DeadlineExceeded,
     ServerError,
     ServerUnavailable,
@@ -61,18 +65,33 @@ class Transport(Protocol):
 class GrpcTransport:
     """Over gRPC: one channel, which all threads share."""
 
-    def __init__(self, address: str, timeout_s: float) -> None:
+    def __init__(self, address: str, timeout_s: float, access: Access, tls: bool) -> None:
         """Prepare a channel, without a connection yet.
 
         Args:
             address: host and port.
             timeout_s: longest time for a request, from sending to the answer.
+            access: what goes with every request.
+            tls: whether to speak TLS.
+
+        Raises:
+            ValueError: a file of `access` does not hold what it should.
         """
         # Imported here: gRPC and gevent are heavy, and a process needs one of them at most.
         from tritonclient.grpc import InferenceServerClient, InferInput
 
         self._tensor = InferInput
-        self._client = InferenceServerClient(address, channel_args=_CHANNEL_ARGUMENTS)
+        if tls:
+            access.tls_context()  # gRPC would say that a file is wrong at the first request
+        self._client = InferenceServerClient(
+            address,
+            ssl=tls,
+            root_certificates=_path(access.ca_file),
+            certificate_chain=_path(access.certificate_file),
+            private_key=_path(access.key_file),
+            channel_args=_CHANNEL_ARGUMENTS,
+        )
+        self._headers = access.all_headers
         self._timeout_s = timeout_s
 
     def infer(self, inputs: Mapping[str, Array]) -> Mapping[str, Array | None]:
@@ -81,6 +100,7 @@ class GrpcTransport:
             self._client.infer,
             MODEL,
             _tensors(self._tensor, inputs),
+            timeout=_microseconds(self._timeout_s),
             client_timeout=self._timeout_s,
         )
         return _arrays(result)
@@ -94,10 +114,10 @@ class GrpcTransport:
         """Close the channel; requests under way end at once."""
         self._client.close()
 
-    def _call(self, method: Callable[..., Any], *arguments: Any, client_timeout: float) -> Any:
+    def _call(self, method: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
         """Call a method of tritonclient and translate its exception."""
         try:
-            return method(*arguments, client_timeout=client_timeout)
+            return method(*arguments, headers=self._headers, **more)
         except InferenceServerException as error:
             raise from_status(error.status(), error.message()) from error
 
@@ -110,12 +130,17 @@ class HttpTransport:
     used it keeps an event loop of four file descriptors for as long as the process lives.
     """
 
-    def __init__(self, address: str, timeout_s: float) -> None:
+    def __init__(self, address: str, timeout_s: float, access: Access, tls: bool) -> None:
         """Prepare an empty pool.
 
         Args:
             address: host, port and the path of a proxy, if any.
             timeout_s: longest time to connect, and to wait for the server to send something.
+            access: what goes with every request.
+            tls: whether to speak TLS.
+
+        Raises:
+            ValueError: a file of `access` does not hold what it should.
         """
         from tritonclient.http import InferenceServerClient, InferInput
 
@@ -125,12 +150,16 @@ class HttpTransport:
         self._authority, _, path = address.partition("/")
         self._model_path = f"{'/' + path.rstrip('/') if path else ''}/v2/models/{MODEL}"
         self._timeout_s = timeout_s
+        self._headers = access.all_headers
+        self._tls = access.tls_context() if tls else None
         self._idle: collections.deque[http.client.HTTPConnection] = collections.deque()
         self._closed = False
 
     def infer(self, inputs: Mapping[str, Array]) -> Mapping[str, Array | None]:
         """Send tensors and return the model's answer."""
-        body, header_bytes = self._write_body(_tensors(self._tensor, inputs))
+        body, header_bytes = self._write_body(
+            _tensors(self._tensor, inputs), timeout=_microseconds(self._timeout_s)
+        )
         headers = {
             "Content-Type": "application/octet-stream",
             "Inference-Header-Content-Length": str(header_bytes),
@@ -161,13 +190,17 @@ class HttpTransport:
         while True:
             connection, reused = self._connection()
             try:
-                connection.request(method, self._model_path + path, body, dict(headers or {}))
+                all_headers = {**self._headers, **(headers or {})}
+                connection.request(method, self._model_path + path, body, all_headers)
                 response = connection.getresponse()
                 answer = response.read()
             except TimeoutError as error:
                 connection.close()
                 message = f"{self._authority}: no answer within {self._timeout_s:g} s"
                 raise DeadlineExceeded(message) from error
+            except ssl.SSLError as error:
+                connection.close()
+                raise AccessDenied(f"{self._authority}: TLS: {_reason(error)}") from error
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 if reused and isinstance(error, ConnectionError):
@@ -189,7 +222,14 @@ class HttpTransport:
         try:
             return self._idle.pop(), True
         except IndexError:
-            return http.client.HTTPConnection(self._authority, timeout=self._timeout_s), False
+            return self._connect(), False
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._authority, timeout=self._timeout_s)
+        return http.client.HTTPSConnection(
+            self._authority, timeout=self._timeout_s, context=self._tls
+        )
 
     def _unavailable(self, error: Exception) -> TranslationError:
         """What a broken connection, or one to something that speaks no HTTP, means."""
@@ -198,41 +238,50 @@ class HttpTransport:
         return ServerUnavailable(f"{self._authority} does not speak HTTP: {error!r}")
 
 
-_TRANSPORTS: dict[str, tuple[type[GrpcTransport] | type[HttpTransport], int]] = {
-    "grpc": (GrpcTransport, 8001),
-    "http": (HttpTransport, 8000),
+_SCHEMES: dict[str, tuple[type[GrpcTransport] | type[HttpTransport], bool, int]] = {
+    "grpc": (GrpcTransport, False, 8001),
+    "grpcs": (GrpcTransport, True, 443),
+    "http": (HttpTransport, False, 8000),
+    "https": (HttpTransport, True, 443),
 }
-"""Transport and Triton's usual port of each scheme."""
+"""Transport, whether it is TLS, and the usual port of each scheme: Triton's, or a proxy's."""
 
 
-def open_transport(url: str, timeout_s: float) -> Transport:
+def open_transport(url: str, timeout_s: float, access: Access) -> Transport:
     """The transport that a URL names; it connects with the first request.
 
     Args:
-        url: `grpc://host:port` or `http://host:port/path`; Triton's usual port where none is given.
+        url: `grpc://host:port`, `http://host:port/path`, or `grpcs` and `https` with TLS; the
+            usual port where none is given.
         timeout_s: longest time for a request.
+        access: what goes with every request.
 
     Raises:
-        ValueError: a URL that names no server.
+        ValueError: a URL that names no server, or certificates that it has no use for.
     """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
         raise ValueError(f"URL {url!r}: {error}") from error
-    if parts.scheme not in _TRANSPORTS or not parts.hostname:
-        raise ValueError(f"URL {url!r}: write grpc://localhost:8001 or http://localhost:8000")
-    kind, usual_port = _TRANSPORTS[parts.scheme]
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise ValueError(
+            f"URL {url!r}: write grpc://localhost:8001 or http://localhost:8000, or grpcs:// or "
+            "https:// with TLS"
+        )
+    kind, tls, usual_port = _SCHEMES[parts.scheme]
     if _has_more_than_an_address(parts):
         raise ValueError(f"URL {url!r}: only a scheme, a host, a port and, for http, a path")
+    if access.wants_tls and not tls:
+        raise ValueError(f"URL {url!r}: certificates are for grpcs:// and https://")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     path = parts.path if parts.path != "/" else ""
-    return kind(f"{host}:{port or usual_port}{path}", timeout_s)
+    return kind(f"{host}:{port or usual_port}{path}", timeout_s, access, tls)
 
 
 def _has_more_than_an_address(parts: SplitResult) -> bool:
     """Whether a URL says something that no transport would heed."""
-    path_on_grpc = parts.scheme == "grpc" and parts.path not in ("", "/")
+    path_on_grpc = parts.scheme.startswith("grpc") and parts.path not in ("", "/")
     return bool(path_on_grpc or parts.query or parts.fragment or "@" in parts.netloc)
 
 
@@ -244,9 +293,23 @@ def _tensors(kind: Any, inputs: Mapping[str, Array]) -> list[Any]:
     ]
 
 
+def _microseconds(seconds: float) -> int:
+    """As Triton counts a deadline, which this client sends along: then the server gives up, too."""
+    return max(1, int(seconds * 1e6))
+
+
+def _path(file: FilePath | None) -> str | None:
+    return None if file is None else os.fspath(file)
+
+
 def _arrays(result: Any) -> dict[str, Array | None]:
     """The outputs of an answer; None for one that is not in it."""
     return {name: result.as_numpy(name) for name in OUTPUTS}
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """What is wrong with whose certificate, in words."""
+    return str(getattr(error, "verify_message", None) or error.reason or error)
 
 
 def _message(answer: bytes) -> str:

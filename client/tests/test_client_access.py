@@ -1,0 +1,118 @@
+"""Tokens, headers and TLS."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from conftest import HEADERS, SECRET_ONLY, TlsFiles, translated
+from dragoman_client import AccessDenied, ServerUnavailable, TranslationError, Translator
+from dragoman_client.access import Access
+
+
+def test_token_headers_and_deadline_go_with_every_request(url: str) -> None:
+    """With names in lower case, as gRPC wants them."""
+    HEADERS.clear()
+    with Translator(url, token="secret", headers={"X-Team": "Docs"}, timeout_s=2.5) as translator:
+        assert translator.is_ready()
+        for _ in range(2):
+            translator.translate("a")
+    assert len(HEADERS) == 2
+    for seen in HEADERS:
+        assert seen["authorization"] == "Bearer secret"
+        assert seen["x-team"] == "Docs"
+        assert seen["timeout"] == 2_500_000
+
+
+def test_a_missing_token_is_an_error_of_its_own(url: str) -> None:
+    """Which trying again does not mend."""
+    with (
+        Translator(url, token="guess", headers={SECRET_ONLY: "yes"}) as translator,
+        pytest.raises(AccessDenied),
+    ):
+        translator.translate("a")
+
+
+def test_tls_with_a_certificate_of_the_client(tls_url: str, client_files: TlsFiles) -> None:
+    """Over both protocols."""
+    with Translator(
+        tls_url,
+        ca_file=client_files.ca,
+        certificate_file=client_files.certificate,
+        key_file=str(client_files.key),
+    ) as translator:
+        assert translator.is_ready()
+        assert translator.translate("a").text == translated("a")
+
+
+def test_a_server_that_nobody_vouches_for_is_not_spoken_to(
+    tls_url: str, client_files: TlsFiles
+) -> None:
+    """The system knows nothing of the tests' authority."""
+    with (
+        Translator(
+            tls_url, certificate_file=client_files.certificate, key_file=client_files.key
+        ) as translator,
+        pytest.raises((AccessDenied, ServerUnavailable)),
+    ):
+        translator.translate("a")
+
+
+def test_a_client_without_a_certificate_is_turned_away(
+    tls_url: str, client_files: TlsFiles
+) -> None:
+    """Where the server wants one."""
+    with (
+        Translator(tls_url, ca_file=client_files.ca, timeout_s=5) as translator,
+        pytest.raises(TranslationError),
+    ):
+        translator.translate("a")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"headers": {"X-Team": "a\r\nX-Admin: yes"}}, "header 'x-team'"),
+        ({"headers": {"X Team": "a"}}, "header 'x team'"),
+        ({"token": "Bj\u00f6rk"}, "header 'authorization'"),
+        ({"certificate_file": "a.pem"}, "give certificate_file and key_file, or neither"),
+        ({"ca_file": "no/such.pem"}, "ca_file 'no/such.pem': cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_at_once(arguments: dict[str, object], message: str) -> None:
+    """In one line, which does not show a header's value."""
+    with pytest.raises(ValueError, match=r"\S") as caught:
+        Translator("https://localhost", **arguments)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+    assert "Admin" not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("scheme", ["grpcs", "https"])
+def test_files_that_hold_something_else_are_named(
+    scheme: str, client_files: TlsFiles, tmp_path: Path
+) -> None:
+    """Before anything is sent."""
+    wrong = tmp_path / "wrong.pem"
+    wrong.write_text("hello")
+    for files, what in (
+        (dataclasses.replace(client_files, ca=wrong), r"ca_file '.*wrong\.pem': no certificates"),
+        (dataclasses.replace(client_files, key=wrong), r"key_file '.*wrong\.pem': not a cert"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            Translator(
+                f"{scheme}://localhost",
+                ca_file=files.ca,
+                certificate_file=files.certificate,
+                key_file=files.key,
+            )
+
+
+def test_certificates_want_tls(client_files: TlsFiles) -> None:
+    """Else they would do nothing, and nobody would know."""
+    with pytest.raises(ValueError, match="certificates are for grpcs:// and https://"):
+        Translator("grpc://localhost", ca_file=client_files.ca)
+
+
+def test_a_token_is_not_shown() -> None:
+    """In a log, say."""
+    assert "secret" not in repr(Access(token="secret", headers={"x-key": "secret"}))
