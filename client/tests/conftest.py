@@ -60,7 +60,7 @@ class FakeTransport:
         self._random = random.Random(0)
         self._longest_delay_s = longest_delay_s
 
-    def infer(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def infer(self, inputs: Mapping[str, Any], timeout_s: float = 1.0) -> dict[str, Any]:
         """Texts in capitals; the length of each as its number of tokens."""
         with self._lock:
             self.requests.append({name: values[0] for name, values in inputs.items()})

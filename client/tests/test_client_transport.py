@@ -192,7 +192,7 @@ def test_http_gives_up_on_a_server_that_always_hangs_up() -> None:
         server = threading.Thread(target=serve, args=(listener,))
         server.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with Translator(url, timeout_s=2.0) as translator:
+        with Translator(url, timeout_s=2.0, retries=0) as translator:
             assert translator.is_ready()
             with pytest.raises(ServerUnavailable):
                 translator.translate("a")

@@ -168,7 +168,7 @@ def test_errors_of_the_server_end_it_in_one_line(
     """That names the server and how far it came."""
     infer = transport.infer
 
-    def fail(inputs: Any) -> dict[str, Any]:
+    def fail(inputs: Any, timeout_s: float) -> dict[str, Any]:
         if len(transport.requests) == 2:
             raise error
         return infer(inputs)
@@ -192,7 +192,7 @@ def test_a_refused_line_of_a_file_does_not_cost_the_rest(
     """It is left empty and named by its number; order and number of lines stay."""
     infer = transport.infer
 
-    def refuse(inputs: Any) -> dict[str, Any]:
+    def refuse(inputs: Any, timeout_s: float) -> dict[str, Any]:
         for index, text in enumerate(inputs["text_input"][0]):
             if text.startswith(b"bad"):
                 raise InvalidRequest(f"text {index} is bad")

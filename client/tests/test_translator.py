@@ -15,7 +15,7 @@ from dragoman_client import InvalidRequest, Translator
 class RefusingTransport(FakeTransport):
     """Refuses the request that holds a certain text."""
 
-    def infer(self, inputs: Any) -> dict[str, Any]:
+    def infer(self, inputs: Any, timeout_s: float = 1.0) -> dict[str, Any]:
         """Translate, or not."""
         if b"bad" in inputs["text_input"]:
             raise InvalidRequest("text 1: bad")

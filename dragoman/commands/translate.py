@@ -70,6 +70,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout-s", type=float, default=30.0, help="longest time for a request (default: 30)"
     )
+    parser.add_argument(
+        "--retries",
+        type=int,
+        default=2,
+        help="how often a request is sent again that no server could take (default: 2)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
@@ -101,6 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         translator = Translator(
             arguments.url,
             timeout_s=arguments.timeout_s,
+            retries=arguments.retries,
             token=_token(arguments.token_file),
             ca_file=arguments.ca_file,
             certificate_file=arguments.certificate_file,

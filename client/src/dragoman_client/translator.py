@@ -6,6 +6,7 @@ Knows how texts are spread over requests; must not know tensors or sockets.
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from dragoman_client.request import (
     build_inputs,
     read_outputs,
 )
+from dragoman_client.retrying import with_retries
 from dragoman_client.transport import Transport, open_transport
 
 DEFAULT_URL = "grpc://localhost:8001"
@@ -40,6 +42,7 @@ class Translator:
         url: str = DEFAULT_URL,
         *,
         timeout_s: float = 30.0,
+        retries: int = 2,
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
         ca_file: FilePath | None = None,
@@ -51,8 +54,10 @@ class Translator:
 
         Args:
             url: `grpc://host:port` or `http://host:port`; `grpcs` and `https` are with TLS.
-            timeout_s: longest time for a request, after which the server gives it up too. Over
-                HTTP it bounds each wait for the server.
+            timeout_s: longest time for a request with its retries, after which the server gives it
+                up too. Over HTTP it bounds each wait for the server.
+            retries: how often a request is sent again that no server could take
+                (`ServerUnavailable`), after pauses that grow.
             token: sent as `Authorization: Bearer ...`.
             headers: more headers of HTTP, or metadata of gRPC, of every request.
             ca_file: certificates, in PEM, of those who may vouch for the server, instead of the
@@ -70,6 +75,10 @@ class Translator:
             raise TypeError(f"timeout_s must be a number, got {type(timeout_s).__name__}")
         if not 0 < timeout_s < math.inf:
             raise ValueError(f"timeout_s is {timeout_s}: it must be positive and finite")
+        if isinstance(retries, bool) or not isinstance(retries, int):
+            raise TypeError(f"retries must be int, got {type(retries).__name__}")
+        if retries < 0:
+            raise ValueError(f"retries is {retries}: it must be at least 0")
         access = Access(
             token=token,
             headers=headers or {},
@@ -78,6 +87,8 @@ class Translator:
             key_file=key_file,
         )
         self._transport = transport or open_transport(url, timeout_s, access)
+        self._timeout_s = timeout_s
+        self._retries = retries
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -202,7 +213,8 @@ class Translator:
     ) -> list[Translation]:
         """One request."""
         inputs = build_inputs(texts, options, first_index)
-        return read_outputs(self._transport.infer(inputs), len(texts))
+        send = functools.partial(self._transport.infer, inputs)
+        return read_outputs(with_retries(send, self._timeout_s, self._retries), len(texts))
 
     def _check_open(self) -> None:
         """Refuse work after `close`."""

@@ -44,8 +44,12 @@ _CHANNEL_ARGUMENTS = [
 class Transport(Protocol):
     """A way to the server; every method may be called from several threads at once."""
 
-    def infer(self, inputs: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
         """Send tensors and return the model's answer; None for an output that is not in it.
+
+        Args:
+            inputs: tensors by name.
+            timeout_s: longest time for it, which the server is told too.
 
         Raises:
             TranslationError: it went wrong.
@@ -70,7 +74,7 @@ class GrpcTransport:
 
         Args:
             address: host and port.
-            timeout_s: longest time for a request, from sending to the answer.
+            timeout_s: longest time to wait for news of the server.
             access: what goes with every request.
             tls: whether to speak TLS.
 
@@ -94,14 +98,14 @@ class GrpcTransport:
         self._headers = access.all_headers
         self._timeout_s = timeout_s
 
-    def infer(self, inputs: Mapping[str, Array]) -> Mapping[str, Array | None]:
-        """Send tensors and return the model's answer."""
+    def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
+        """See `Transport`."""
         result = self._call(
             self._client.infer,
             MODEL,
             _tensors(self._tensor, inputs),
-            timeout=_microseconds(self._timeout_s),
-            client_timeout=self._timeout_s,
+            timeout=_microseconds(timeout_s),
+            client_timeout=timeout_s,
         )
         return _arrays(result)
 
@@ -135,7 +139,7 @@ class HttpTransport:
 
         Args:
             address: host, port and the path of a proxy, if any.
-            timeout_s: longest time to connect, and to wait for the server to send something.
+            timeout_s: longest time to wait for news of the server.
             access: what goes with every request.
             tls: whether to speak TLS.
 
@@ -155,16 +159,18 @@ class HttpTransport:
         self._idle: collections.deque[http.client.HTTPConnection] = collections.deque()
         self._closed = False
 
-    def infer(self, inputs: Mapping[str, Array]) -> Mapping[str, Array | None]:
-        """Send tensors and return the model's answer."""
+    def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
+        """See `Transport`."""
         body, header_bytes = self._write_body(
-            _tensors(self._tensor, inputs), timeout=_microseconds(self._timeout_s)
+            _tensors(self._tensor, inputs), timeout=_microseconds(timeout_s)
         )
         headers = {
             "Content-Type": "application/octet-stream",
             "Inference-Header-Content-Length": str(header_bytes),
         }
-        status, header_bytes_back, answer = self._exchange("POST", "/infer", body, headers)
+        status, header_bytes_back, answer = self._exchange(
+            "POST", "/infer", timeout_s, body, headers
+        )
         if status != http.HTTPStatus.OK:
             raise from_status(str(status), _message(answer))
         try:
@@ -175,7 +181,7 @@ class HttpTransport:
 
     def is_ready(self) -> bool:
         """Whether the model can answer."""
-        return self._exchange("GET", "/ready")[0] == http.HTTPStatus.OK
+        return self._exchange("GET", "/ready", self._timeout_s)[0] == http.HTTPStatus.OK
 
     def close(self) -> None:
         """Close the connections that are not in use; the others close as their answers come."""
@@ -184,11 +190,16 @@ class HttpTransport:
             self._idle.pop().close()
 
     def _exchange(
-        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        timeout_s: float,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, str | None, bytes]:
         """Status, length of the JSON part and body of an answer."""
         while True:
-            connection, reused = self._connection()
+            connection, reused = self._connection(timeout_s)
             try:
                 all_headers = {**self._headers, **(headers or {})}
                 connection.request(method, self._model_path + path, body, all_headers)
@@ -196,7 +207,7 @@ class HttpTransport:
                 answer = response.read()
             except TimeoutError as error:
                 connection.close()
-                message = f"{self._authority}: no answer within {self._timeout_s:g} s"
+                message = f"{self._authority}: no answer within {timeout_s:g} s"
                 raise DeadlineExceeded(message) from error
             except ssl.SSLError as error:
                 connection.close()
@@ -217,19 +228,21 @@ class HttpTransport:
                 self.close()
             return response.status, response.headers["Inference-Header-Content-Length"], answer
 
-    def _connection(self) -> tuple[http.client.HTTPConnection, bool]:
+    def _connection(self, timeout_s: float) -> tuple[http.client.HTTPConnection, bool]:
         """A connection for this thread alone, and whether it was used before."""
         try:
-            return self._idle.pop(), True
+            connection = self._idle.pop()
         except IndexError:
-            return self._connect(), False
+            return self._connect(timeout_s), False
+        connection.timeout = timeout_s
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout_s)
+        return connection, True
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
         if self._tls is None:
-            return http.client.HTTPConnection(self._authority, timeout=self._timeout_s)
-        return http.client.HTTPSConnection(
-            self._authority, timeout=self._timeout_s, context=self._tls
-        )
+            return http.client.HTTPConnection(self._authority, timeout=timeout_s)
+        return http.client.HTTPSConnection(self._authority, timeout=timeout_s, context=self._tls)
 
     def _unavailable(self, error: Exception) -> TranslationError:
         """What a broken connection, or one to something that speaks no HTTP, means."""
@@ -253,7 +266,7 @@ def open_transport(url: str, timeout_s: float, access: Access) -> Transport:
     Args:
         url: `grpc://host:port`, `http://host:port/path`, or `grpcs` and `https` with TLS; the
             usual port where none is given.
-        timeout_s: longest time for a request.
+        timeout_s: longest time to wait for news of the server.
         access: what goes with every request.
 
     Raises:

@@ -1,0 +1,103 @@
+"""What is tried again, how often and when."""
+
+import time
+from typing import Any
+
+import pytest
+from conftest import FakeTransport, translated
+from dragoman_client import (
+    AccessDenied,
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerError,
+    ServerUnavailable,
+    Translator,
+)
+from dragoman_client.retrying import with_retries
+
+
+class Failing(FakeTransport):
+    """Fails so often, then answers."""
+
+    def __init__(self, times: int, error: Exception) -> None:
+        """Remembers how long each try might have taken."""
+        super().__init__()
+        self.left, self.error = times, error
+        self.timeouts_s: list[float] = []
+
+    def infer(self, inputs: Any, timeout_s: float = 1.0) -> dict[str, Any]:
+        """Fail, or answer."""
+        self.timeouts_s.append(timeout_s)
+        if self.left:
+            self.left -= 1
+            raise self.error
+        return super().infer(inputs)
+
+
+def test_a_server_that_comes_back_is_asked_again() -> None:
+    """And nobody notices."""
+    transport = Failing(2, ServerUnavailable("away"))
+    with Translator(transport=transport, retries=2) as translator:
+        assert translator.translate("a").text == translated("a")
+    assert len(transport.timeouts_s) == 3
+    assert transport.timeouts_s == sorted(transport.timeouts_s, reverse=True)
+
+
+def test_one_that_stays_away_is_given_up() -> None:
+    """With its own words."""
+    transport = Failing(9, ServerUnavailable("away"))
+    with (
+        Translator(transport=transport, retries=1) as translator,
+        pytest.raises(ServerUnavailable, match="away"),
+    ):
+        translator.translate("a")
+    assert len(transport.timeouts_s) == 2
+
+
+@pytest.mark.parametrize("kind", [InvalidRequest, AccessDenied, DeadlineExceeded, ServerError])
+def test_nothing_else_is_tried_again(kind: type[Exception]) -> None:
+    """It would end the same way, or cost the server the same once more."""
+    transport = Failing(1, kind("no"))
+    with Translator(transport=transport, retries=5) as translator, pytest.raises(kind):
+        translator.translate("a")
+    assert len(transport.timeouts_s) == 1
+
+
+def test_pauses_grow_and_differ() -> None:
+    """So that many clients do not come back at once."""
+
+    def fail(timeout_s: float) -> None:
+        raise ServerUnavailable("away")
+
+    runs = []
+    for _ in range(50):
+        pauses: list[float] = []
+        with pytest.raises(ServerUnavailable):
+            with_retries(fail, 1e6, 8, pauses.append)
+        runs.append(pauses)
+    for number, of_all in enumerate(zip(*runs, strict=True)):
+        longest_s = min(0.1 * 2**number, 5.0)
+        assert all(0 <= pause <= longest_s for pause in of_all)
+        assert max(of_all) > longest_s / 2 > min(of_all)
+
+
+def test_the_timeout_is_for_all_tries_together() -> None:
+    """Nothing is sent after it, nor waited for."""
+    begin_s = time.monotonic()
+    transport = Failing(10**6, ServerUnavailable("away"))
+    with (
+        Translator(transport=transport, retries=10**6, timeout_s=0.3) as translator,
+        pytest.raises(ServerUnavailable),
+    ):
+        translator.translate("a")
+    assert time.monotonic() - begin_s < 1.0
+    assert transport.timeouts_s[0] <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("retries", "kind"), [(-1, ValueError), (True, TypeError), (1.5, TypeError)]
+)
+def test_a_number_of_retries_is_a_number(retries: Any, kind: type[Exception]) -> None:
+    """Not below zero."""
+    with pytest.raises(kind, match="retries"):
+        Translator(retries=retries)
