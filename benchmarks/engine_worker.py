@@ -104,7 +104,9 @@ def opened(arguments: argparse.Namespace) -> Iterator[Answerer]:
         return
     manifest = Manifest.load(arguments.bundle)
     ids = replace(manifest.special_ids, end=_NO_ID) if arguments.endless else None
-    with contextlib.closing(open_engine(arguments.bundle, manifest, settings, ids)) as engine:
+    with contextlib.closing(
+        open_engine(arguments.bundle, manifest, settings, ids).engine
+    ) as engine:
         yield IdAnswerer(engine).answer
 
 

@@ -14,7 +14,7 @@ from typing import get_args
 import torch
 
 from benchmarks.worker_protocol import TokenIds
-from dragoman.errors import UsageError
+from dragoman.errors import DragomanError
 from dragoman.manifest import Manifest
 from export.plans import PlanSettings, build_plans
 from serving.engine.device.gpu import GpuRuntime, open_gpu_network, runtime_obstacle
@@ -91,7 +91,7 @@ def _build_plans(bundle: Path, rows: int) -> str | None:
         library = load()
         for precision in PRECISIONS:
             list(build_plans(bundle, PlanSettings(precision, library=library.name, max_rows=rows)))
-    except UsageError as error:
+    except DragomanError as error:
         return str(error)
     return None
 

@@ -69,6 +69,10 @@ class PlanSettings:
     def __post_init__(self) -> None:
         if self.max_rows < 1:
             raise UsageError(f"max_rows is {self.max_rows}: give 1 or more")
+        if self.workspace_bytes < 0:
+            raise UsageError(f"workspace_bytes is {self.workspace_bytes}: give 0 or more")
+        if self.timing_cache is not None and not self.timing_cache.parent.is_dir():
+            raise UsageError(f"{self.timing_cache}: there is no such folder")
         for tokens in self.cache_tokens:
             if tokens < 1:
                 raise UsageError(f"cache_tokens is {tokens}: give 1 or more")
@@ -107,6 +111,8 @@ def build_plans(bundle: Path, settings: PlanSettings, monitor: Any = None) -> It
         BuildFailed: TensorRT refused a graph.
     """
     manifest = Manifest.load(bundle)
+    if not os.access(bundle, os.W_OK):
+        raise UsageError(f"{bundle}: may not be written to, and the plans go there")
     library = load(settings.library)
     capability = settings.compute_capability or local_compute_capability()
     for request in requests(manifest, settings):
@@ -154,17 +160,19 @@ def requests(manifest: Manifest, settings: PlanSettings) -> list[PlanRequest]:
             f"cache_tokens: the longest is {max(lengths)}, but a request may ask for "
             f"{limits.max_target_tokens} tokens"
         )
-    widest = min(limits.max_beam_width, rows)
+    if rows < limits.max_beam_width:
+        raise UsageError(
+            f"max_rows is {rows}, but a beam may be {limits.max_beam_width} wide: give that or more"
+        )
     usual = min(_USUAL_ROWS, rows)
-    encoder = _profile(manifest, "encoder", {"B": (1, usual, rows)}, limits)
-    greedy = {"R": (1, usual, rows), "B": (1, usual, rows)}
-    # A sentence's hypotheses share its source: then there are fewer sources than rows.
-    beams = {"R": (1, usual, rows), "B": (1, max(1, usual // widest), max(1, rows // 2))}
+    # Beams share their sources, so that there may be fewer of these than rows.
+    sizes = {"R": (1, usual, rows), "B": (1, usual, rows)}
+    encoder = _profile(manifest, "encoder", sizes, limits)
     if settings.plain:
-        rows_alike = _profile(manifest, "decoder", greedy, limits, max(lengths))
+        decoder = _profile(manifest, "decoder", sizes, limits, max(lengths))
         return [
             PlanRequest("encoder", (encoder,), plain=True),
-            PlanRequest("decoder", (rows_alike,), max(lengths), plain=True),
+            PlanRequest("decoder", (decoder,), max(lengths), plain=True),
         ]
     # Sources' keys and values are moved as rows' are, so their lengths count too.
     longest = max(*lengths, limits.max_source_tokens)
@@ -172,19 +180,12 @@ def requests(manifest: Manifest, settings: PlanSettings) -> list[PlanRequest]:
     return [
         PlanRequest("encoder", (encoder,)),
         *(
-            PlanRequest(
-                "decoder",
-                tuple(
-                    _profile(manifest, "decoder", sizes, limits, tokens)
-                    for sizes in (greedy, beams)
-                ),
-                tokens,
-            )
+            PlanRequest("decoder", (_profile(manifest, "decoder", sizes, limits, tokens),), tokens)
             for tokens in sorted(set(lengths))
         ),
         PlanRequest("reorder", (_profile(manifest, "reorder", moved, limits),)),
         *(
-            PlanRequest(best_name(k), (_profile(manifest, best_name(k), greedy, limits),))
+            PlanRequest(best_name(k), (_profile(manifest, best_name(k), sizes, limits),))
             for k in limits.best_sizes
         ),
     ]
@@ -314,7 +315,10 @@ def _logger(trt: Any) -> Any:
 def _begin_timing_cache(config: Any, path: Path | None) -> None:
     if path is None:
         return
-    held = path.read_bytes() if path.exists() else b""
+    try:
+        held = path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     config.set_timing_cache(config.create_timing_cache(held), ignore_mismatch=False)
 
 

@@ -24,6 +24,7 @@ _MOST_AT_ONCE = 64
 _CAPABILITIES = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 _TYPES = {"float32": pb.TYPE_FP32, "int64": pb.TYPE_INT64}
 _WARM_UP_TOKENS = 8
+_DYNAMIC = -1
 
 
 def graph_configs(manifest: Manifest) -> dict[str, str]:
@@ -47,14 +48,21 @@ def _onnxruntime(manifest: Manifest, graph: str) -> pb.ModelConfig:
 
 def _tensorrt(manifest: Manifest, graph: str) -> pb.ModelConfig:
     lowered = cache_tensors(manifest.dimensions.decoder_layers)
-    config = _common(manifest, graph, "tensorrt", lowered)
+    # A plan's cache has one length, that of the longest translation.
+    config = _common(manifest, graph, "tensorrt", lowered, manifest.limits.max_target_tokens)
     for capability in _CAPABILITIES:
         file = plain_plan_name(graph, PLAIN_PRECISION, capability, "tensorrt")
         config.cc_model_filenames[capability] = f"{_FROM_VERSION}/{file}"
     return config
 
 
-def _common(manifest: Manifest, graph: str, backend: str, lowered: set[str]) -> pb.ModelConfig:
+def _common(
+    manifest: Manifest,
+    graph: str,
+    backend: str,
+    lowered: set[str],
+    cache_tokens: int = _DYNAMIC,
+) -> pb.ModelConfig:
     """What both backends are told; `lowered` tensors are in fp16.
 
     Requests of the same shapes are put together: rows of a beam of one, since a wider one has more
@@ -63,9 +71,9 @@ def _common(manifest: Manifest, graph: str, backend: str, lowered: set[str]) -> 
     entry = manifest.graphs[graph]
     config = pb.ModelConfig(name=graph, backend=backend, max_batch_size=_MOST_AT_ONCE)
     for tensor in entry.inputs:
-        config.input.append(_tensor(tensor, lowered, pb.ModelInput))
+        config.input.append(_tensor(tensor, lowered, cache_tokens, pb.ModelInput))
     for tensor in entry.outputs:
-        config.output.append(_tensor(tensor, lowered, pb.ModelOutput))
+        config.output.append(_tensor(tensor, lowered, cache_tokens, pb.ModelOutput))
     config.instance_group.add(count=1, kind=pb.ModelInstanceGroup.KIND_GPU)
     config.dynamic_batching.preferred_batch_size.append(_MOST_AT_ONCE)
     warm_up = config.model_warmup.add(name="zeros", batch_size=1)
@@ -79,11 +87,17 @@ def _common(manifest: Manifest, graph: str, backend: str, lowered: set[str]) -> 
 
 
 def _tensor(
-    entry: TensorEntry, lowered: set[str], kind: type[pb.ModelInput | pb.ModelOutput]
+    entry: TensorEntry,
+    lowered: set[str],
+    cache_tokens: int,
+    kind: type[pb.ModelInput | pb.ModelOutput],
 ) -> pb.ModelInput | pb.ModelOutput:
     """The first dimension is the batch; a tensor without another one is given a size of one."""
     data_type = pb.TYPE_FP16 if entry.name in lowered else _TYPES[entry.dtype]
-    dims = [int(size) if size.isdigit() else -1 for size in entry.shape[1:]]
+    letters = {"C": cache_tokens}
+    dims = [
+        int(size) if size.isdigit() else letters.get(size, _DYNAMIC) for size in entry.shape[1:]
+    ]
     made = kind(name=entry.name, data_type=data_type, dims=dims or [1])
     if not dims:
         made.reshape.SetInParent()

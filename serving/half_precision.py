@@ -1,9 +1,10 @@
 """Lower a graph's precision: products and attention in fp16 or bf16, the rest in fp32.
 
 What is lowered is what tensor cores compute: MatMul and Attention, and with them the keys and
-values in the cache. Sums that are long or delicate, the residual stream, norms and scores, stay in
-fp32. Weights are cast from what is stored, in the graph, which a runtime folds when it loads it. No
-other node changes, so that it is the same network, and one graph in a bundle is enough.
+values in the cache. Sums that are long or delicate, the residual stream and norms, stay in fp32,
+and so do the scores in bf16, whose eight bits would make the two best ones equal too often. Weights
+are cast from what is stored, in the graph, which a runtime folds when it loads it. No other node
+changes, so that it is the same network, and one graph in a bundle is enough.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ def lower_precision(
             value.type.tensor_type.elem_type = _TYPES[precision]
     inputs = {value.name for value in graph.input} & set(lowered_tensors)
     caster = _Caster(_TYPES[precision], inputs)
+    kept = _scores(model.graph, set(lowered_tensors)) if precision == "bf16" else set[str]()
     for node in model.graph.node:
-        caster.add(node)
+        caster.add(node, lower=not kept & set(node.output))
     for value in graph.output:
         if value.name not in lowered_tensors:
             caster.restore(value.name)
@@ -55,6 +57,15 @@ def lower_precision(
     del graph.node[:]
     graph.node.extend(caster.nodes)
     return lowered
+
+
+def _scores(graph: onnx.GraphProto, lowered_tensors: set[str]) -> set[str]:
+    """What outputs in fp32 are made of, up to renaming."""
+    names = {value.name for value in graph.output} - lowered_tensors
+    for node in reversed(graph.node):
+        if node.op_type == "Identity" and node.output[0] in names:
+            names.add(node.input[0])
+    return names
 
 
 class _Caster:
@@ -67,10 +78,10 @@ class _Caster:
         self.nodes: list[onnx.NodeProto] = []
         self._casts: dict[tuple[str, int], str] = {}
 
-    def add(self, original: onnx.NodeProto) -> None:
+    def add(self, original: onnx.NodeProto, lower: bool) -> None:
         node = onnx.NodeProto()
         node.CopyFrom(original)
-        if node.op_type in _LOWERED:
+        if lower and node.op_type in _LOWERED:
             for index in _LOWERED[node.op_type]:
                 node.input[index] = self._cast(node.input[index], self._half_type)
             self.half.update(node.output)

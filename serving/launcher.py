@@ -111,7 +111,7 @@ class TritonServer:
             StartFailed: Triton exited or did not get ready in time.
         """
         self._options = options
-        self._repository = Repository(options.repository, options.more_models)
+        self._repository = Repository(options.repository, options.more_models, options.config)
         installation = find_installation()
         if installation.embedded and not options.expose_unpatched_server:
             _refuse_beyond_loopback(options.address)

@@ -27,12 +27,15 @@ class Repository:
         layout: what will run the bundle; None if the model is not for our engine.
     """
 
-    def __init__(self, path: Path, more_models: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: Path, more_models: Sequence[str] = (), config: str | None = None
+    ) -> None:
         """Check what would only come up between Triton's own lines.
 
         Args:
             path: folder of the repository.
             more_models: what to load beside the models that translate.
+            config: name of the configurations to use of those that have it.
 
         Raises:
             UsageError: a model is missing, its configuration or its bundle is damaged, or what it
@@ -47,6 +50,10 @@ class Repository:
         for name in more_models:
             if not self._has(name):
                 raise UsageError(f"{path}: holds no model {name!r} to load")
+        if config is not None and not any(
+            (path / name / "configs" / f"{config}.pbtxt").is_file() for name in more_models
+        ):
+            raise UsageError(f"no model that is to be loaded has configs/{config}.pbtxt")
         self._bundle = path / MODEL / "1" / "bundle"
         if not self._bundle.is_dir():
             raise UsageError(f"{self._bundle}: no model here; make one with: dragoman publish")

@@ -7,6 +7,7 @@ the same interface, and builds ahead of time, without a GPU, for those of a comp
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -98,13 +99,19 @@ def local_compute_capability() -> str:
         UsageError: there is no NVIDIA GPU, or no driver.
     """
     command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:  # which CUDA heeds, and nvidia-smi does not
+        command.append(f"--id={visible.split(',')[0]}")
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         raise UsageError(
             "no NVIDIA GPU was found (nvidia-smi fails): name one with --compute-capability"
         ) from None
-    return done.stdout.splitlines()[0].strip()
+    found = done.stdout.strip().splitlines()
+    if not found or visible in ("", "-1"):
+        raise UsageError("no NVIDIA GPU may be used here: name one with --compute-capability")
+    return found[0].strip()
 
 
 def _numbers(version: str) -> tuple[int, ...]:

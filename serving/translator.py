@@ -18,8 +18,6 @@ from dragoman.manifest import Manifest
 from dragoman.text import Tokenizer, split_sentences
 from serving.engine.engine import EngineFailure
 from serving.engine.loading import (
-    batch_limits,
-    choose_layout,
     open_engine,
 )
 from serving.engine.sentence import SearchOptions, Sentence
@@ -148,11 +146,8 @@ class Translator:
                     f"{self._tokenizer.tag_id(language)}, the manifest says {tag_id}"
                 )
         self._settings = settings or EngineSettings()
-        self.layout = choose_layout(self._settings, bundle, self.manifest)
-        self._limits = batch_limits(self._settings, self.manifest.dimensions, self.layout.runtime)
-        self._engine = open_engine(
-            bundle, self.manifest, self._settings, layout=self.layout, on_failure=on_failure
-        )
+        opened = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
+        self._engine, self.layout, self._limits = opened.engine, opened.layout, opened.limits
 
     def translate(
         self, texts: Sequence[str], options: RequestOptions | None = None

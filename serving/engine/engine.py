@@ -140,8 +140,7 @@ class Engine:
 
     def most_bytes(self, src_tokens: int, tgt_tokens: int) -> int:
         """Bytes that the caches of one beam width come to with every row as long as may be."""
-        shape = self._network.cache_shape
-        return self.most_rows * shape.bytes(src_tokens + tgt_tokens)
+        return self._network.most_bytes(self.most_rows, src_tokens, tgt_tokens)
 
     @property
     def nbytes(self) -> int:

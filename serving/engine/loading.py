@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dragoman.errors import UsageError
+from dragoman.errors import DragomanError, UsageError
 from dragoman.manifest import Dimensions, Manifest, SpecialIds
 from serving.cpu import exact_int8_products
 from serving.engine.device.gpu import choose_gpu_runtime, open_gpu_network, runtime_obstacle
@@ -19,12 +20,14 @@ from serving.engine.scheduler import BatchLimits
 from serving.engine.session_decoding import Sessions
 from serving.engine.settings import EngineSettings, Precision, Runtime
 
+log = logging.getLogger(__name__)
+
 _MOST_WORKERS = 8
 _LARGE = 10_000_000
 """Weights of a decoder step from which a second core makes a lone step faster, and more rows a step
 of many."""
 _ROWS_OF_GPU = 256
-_GPU_RUNTIMES = ("onnxruntime_cuda", "tensorrt")
+GPU_RUNTIMES = ("onnxruntime_cuda", "tensorrt")
 _ROWS, _ROWS_OF_LARGE = 32, 64
 """Rows a worker: beyond these a small model's steps gain nothing, and short sentences would slow
 long ones down."""
@@ -38,14 +41,22 @@ class Layout:
     precision: Precision
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A running engine, and what it came to on this machine."""
+
+    engine: Engine
+    layout: Layout
+    limits: BatchLimits
+
+
 def open_engine(
     bundle: Path,
     manifest: Manifest,
     settings: EngineSettings,
     special_ids: SpecialIds | None = None,
-    layout: Layout | None = None,
     on_failure: Callable[[EngineFailure], None] | None = None,
-) -> Engine:
+) -> Opened:
     """Load a bundle and start an engine over it.
 
     Args:
@@ -53,26 +64,43 @@ def open_engine(
         manifest: its manifest, checked.
         settings: how to lay the engine out.
         special_ids: other than the manifest's.
-        layout: what `choose_layout` says, if it was asked before.
         on_failure: see `Engine`.
 
     Raises:
         UsageError: the bundle cannot be loaded, or what was asked for cannot be had here.
     """
-    layout = layout or choose_layout(settings, bundle, manifest)
-    # A GPU does one thing after another.
-    cores = 1 if layout.runtime in _GPU_RUNTIMES else len(os.sched_getaffinity(0))
-    workers = settings.workers or min(_MOST_WORKERS, cores)
-    network = _open_network(bundle, manifest, settings, layout, workers)
-    ids = special_ids or manifest.special_ids
+    layout = choose_layout(settings, bundle, manifest)
+    try:
+        network = _open_network(bundle, manifest, settings, layout)
+    except DragomanError as error:
+        if settings.runtime != "auto" or layout.runtime not in GPU_RUNTIMES:
+            raise
+        log.warning("%s is not used: %s", layout.runtime, error)
+        layout = _cpu_layout(settings, manifest.dimensions)
+        network = _open_network(bundle, manifest, settings, layout)
     limits = batch_limits(settings, manifest.dimensions, layout.runtime)
-    return Engine(network, ids, workers, limits, on_failure)
+    if network.most_rows is not None:
+        limits = replace(limits, rows=min(limits.rows, network.most_rows))
+    ids = special_ids or manifest.special_ids
+    engine = Engine(network, ids, _workers(settings, layout), limits, on_failure)
+    return Opened(engine, layout, limits)
+
+
+def _workers(settings: EngineSettings, layout: Layout) -> int:
+    if layout.runtime not in GPU_RUNTIMES:
+        return settings.workers or min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
+    if settings.workers not in (None, 1):
+        raise UsageError(
+            f"workers is {settings.workers}, but a GPU does one thing after another: "
+            "serve with workers auto"
+        )
+    return 1
 
 
 def _open_network(
-    bundle: Path, manifest: Manifest, settings: EngineSettings, layout: Layout, workers: int
+    bundle: Path, manifest: Manifest, settings: EngineSettings, layout: Layout
 ) -> Network:
-    precision = layout.precision
+    precision, workers = layout.precision, _workers(settings, layout)
     if layout.runtime == "native":
         return NativeNetwork(bundle, manifest)
     if layout.runtime == "onnxruntime_cuda" or layout.runtime == "tensorrt":
@@ -99,8 +127,12 @@ def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) ->
         return Layout(runtime, on_gpu)
     if runtime == "auto" and (found := choose_gpu_runtime(bundle, manifest, on_gpu)):
         return Layout(found, on_gpu)
-    on_cpu = choose_cpu_precision(settings)
-    return Layout(choose_cpu_runtime(settings, manifest.dimensions), on_cpu)
+    return _cpu_layout(settings, manifest.dimensions)
+
+
+def _cpu_layout(settings: EngineSettings, sizes: Dimensions) -> Layout:
+    precision = choose_cpu_precision(settings)
+    return Layout(choose_cpu_runtime(settings, sizes), precision)
 
 
 def choose_cpu_precision(settings: EngineSettings) -> Precision:
@@ -153,7 +185,7 @@ def batch_limits(
 ) -> BatchLimits:
     """The bounds that settings come to for a model."""
     on_cpu = _ROWS_OF_LARGE if _is_large(sizes) else _ROWS
-    rows = settings.max_rows or (_ROWS_OF_GPU if runtime in _GPU_RUNTIMES else on_cpu)
+    rows = settings.max_rows or (_ROWS_OF_GPU if runtime in GPU_RUNTIMES else on_cpu)
     return BatchLimits(rows, settings.max_waiting)
 
 

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import SpecialIds
-from serving.engine.cache import CacheShape
 from serving.engine.sentence import Sentence
 
 
@@ -56,9 +55,13 @@ class Decoding(Protocol):
 class Network(Protocol):
     """A model, ready to run in several threads."""
 
+    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
+        """What the caches of one beam width can come to with so many rows of so many tokens."""
+        ...
+
     @property
-    def cache_shape(self) -> CacheShape:
-        """What a token's keys and values take."""
+    def most_rows(self) -> int | None:
+        """Rows that a step may have, where something was built for so many."""
         ...
 
     @property

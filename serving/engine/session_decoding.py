@@ -28,8 +28,17 @@ class Sessions:
 
     @property
     def cache_shape(self) -> CacheShape:
-        """See `Network`."""
+        """What a token's keys and values take."""
         return self.beside.cache_shape
+
+    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
+        """See `Network`."""
+        return rows * self.cache_shape.bytes(src_tokens + tgt_tokens)
+
+    @property
+    def most_rows(self) -> None:
+        """See `Network`."""
+        return None
 
     @property
     def pads_sources(self) -> bool:

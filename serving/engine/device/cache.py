@@ -101,19 +101,21 @@ class DeviceCache:
     def settle(self) -> None:
         """Bring the rows to where they belong, if they are not there."""
         if not self._ordered and self._order:
-            source, before = self._block, self._room
+            source, room = self._block, self._room
             self._use_spare(self.rows, self._tokens)
+            # No more rows than there were: what runs this may be built for so many.
             self._reorder(
-                self._tensors(source, before, 0, before),
+                self._tensors(source, room, 0, max(self._order) + 1),
                 np.array(self._order, np.int64),
                 self._tensors(self._block, self._room, 0, self.rows),
             )
             self._order = list(range(self.rows))
         self._ordered = True
 
-    def tensors(self, first: int = 0) -> list[DeviceTensor]:
-        """The rows from `first` on [rows, H, T, D], by part; they must have been settled."""
-        return self._tensors(self._block, self._room, first, self.rows)
+    def tensors(self, first: int = 0, last: int | None = None) -> list[DeviceTensor]:
+        """Rows `first` to `last` [rows, H, T, D], by part; they must have been settled."""
+        end = self.rows if last is None else last
+        return self._tensors(self._block, self._room, first, end)
 
     def _tensors(self, block: Block, room: int, first: int, last: int) -> list[DeviceTensor]:
         row = self._row_bytes(self._tokens)

@@ -27,20 +27,20 @@ class CudaMemory:
     Arrays travel through pinned memory, which the GPU reads and writes by itself.
     """
 
-    def __init__(self, device: int = 0) -> None:
-        """Take a GPU.
+    def __init__(self) -> None:
+        """Take the first GPU, which is every thread's unless it takes another.
 
         Raises:
-            UsageError: cuda-python is not installed, or there is no such GPU.
+            UsageError: cuda-python is not installed, or there is no GPU.
         """
         try:
             from cuda.bindings import runtime
         except ImportError:
             raise UsageError("cuda-python is not installed: pip install cuda-python") from None
         self._cuda = runtime
-        (error,) = runtime.cudaSetDevice(device)
+        (error,) = runtime.cudaSetDevice(0)
         if error != runtime.cudaError_t.cudaSuccess:
-            raise UsageError(f"there is no GPU {device}: {self._name(error)}")
+            raise UsageError(f"there is no GPU to use: {self._name(error)}")
         self.stream = self._check(runtime.cudaStreamCreate())
         self._staging = self._check(runtime.cudaHostAlloc(_STAGING_BYTES, 0))
         kinds = runtime.cudaMemcpyKind

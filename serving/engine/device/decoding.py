@@ -16,6 +16,9 @@ from serving.engine.device.memory import Block, DeviceTensor, Memory
 from serving.engine.searches import begin_searches
 from serving.engine.sentence import Sentence
 
+_MOST_SOURCE_TOKENS = 16_384
+"""Padded source tokens of one run of the encoder, which bound the memory that it computes in."""
+
 
 class Runner(Protocol):
     """The bundle's graphs on a device, ready to run."""
@@ -23,6 +26,11 @@ class Runner(Protocol):
     @property
     def cache_dtype(self) -> str:
         """Type of the keys and values."""
+        ...
+
+    @property
+    def most_rows(self) -> int | None:
+        """Rows that it takes at once, where it was built for so many."""
         ...
 
     @property
@@ -122,23 +130,34 @@ class DeviceDecoding:
         first = self._cross.rows
         self._cross.join(len(sentences), max(*src_lengths, *self._src_lengths, 1))
         self._past.join(len(sentences), 1)
-        # Padded to the cache's own room, so that the encoder writes to where its results stay.
-        src_ids = np.full((len(sentences), self._cross.capacity), self._special_ids.pad, np.int64)
-        for row, sentence in zip(src_ids, sentences, strict=True):
-            row[: len(sentence.src_ids)] = sentence.src_ids
-        self._runner.run(
-            "encoder",
-            {
-                "input_ids": self._staging.upload("src_ids", src_ids),
-                "src_lengths": self._staging.upload("new_lengths", np.array(src_lengths)),
-                **dict(zip(self._cross_names, self._cross.tensors(first), strict=True)),
-            },
-        )
+        at_once = max(1, _MOST_SOURCE_TOKENS // self._cross.capacity)
+        for begin in range(0, len(sentences), at_once):
+            self._encode(sentences[begin : begin + at_once], first + begin)
         self._searches.join(sentences)
         self._src_lengths += src_lengths
         rows = len(sentences) * self._width
         self._tokens += [self._special_ids.begin] * rows
         self._positions += [0] * rows
+
+    def _encode(self, sentences: Sequence[Sentence], first: int) -> None:
+        """Encode sentences for the slots from `first` on.
+
+        They are padded to the cache's own room, so that the encoder writes to where its results
+        stay.
+        """
+        src_lengths = np.array([len(sentence.src_ids) for sentence in sentences])
+        src_ids = np.full((len(sentences), self._cross.capacity), self._special_ids.pad, np.int64)
+        for row, sentence in zip(src_ids, sentences, strict=True):
+            row[: len(sentence.src_ids)] = sentence.src_ids
+        cross = self._cross.tensors(first, first + len(sentences))
+        self._runner.run(
+            "encoder",
+            {
+                "input_ids": self._staging.upload("src_ids", src_ids),
+                "src_lengths": self._staging.upload("new_lengths", src_lengths),
+                **dict(zip(self._cross_names, cross, strict=True)),
+            },
+        )
 
     def step(self, alone: bool) -> Sequence[int]:
         """See `Decoding`."""

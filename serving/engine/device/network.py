@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dragoman.manifest import Manifest, SpecialIds
-from serving.engine.cache import CacheShape
 from serving.engine.device.decoding import DeviceDecoding, Runner
-from serving.engine.device.memory import Memory
+from serving.engine.device.memory import ITEM_BYTES, Memory
 
 
 class DeviceNetwork:
@@ -25,8 +24,19 @@ class DeviceNetwork:
         self._manifest = manifest
         self._runner = runner
         self._memory = memory
-        sizes = manifest.dimensions
-        self.cache_shape = CacheShape(2 * sizes.decoder_layers, sizes.heads, sizes.head_size)
+
+    @property
+    def most_rows(self) -> int | None:
+        """See `Network`."""
+        return self._runner.most_rows
+
+    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
+        """See `Network`."""
+        sizes = self._manifest.dimensions
+        of_token = 2 * sizes.decoder_layers * sizes.model_size
+        of_token *= ITEM_BYTES[self._runner.cache_dtype]
+        # Memory doubles as it grows, and there are two of each, to reorder from one into the other.
+        return 4 * rows * of_token * (src_tokens + tgt_tokens)
 
     def begin(self, width: int, special_ids: SpecialIds) -> DeviceDecoding:
         """See `Network`."""

@@ -37,6 +37,8 @@ _MOST_BINDINGS = 500
 class OnnxRunner:
     """See `Runner`."""
 
+    most_rows = None
+
     def __init__(
         self,
         bundle: Path,
@@ -81,6 +83,11 @@ class OnnxRunner:
                 self._sessions[graph] = _open(path, precision, self._lowered, (name, options))
             except Exception as error:  # ONNX Runtime has a class of its own for each status code
                 raise UsageError(f"{path}: cannot be loaded: {error}") from error
+            if self._sessions[graph].get_providers()[0] != name:
+                raise UsageError(
+                    f"ONNX Runtime cannot use {name}, though it has it: are CUDA's libraries and "
+                    "the driver those that it wants?"
+                )
         self._bindings: dict[tuple[object, ...], Any] = {}
 
     def run(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest, PlanEntry, sha256
+from dragoman.tensors import best_name
 
 BUILD = "dragoman export tensorrt"
 PlanKey = tuple[str, int | None]
@@ -41,7 +42,8 @@ def fitting_plans(bundle: Path, manifest: Manifest, target: Target) -> dict[Plan
         raise UsageError(f"{bundle}: no TensorRT plan fits: {reasons[0]}: run {BUILD} {bundle}")
     for plan in plans.values():
         _check(bundle, manifest, plan)
-    missing = {"encoder", "decoder", "reorder"} - {graph for graph, _ in plans}
+    wanted = {"encoder", "decoder", "reorder", *map(best_name, manifest.limits.best_sizes)}
+    missing = wanted - {graph for graph, _ in plans}
     if missing:
         raise UsageError(f"{bundle}: has no plan of {sorted(missing)[0]}: run {BUILD} {bundle}")
     return plans
@@ -50,6 +52,16 @@ def fitting_plans(bundle: Path, manifest: Manifest, target: Target) -> dict[Plan
 def cache_lengths(plans: Iterable[PlanKey]) -> tuple[int, ...]:
     """Lengths of the cache that there are decoders for, in rising order."""
     return tuple(sorted(tokens for _, tokens in plans if tokens is not None))
+
+
+def most_rows(plans: Mapping[PlanKey, PlanEntry]) -> int:
+    """Rows that every decoder takes at once."""
+    return min(
+        profile["input_ids"][-1][0]
+        for (graph, _), plan in plans.items()
+        if graph == "decoder"
+        for profile in plan.profiles[:1]
+    )
 
 
 def fitting_profile(plan: PlanEntry, shapes: Mapping[str, tuple[int, ...]]) -> int:

@@ -21,6 +21,7 @@ from serving.engine.device.plans import (
     cache_lengths,
     fitting_plans,
     fitting_profile,
+    most_rows,
 )
 from serving.engine.settings import FloatPrecision
 from serving.tensorrt_library import load, local_compute_capability
@@ -52,11 +53,13 @@ class TensorRTRunner:
         target = Target(library.name, library.version, local_compute_capability(), precision)
         self._plans = fitting_plans(bundle, manifest, target)
         self.cache_dtype = _DTYPES[precision]
+        self.most_rows = most_rows(self._plans)
         self.target_capacities = cache_lengths(self._plans)
         self.source_capacities = capacities(manifest.limits.max_source_tokens)
         self._memory = memory
         self._runtime = library.module.Runtime(library.module.Logger())
-        self._engines: dict[PlanKey, Any] = {}
+        self._contexts: dict[tuple[PlanKey, int], Any] = {}
+        self._engines = []
         for key, plan in self._plans.items():
             engine = self._runtime.deserialize_cuda_engine((bundle / plan.file).read_bytes())
             if engine is None:
@@ -64,29 +67,37 @@ class TensorRTRunner:
                     f"{bundle / plan.file}: {library.name} {library.version} cannot load it here: "
                     "is there enough memory on the GPU?"
                 )
-            self._engines[key] = engine
-        self._contexts: dict[tuple[PlanKey, int], Any] = {}
+            self._engines.append(engine)
+            for profile in range(len(plan.profiles)):
+                self._contexts[key, profile] = self._context(engine, plan, profile)
 
     def run(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> None:
         """See `Runner`."""
         key = (graph, tensors["past_key_0"].shape[2] if graph == "decoder" else None)
         plan = self._plans[key]
         shapes = {name: tensors[name].shape for name in plan.profiles[0]}
-        context = self._context(key, plan, fitting_profile(plan, shapes))
+        context = self._contexts[key, fitting_profile(plan, shapes)]
         for name, shape in shapes.items():
-            context.set_input_shape(name, shape)
+            _succeed(context.set_input_shape(name, shape), plan)
         for name, tensor in tensors.items():
-            context.set_tensor_address(name, tensor.address)
-        if not context.execute_async_v3(int(self._memory.stream)):
-            raise RuntimeError(f"TensorRT could not run {plan.file}")
+            _succeed(context.set_tensor_address(name, tensor.address), plan)
+        _succeed(context.execute_async_v3(int(self._memory.stream)), plan)
 
-    def _context(self, key: PlanKey, plan: PlanEntry, profile: int) -> Any:
-        """One for each profile, since changing a context's profile is slow."""
-        if (key, profile) not in self._contexts:
-            context = self._engines[key].create_execution_context()
-            if context is None:
-                raise RuntimeError(f"{plan.file}: the GPU has not enough memory to run it")
-            context.set_optimization_profile_async(profile, int(self._memory.stream))
-            self._memory.synchronize()
-            self._contexts[key, profile] = context
-        return self._contexts[key, profile]
+    def _context(self, engine: Any, plan: PlanEntry, profile: int) -> Any:
+        """One for each profile, since changing a context's profile is slow; each has memory."""
+        context = engine.create_execution_context()
+        if context is None:
+            raise UsageError(
+                f"{plan.file}: the GPU has not enough memory to run it: build it for fewer rows "
+                "(--max-rows)"
+            )
+        stream = int(self._memory.stream)
+        _succeed(context.set_optimization_profile_async(profile, stream), plan)
+        self._memory.synchronize()
+        return context
+
+
+def _succeed(done: bool, plan: PlanEntry) -> None:
+    """TensorRT says no by a value."""
+    if not done:
+        raise RuntimeError(f"TensorRT refuses to run {plan.file}")

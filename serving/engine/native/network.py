@@ -22,6 +22,7 @@ _CAPACITIES = (64, 128, 256, 512)
 class NativeNetwork:
     """See `Network`: the model in 8-bit products."""
 
+    most_rows = None
     pads_sources = False
     gains_alone = False
 
@@ -51,6 +52,10 @@ class NativeNetwork:
         self.cache_shape = CacheShape(
             *(2 * model.decoder_layers, model.heads, model.head_size), np.float16, _CAPACITIES
         )
+
+    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
+        """See `Network`."""
+        return rows * self.cache_shape.bytes(src_tokens + tgt_tokens)
 
     @property
     def scratch(self) -> Scratch:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest, SpecialIds
+from export.plans import PlanSettings, requests
 from serving.engine import scheduler
 from serving.engine.batch import DeadlineExceeded
 from serving.engine.cache import CAPACITIES
-from serving.engine.device.memory import HostMemory
+from serving.engine.device.memory import DeviceTensor, HostMemory
 from serving.engine.device.network import DeviceNetwork
 from serving.engine.device.onnx_runner import OnnxRunner
 from serving.engine.engine import Engine, EngineFailure
@@ -37,6 +39,8 @@ from training.search import beam_search, greedy_search
 GREEDY = SearchOptions(beam_width=1, length_penalty=0.0)
 SPECIAL_IDS = SpecialIds(tags={"en": 4, "de": 5})
 WAIT_S = 60
+ROWS = 12
+"""Of each worker, for the bundle's engine."""
 
 
 @pytest.fixture
@@ -263,16 +267,33 @@ def bundle_engine(request: pytest.FixtureRequest, random_bundle: Path) -> Iterat
     elif request.param.startswith("device"):
         precision: FloatPrecision = "fp16" if request.param.endswith("fp16") else "fp32"
         memory = HostMemory()
-        runner = OnnxRunner(random_bundle, manifest, precision, "cpu", memory)
+        runner = PlannedRunner(random_bundle, manifest, precision, "cpu", memory)
         network = DeviceNetwork(manifest, runner, memory)
     else:
         network = Sessions(
             OnnxSession(random_bundle, manifest, request.param, threads=1),
             OnnxSession(random_bundle, manifest, request.param, threads=2),
         )
-    running = Engine(network, manifest.special_ids, workers=2, limits=BatchLimits(rows=12))
+    running = Engine(network, manifest.special_ids, workers=2, limits=BatchLimits(rows=ROWS))
     yield running
     running.close()
+
+
+class PlannedRunner(OnnxRunner):
+    """Takes no shapes but those that TensorRT plans for so many rows are built for."""
+
+    def __init__(self, bundle: Path, manifest: Manifest, *more: Any) -> None:
+        super().__init__(bundle, manifest, *more)
+        lengths = self.target_capacities
+        settings = PlanSettings(max_rows=ROWS, cache_tokens=lengths)
+        self.plans = {(one.graph, one.cache_tokens): one for one in requests(manifest, settings)}
+
+    def run(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> None:
+        key = (graph, tensors["past_key_0"].shape[2] if graph == "decoder" else None)
+        for name, (smallest, _, largest) in self.plans[key].profiles[0].items():
+            sizes = zip(smallest, tensors[name].shape, largest, strict=True)
+            assert all(low <= size <= high for low, size, high in sizes), (graph, name)
+        super().run(graph, tensors)
 
 
 def oracle(model: Transformer, asked: Sentence) -> Hypothesis:

@@ -12,7 +12,7 @@ from dragoman.manifest import Manifest
 from serving import diagnosis
 from serving.engine import loading
 from serving.engine.device import gpu
-from serving.engine.loading import Layout, batch_limits, choose_layout
+from serving.engine.loading import Layout, batch_limits, choose_layout, open_engine
 from serving.engine.settings import EngineSettings
 from serving.tensorrt_library import TensorRT
 
@@ -79,6 +79,20 @@ def test_an_onnx_runtime_for_cpus_leaves_the_gpu_alone(
     assert choose_layout(EngineSettings(), Path(), manifest).runtime in ("native", "onnxruntime")
     with pytest.raises(UsageError, match="this ONNX Runtime is for CPUs alone"):
         choose_layout(EngineSettings(runtime="onnxruntime_cuda"), Path(), manifest)
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_a_gpu_that_does_not_work_leaves_it_to_the_cpu(
+    random_bundle: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nobody asked for it: here there is no CUDA to be had, whatever was made up above."""
+    opened = open_engine(random_bundle, manifest, EngineSettings())
+    opened.engine.close()
+    assert opened.layout.runtime in ("native", "onnxruntime")
+    with pytest.raises(UsageError, match=r"\S"):
+        open_engine(random_bundle, manifest, EngineSettings(runtime="onnxruntime_cuda"))
+    with pytest.raises(UsageError, match="workers is 2, but a GPU does one thing after another"):
+        open_engine(random_bundle, manifest, EngineSettings(runtime="onnxruntime_cuda", workers=2))
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,12 @@ def test_products_attention_and_cache_are_lowered_and_nothing_else(
     for value in (*inferred.input, *inferred.output):
         original = types[value.name]
         assert (original == half) == (value.name in cache), value.name
+    of_scores = [node.input[0] for node in inferred.node if "logits" in node.output]
     for node in inferred.node:
         if node.op_type in ("MatMul", "Attention", "TensorScatter"):
-            assert types[node.output[0]] == half, node.name
+            # bf16 has too few bits to tell the best tokens apart.
+            lowered = precision == "fp16" or node.output[0] not in of_scores
+            assert (types[node.output[0]] == half) == lowered, node.name
         if node.op_type in ("Add", "LayerNormalization"):
             assert types[node.output[0]] != half, node.name
     assert [node.op_type for node in model.graph.node if node.op_type != "Cast"] == [

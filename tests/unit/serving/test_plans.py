@@ -10,11 +10,23 @@ import pytest
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest, PlanEntry, Profile, sha256
-from serving.engine.device.plans import Target, cache_lengths, fitting_plans, fitting_profile
+from serving.engine.device.plans import (
+    Target,
+    cache_lengths,
+    fitting_plans,
+    fitting_profile,
+    most_rows,
+)
 
 HERE = Target("tensorrt_rtx", "1.7.1", "8.9", "fp16")
 GREEDY: Profile = {"input_ids": ((1,), (32,), (64,)), "src_lengths": ((1,), (32,), (64,))}
 BEAMS: Profile = {"input_ids": ((1,), (32,), (256,)), "src_lengths": ((1,), (4,), (32,))}
+
+
+PLANS: tuple[tuple[str, int | None], ...] = (
+    *(("encoder", None), ("decoder", 64), ("decoder", 320), ("reorder", None)),
+    *(("best_4", None), ("best_8", None), ("best_16", None)),
+)
 
 
 @pytest.fixture
@@ -26,7 +38,7 @@ def bundle(tmp_path: Path) -> Path:
 def manifest(bundle: Path, random_bundle: Path) -> Manifest:
     """With plans whose files are not plans."""
     manifest = Manifest.load(random_bundle)
-    for graph, tokens in (("encoder", None), ("decoder", 64), ("decoder", 320), ("reorder", None)):
+    for graph, tokens in PLANS:
         file = bundle / f"{graph}_{tokens}.plan"
         file.write_text(file.name)
         manifest = manifest.with_plan(
@@ -49,8 +61,9 @@ def manifest(bundle: Path, random_bundle: Path) -> Manifest:
 
 def test_plans_of_this_machine_fit(bundle: Path, manifest: Manifest) -> None:
     plans = fitting_plans(bundle, manifest, HERE)
-    assert set(plans) == {("encoder", None), ("decoder", 64), ("decoder", 320), ("reorder", None)}
+    assert set(plans) == set(PLANS)
     assert cache_lengths(plans) == (64, 320)
+    assert most_rows(plans) == 64
 
 
 @pytest.mark.parametrize(
@@ -91,9 +104,10 @@ def test_a_damaged_or_missing_plan_is_refused(bundle: Path, manifest: Manifest) 
 
 
 def test_half_a_set_is_refused(bundle: Path, manifest: Manifest) -> None:
-    some = dataclasses.replace(manifest, plans=manifest.plans[:3])
-    with pytest.raises(UsageError, match="has no plan of reorder"):
-        fitting_plans(bundle, some, HERE)
+    for number, missing in ((3, "best_16"), (6, "best_16"), (1, "best_16")):
+        some = dataclasses.replace(manifest, plans=manifest.plans[:number])
+        with pytest.raises(UsageError, match=f"has no plan of {missing}"):
+            fitting_plans(bundle, some, HERE)
 
 
 def test_the_profile_follows_the_shapes(manifest: Manifest) -> None:

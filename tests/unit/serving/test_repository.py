@@ -29,6 +29,13 @@ def test_what_is_loaded_is_what_is_there(path: Path) -> None:
     assert Repository(path, ("encoder",)).models == ["translate", "encoder"]
 
 
+def test_a_configuration_that_nobody_has_is_named(path: Path) -> None:
+    Repository(path, ("encoder",), "tensorrt")
+    for more, config in ((("encoder",), "tensort"), ((), "tensorrt")):
+        with pytest.raises(UsageError, match=f"no model that is to be loaded has configs/{config}"):
+            Repository(path, more, config)
+
+
 def test_a_model_for_another_backend_is_let_alone(path: Path) -> None:
     config = path / "translate" / "config.pbtxt"
     config.write_text(config.read_text().replace('backend: "dragoman"', 'backend: "python"'))

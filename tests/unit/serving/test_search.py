@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from serving.engine.cache import Floats, Ids
 from serving.engine.native.library import obstacle
 from serving.engine.native.searches import NativeSearches
 from serving.engine.search import BeamSearches, GreedySearches, Searches, place
+from serving.engine.searches import begin_searches
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.session import Session
 
@@ -33,6 +35,23 @@ def test_placing_copies_only_into_rows_that_nobody_reads(case: tuple[int, list[i
     copies = [(row, parent) for row, parent in zip(rows, parents, strict=True) if row != parent]
     assert all(row not in parents for row, _ in copies)
     assert len(copies) == len(parents) - len(set(parents))
+
+
+@pytest.mark.parametrize("width", [1, 4, 512, 513, 2000])
+def test_beams_of_every_width_have_a_search(width: int) -> None:
+    """The compiled code ranks so many candidates at once and no more."""
+    searches = begin_searches(width, END)
+    sentence = Sentence((1,), 3, SearchOptions(width, 0.6))
+    searches.join([sentence])
+    scores = np.tile(np.arange(2 * width, dtype=np.float32)[::-1], (width, 1))
+    ids = np.tile(np.arange(10, 10 + 2 * width), (width, 1))
+    session = SimpleNamespace(
+        best=lambda logits, number: (scores.copy(), ids.copy()),
+        likeliest=lambda logits: ids[:, 0].copy(),
+    )
+    advance = searches.advance(cast(Session, session), np.zeros((width, 1), np.float32))
+    assert advance.done == []
+    assert sorted(advance.tokens.tolist()) == list(range(10, 10 + width))
 
 
 @dataclass
