@@ -348,3 +348,26 @@ def test_no_result_depends_on_what_else_is_in_flight(
             if found.score is not None:
                 assert found.score == pytest.approx(right.score, abs=1e-3)
     wait_until(lambda: bundle_engine.rows == 0)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_device_is_asked_for_no_more_rows_than_may_be_in_flight(
+    random_bundle: Path, width: int
+) -> None:
+    """However its memory has grown: a TensorRT plan is built for so many."""
+    manifest, memory = Manifest.load(random_bundle), HostMemory()
+    runner = PlannedRunner(random_bundle, manifest, "fp32", "cpu", memory)
+    network = DeviceNetwork(manifest, runner, memory)
+    engine = Engine(network, manifest.special_ids, limits=BatchLimits(rows=ROWS))
+    generator = random.Random(0)
+    asked = [
+        Sentence(
+            tuple(generator.randint(6, 319) for _ in range(generator.randint(2, 40))),
+            generator.randint(1, 40),
+            SearchOptions(width, 0.6),
+        )
+        for _ in range(120)
+    ]
+    futures = [future for part in asked for future in engine.submit([part])]
+    assert all(future.result(WAIT_S).ids is not None for future in futures)
+    engine.close()
