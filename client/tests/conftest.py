@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,9 @@ SECRET_ONLY = "x-secret-only"
 
 HEADERS: list[dict[str, Any]] = []
 """Headers and deadline of what the servers below have translated."""
+
+ENDLESS = "!endless"
+"""A text whose stream ends without its last part."""
 
 LATE = "!late"
 """A text that the servers below answer too late."""
@@ -78,6 +81,20 @@ class FakeTransport:
             "finish_reason": np.array([reasons], np.object_),
         }
 
+    def stream(
+        self, inputs: Mapping[str, Any], timeout_s: float = 1.0
+    ) -> Generator[dict[str, Any], None, None]:
+        """Letter by letter."""
+        whole = self.infer(inputs)
+        text = whole["text_output"][0, 0]
+        for end in range(1, len(text)):
+            yield {
+                "text_output": np.array([[text[:end]]], np.object_),
+                "output_tokens": np.array([[0]], np.int32),
+                "finish_reason": np.array([[b""]], np.object_),
+            }
+        yield whole
+
     def is_ready(self) -> bool:
         """Always."""
         return True
@@ -89,15 +106,30 @@ class FakeTransport:
 
 def _answer(texts: list[bytes]) -> dict[str, tuple[str, bytes]]:
     """Datatype and bytes of each output, as Triton writes them."""
+    found = [translated(text.decode()).encode() for text in texts]
+    tokens = [len(text) for text in texts]
+    return _outputs(found, [b"stop"] * len(texts), tokens)
 
+
+def _outputs(
+    texts: list[bytes], reasons: list[bytes], tokens: list[int] | None = None
+) -> dict[str, tuple[str, bytes]]:
     def strings(values: list[bytes]) -> bytes:
         return bytes(serialize_byte_tensor(np.array(values, np.object_)).item())
 
+    counts = np.array(tokens or [len(text) for text in texts], np.int32)
     return {
-        "finish_reason": ("BYTES", strings([b"stop"] * len(texts))),
-        "output_tokens": ("INT32", np.array([len(text) for text in texts], np.int32).tobytes()),
-        "text_output": ("BYTES", strings([translated(t.decode()).encode() for t in texts])),
+        "finish_reason": ("BYTES", strings(reasons)),
+        "output_tokens": ("INT32", counts.tobytes()),
+        "text_output": ("BYTES", strings(texts)),
     }
+
+
+def parts_of(text: str) -> list[tuple[bytes, bytes]]:
+    """What a stream brings of a text, and why each part ends."""
+    whole = translated(text).encode()
+    parts = [(whole[:end], b"") for end in range(1, len(whole) + 1)]
+    return parts if text == ENDLESS else [*parts, (whole, b"stop")]
 
 
 class _GrpcServicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
@@ -129,6 +161,20 @@ class _GrpcServicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ign
             response.raw_output_contents.append(content)
         return response
 
+    def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
+        """Translate letter by letter."""
+        for request in requests:
+            HEADERS.append(dict(context.invocation_metadata()))
+            text = deserialize_bytes_tensor(request.raw_input_contents[0])[0].decode()
+            if text in REFUSALS:
+                context.abort(REFUSALS[text][0], f"refused: {text}")
+            for part, reason in parts_of(text):
+                response = service_pb2.ModelInferResponse(model_name="translate_stream")
+                for name, (datatype, content) in _outputs([part], [reason]).items():
+                    response.outputs.add(name=name, datatype=datatype, shape=[1])
+                    response.raw_output_contents.append(content)
+                yield service_pb2.ModelStreamInferResponse(infer_response=response)
+
 
 class _HttpHandler(http.server.BaseHTTPRequestHandler):
     """Triton's HTTP service as far as the client uses it, with binary tensors."""
@@ -145,6 +191,8 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
         """Translate."""
         self.connections.add(self.client_address)
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path.endswith("/generate_stream"):
+            return self._stream(json.loads(body))
         if SECRET_ONLY in self.headers and self.headers["Authorization"] != "Bearer secret":
             return self._send(401, b"")
         offset = int(self.headers["Inference-Header-Content-Length"])
@@ -181,6 +229,26 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
         if first == "!hangup":
             # Without a word to the client, as a server that drops idle connections does it.
             self.close_connection = True
+        return None
+
+    def _stream(self, asked: dict[str, Any]) -> None:
+        """Translate letter by letter."""
+        text = asked["text_input"]
+        if text in REFUSALS:
+            answer = json.dumps({"error": f"refused: {text}"})
+            return self._send(REFUSALS[text][1], f"data: {answer}\n\n".encode())
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for part, reason in parts_of(text):
+            event = {
+                "text_output": part.decode(),
+                "output_tokens": len(part),
+                "finish_reason": reason.decode(),
+            }
+            line = f"data: {json.dumps(event)}\n\n".encode()
+            self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+        self.wfile.write(b"0\r\n\r\n")
         return None
 
     def log_message(self, format: str, *values: Any) -> None:
@@ -264,6 +332,13 @@ def grpcs_url(authority: trustme.CA) -> Iterator[str]:
     server.stop(grace=None)
 
 
+class _Quiet(http.server.ThreadingHTTPServer):
+    """Says nothing of clients that it turns away."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing."""
+
+
 @pytest.fixture(scope="session")
 def https_url(authority: trustme.CA) -> Iterator[str]:
     """An HTTP server with TLS, which wants certificates of its clients."""
@@ -271,7 +346,7 @@ def https_url(authority: trustme.CA) -> Iterator[str]:
     authority.issue_cert("localhost").configure_cert(context)
     authority.configure_trust(context)
     context.verify_mode = ssl.CERT_REQUIRED
-    server = http.server.ThreadingHTTPServer(("localhost", 0), _HttpHandler)
+    server = _Quiet(("localhost", 0), _HttpHandler)
     server.daemon_threads = True
     server.socket = context.wrap_socket(
         server.socket, server_side=True, do_handshake_on_connect=False

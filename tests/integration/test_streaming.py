@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
+from dragoman_client import InvalidRequest, Translator
 
-from tests.integration.conftest import Served
+from tests.integration.conftest import Served, wait_for
 
 TEXT = "I would like a cup of coffee, but my brother does not want to go there."
 TWO = "I would like a cup of coffee. My brother does not want to go there."
@@ -82,3 +83,24 @@ def test_grpc_streams_and_many_at_once(shipped: Served) -> None:
         found = list(pool.map(stream, range(16)))
     texts = [f"I have {number} apples. {TEXT}" for number in range(16)]
     assert found == [translation.text for translation in shipped.grpc.translate(texts)]
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_our_client_reads_it(shipped: Served, protocol: str) -> None:
+    translator: Translator = getattr(shipped, protocol)
+    parts = list(translator.translate_stream(TEXT, beam_width=1))
+    assert parts[-1] == translator.translate(TEXT, beam_width=1)
+    assert all(part.finish_reason == "" for part in parts[:-1])
+    with pytest.raises(InvalidRequest, match="beam_width is 99: give 1 to 8"):
+        list(translator.translate_stream(TEXT, beam_width=99))
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_a_reader_that_goes_away_gives_it_up(shipped: Served, protocol: str) -> None:
+    translator: Translator = getattr(shipped, protocol)
+    before = shipped.metric("sentences_cancelled_total")
+    parts = translator.translate_stream(f"{TEXT} " * 1000, split_sentences=True, beam_width=8)
+    assert next(parts).text
+    parts.close()  # type: ignore[attr-defined]
+    wait_for(lambda: shipped.metric("sentences_cancelled_total") > before)
+    wait_for(lambda: shipped.metric("rows") == shipped.metric("waiting") == 0)

@@ -18,6 +18,9 @@ from dragoman_client.errors import ServerError
 MODEL: Final = "translate"
 """Name of the model on the server."""
 
+STREAM_MODEL: Final = "translate_stream"
+"""Name of the model that answers in parts."""
+
 OUTPUTS: Final = ("text_output", "output_tokens", "finish_reason")
 """Names of the tensors that the server answers with, each of shape [1, N]."""
 

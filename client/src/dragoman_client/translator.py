@@ -6,10 +6,11 @@ Knows how texts are spread over requests; must not know tensors or sockets.
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, Unpack, overload
@@ -17,6 +18,7 @@ from typing import Self, Unpack, overload
 from dragoman_client.access import Access, FilePath
 from dragoman_client.errors import TranslationError
 from dragoman_client.request import (
+    Array,
     OptionArguments,
     Translation,
     TranslationOptions,
@@ -24,6 +26,7 @@ from dragoman_client.request import (
     read_outputs,
 )
 from dragoman_client.retrying import with_retries
+from dragoman_client.streams import Part
 from dragoman_client.transport import Transport, open_transport
 
 DEFAULT_URL = "grpc://localhost:8001"
@@ -152,6 +155,40 @@ class Translator:
             raise TypeError(f"texts must be str or a sequence of str, got {type(texts).__name__}")
         checked = TranslationOptions(**options)
         return self._send(texts, checked) if texts else []
+
+    def translate_stream(
+        self, text: str, **options: Unpack[OptionArguments]
+    ) -> Iterator[Translation]:
+        """Translate a text whose translation can be read as it grows.
+
+        Args:
+            text: a text.
+            **options: see `TranslationOptions`; greedy search (`beam_width=1`) grows token by
+                token, beam search by what all its hypotheses have in common.
+
+        Returns:
+            Translations, each with the text as far as it is certain; the last one is what
+            `translate` returns, the others have an empty `finish_reason`. Closing the iterator
+            gives the translation up.
+
+        Raises:
+            TypeError: something that is no text, or an option of another type.
+            ValueError: an option out of range.
+            TranslationError: while iterating: the request failed.
+        """
+        self._check_open()
+        inputs = build_inputs([text], TranslationOptions(**options))
+        return self._parts(inputs)
+
+    def _parts(self, inputs: Mapping[str, Array]) -> Iterator[Translation]:
+        def begin(timeout_s: float) -> tuple[Part, Generator[Part, None, None]]:
+            parts = self._transport.stream(inputs, timeout_s)
+            return next(parts), parts  # what fails later has been read in part
+
+        first, parts = with_retries(begin, self._timeout_s, self._retries)
+        with contextlib.closing(parts):
+            for part in itertools.chain([first], parts):
+                yield read_outputs(part, 1)[0]
 
     def translate_batches(
         self,

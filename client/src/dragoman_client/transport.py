@@ -7,12 +7,14 @@ their names.
 from __future__ import annotations
 
 import collections
+import contextlib
+import functools
 import http.client
 import json
 import os
 import ssl
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol
 from urllib.parse import SplitResult, urlsplit
 
@@ -24,10 +26,10 @@ from dragoman_client.errors import (
     DeadlineExceeded,
     ServerError,
     ServerUnavailable,
-    TranslationError,
     from_status,
 )
-from dragoman_client.request import MODEL, OUTPUTS, Array
+from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL, Array
+from dragoman_client.streams import Part, as_json, as_stream_inputs, grpc_parts, http_parts
 
 _MAX_INT32 = 2**31 - 1
 
@@ -53,6 +55,19 @@ class Transport(Protocol):
 
         Raises:
             TranslationError: it went wrong.
+        """
+
+    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
+        """Send the tensors of one text and return the model's answer as it grows.
+
+        Whoever stops reading before the end gives it up: close the iterator then.
+
+        Args:
+            inputs: tensors by name.
+            timeout_s: longest time for all of it, which the server is told too.
+
+        Raises:
+            TranslationError: while iterating: it went wrong.
         """
 
     def is_ready(self) -> bool:
@@ -87,7 +102,9 @@ class GrpcTransport:
         self._tensor = InferInput
         if tls:
             access.tls_context()  # gRPC would say that a file is wrong at the first request
-        self._client = InferenceServerClient(
+        # A client of tritonclient's holds one stream; channels to one address share connections.
+        self._connect = functools.partial(
+            InferenceServerClient,
             address,
             ssl=tls,
             root_certificates=_path(access.ca_file),
@@ -95,6 +112,7 @@ class GrpcTransport:
             private_key=_path(access.key_file),
             channel_args=_CHANNEL_ARGUMENTS,
         )
+        self._client = self._connect()
         self._headers = access.all_headers
         self._timeout_s = timeout_s
 
@@ -108,6 +126,11 @@ class GrpcTransport:
             client_timeout=timeout_s,
         )
         return _arrays(result)
+
+    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
+        """See `Transport`."""
+        tensors = _tensors(self._tensor, as_stream_inputs(inputs))
+        return grpc_parts(self._connect(), tensors, timeout_s, self._headers)
 
     def is_ready(self) -> bool:
         """Whether the model can answer."""
@@ -153,6 +176,7 @@ class HttpTransport:
         self._read_body = InferenceServerClient.parse_response_body
         self._authority, _, path = address.partition("/")
         self._model_path = f"{'/' + path.rstrip('/') if path else ''}/v2/models/{MODEL}"
+        self._stream_path = self._model_path.removesuffix(MODEL) + f"{STREAM_MODEL}/generate_stream"
         self._timeout_s = timeout_s
         self._headers = access.all_headers
         self._tls = access.tls_context() if tls else None
@@ -178,6 +202,21 @@ class HttpTransport:
             return _arrays(self._read_body(answer, header_length=length))
         except (InferenceServerException, KeyError, TypeError, ValueError, struct.error) as error:
             raise ServerError(f"{self._authority}: not an answer of Triton: {error}") from error
+
+    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
+        """See `Transport`."""
+        connection = self._connect(timeout_s)
+        try:
+            with self._failures(timeout_s):
+                headers = {**self._headers, "Content-Type": "application/json"}
+                body = as_json(inputs, timeout_s)
+                connection.request("POST", self._stream_path, body, headers)
+                response = connection.getresponse()
+                if response.status != http.HTTPStatus.OK:
+                    raise from_status(str(response.status), _message(response.read()))
+                yield from http_parts(response)
+        finally:
+            connection.close()
 
     def is_ready(self) -> bool:
         """Whether the model can answer."""
@@ -205,20 +244,14 @@ class HttpTransport:
                 connection.request(method, self._model_path + path, body, all_headers)
                 response = connection.getresponse()
                 answer = response.read()
-            except TimeoutError as error:
-                connection.close()
-                message = f"{self._authority}: no answer within {timeout_s:g} s"
-                raise DeadlineExceeded(message) from error
-            except ssl.SSLError as error:
-                connection.close()
-                raise AccessDenied(f"{self._authority}: TLS: {_reason(error)}") from error
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 if reused and isinstance(error, ConnectionError):
                     # The server had closed a connection that lay idle. Asking again is harmless:
                     # a translation changes nothing. It ends, as a new connection is not reused.
                     continue
-                raise self._unavailable(error) from error
+                with self._failures(timeout_s):
+                    raise
             except BaseException:
                 # An interrupted connection still has an answer to come, which nobody may read.
                 connection.close()
@@ -227,6 +260,21 @@ class HttpTransport:
             if self._closed:
                 self.close()
             return response.status, response.headers["Inference-Header-Content-Length"], answer
+
+    @contextlib.contextmanager
+    def _failures(self, timeout_s: float) -> Iterator[None]:
+        """What a broken connection, or one to something that speaks no HTTP, means."""
+        try:
+            yield
+        except TimeoutError as error:
+            message = f"{self._authority}: no answer within {timeout_s:g} s"
+            raise DeadlineExceeded(message) from error
+        except ssl.SSLError as error:
+            raise AccessDenied(f"{self._authority}: TLS: {_reason(error)}") from error
+        except OSError as error:
+            raise ServerUnavailable(f"{self._authority}: {error.strerror or error}") from error
+        except http.client.HTTPException as error:
+            raise ServerUnavailable(f"{self._authority} does not speak HTTP: {error!r}") from error
 
     def _connection(self, timeout_s: float) -> tuple[http.client.HTTPConnection, bool]:
         """A connection for this thread alone, and whether it was used before."""
@@ -243,12 +291,6 @@ class HttpTransport:
         if self._tls is None:
             return http.client.HTTPConnection(self._authority, timeout=timeout_s)
         return http.client.HTTPSConnection(self._authority, timeout=timeout_s, context=self._tls)
-
-    def _unavailable(self, error: Exception) -> TranslationError:
-        """What a broken connection, or one to something that speaks no HTTP, means."""
-        if isinstance(error, OSError):
-            return ServerUnavailable(f"{self._authority}: {error.strerror or error}")
-        return ServerUnavailable(f"{self._authority} does not speak HTTP: {error!r}")
 
 
 _SCHEMES: dict[str, tuple[type[GrpcTransport] | type[HttpTransport], bool, int]] = {
@@ -328,6 +370,6 @@ def _reason(error: ssl.SSLError) -> str:
 def _message(answer: bytes) -> str:
     """What the server said in the body of a refusal: Triton's JSON, or the text of a proxy."""
     try:
-        return str(json.loads(answer)["error"])
+        return str(json.loads(answer.removeprefix(b"data:"))["error"])
     except (KeyError, TypeError, ValueError):
         return answer[:200].decode("utf-8", "replace").strip()

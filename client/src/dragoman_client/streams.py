@@ -1,0 +1,127 @@
+"""Answers that come in parts, over both protocols.
+
+Knows the wire of the model `translate_stream`; must not know what its tensors mean beyond their
+names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import queue
+import time
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import numpy as np
+from tritonclient.utils import InferenceServerException
+
+from dragoman_client.errors import DeadlineExceeded, ServerError, from_status
+from dragoman_client.request import OUTPUTS, STREAM_MODEL, Array
+
+Part = Mapping[str, Array | None]
+"""Outputs by name, each of shape [1, 1]."""
+
+_LAST = ("stop", "length")
+_GRACE_S = 1.0
+"""For gRPC to say by itself that time is over."""
+_STRICT = {"triton_grpc_error": "true"}
+"""Lets Triton end a stream with a status, instead of a message without one."""
+
+
+def as_stream_inputs(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Tensors of `translate` [1, N] as `translate_stream` takes them, [N]."""
+    return {name: values[0] for name, values in inputs.items()}
+
+
+def grpc_parts(
+    client: Any, tensors: list[Any], timeout_s: float, headers: Mapping[str, str]
+) -> Generator[Part, None, None]:
+    """The parts of an answer over gRPC.
+
+    Args:
+        client: tritonclient's, which holds one stream; it is closed afterwards.
+        tensors: its inputs.
+        timeout_s: for the whole stream.
+        headers: sent along.
+
+    Raises:
+        TranslationError: it went wrong, before the first part or later.
+    """
+    came: queue.SimpleQueue[tuple[Any, InferenceServerException | None]] = queue.SimpleQueue()
+    try:
+        client.start_stream(
+            lambda result, error: came.put((result, error)),
+            stream_timeout=timeout_s,
+            headers={**headers, **_STRICT},
+        )
+        with contextlib.suppress(InferenceServerException):  # it has ended, and has said why
+            client.async_stream_infer(STREAM_MODEL, tensors, timeout=max(1, int(timeout_s * 1e6)))
+        deadline_s = time.monotonic() + timeout_s + _GRACE_S
+        while True:
+            result, error = _next(came, deadline_s)
+            if error is not None:
+                raise from_status(error.status(), error.message()) from error
+            part = {name: _reshaped(result.as_numpy(name)) for name in OUTPUTS}
+            yield part
+            if _is_last(part):
+                return
+    finally:
+        client.stop_stream(cancel_requests=True)
+        client.close()
+
+
+def _next(came: queue.SimpleQueue[Any], deadline_s: float) -> Any:
+    """A stream that the server ends without its last part says nothing at all."""
+    try:
+        return came.get(timeout=max(0.0, deadline_s - time.monotonic()))
+    except queue.Empty:
+        raise DeadlineExceeded("the answer did not come to its end in time") from None
+
+
+def http_parts(response: http.client.HTTPResponse) -> Generator[Part, None, None]:
+    """The parts of an answer over HTTP, as server-sent events.
+
+    Raises:
+        TranslationError: one of them is an error, or it ends too early.
+    """
+    for line in response:
+        if not line.startswith(b"data:"):
+            continue
+        try:
+            event = json.loads(line.removeprefix(b"data:"))
+            if "error" in event:
+                raise from_status(None, str(event["error"]))
+            part: dict[str, Array] = {
+                name: np.array([[_value(event[name])]], np.object_) for name in OUTPUTS
+            }
+        except (KeyError, TypeError, ValueError) as error:
+            raise ServerError(f"not an answer of Triton: {error!r}") from error
+        yield part
+        if _is_last(part):
+            return
+    raise ServerError("the answer ended before its last part")
+
+
+def as_json(inputs: Mapping[str, Array], timeout_s: float) -> bytes:
+    """Tensors of one value each, and a deadline, as Triton's `generate_stream` takes them."""
+    values = {name: _plain(values.reshape(-1)[0]) for name, values in inputs.items()}
+    return json.dumps({**values, "timeout": max(1, int(timeout_s * 1e6))}).encode()
+
+
+def _reshaped(values: Array | None) -> Array | None:
+    return None if values is None else values.reshape(1, -1)
+
+
+def _is_last(part: Part) -> bool:
+    reasons = part["finish_reason"]
+    return reasons is not None and bool(reasons.size) and reasons[0, 0].decode() in _LAST
+
+
+def _value(value: Any) -> Any:
+    return value.encode("utf-8") if isinstance(value, str) else value
+
+
+def _plain(value: Any) -> Any:
+    return value.decode("utf-8") if isinstance(value, bytes) else value.item()

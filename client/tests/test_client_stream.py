@@ -1,0 +1,124 @@
+"""Translations that are read as they grow."""
+
+import itertools
+import threading
+import time
+
+import pytest
+from conftest import ENDLESS, FakeTransport, translated
+from dragoman_client import (
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerError,
+    ServerUnavailable,
+    TranslationError,
+    Translator,
+)
+
+
+def test_a_translation_grows_to_its_end(url: str) -> None:
+    """Each part holds the one before; the last says why it ends."""
+    with Translator(url) as translator:
+        parts = list(translator.translate_stream("abc", beam_width=1))
+    texts = [part.text for part in parts]
+    assert texts[-1] == translated("abc")
+    assert all(after.startswith(before) for before, after in itertools.pairwise(texts))
+    assert [part.finish_reason for part in parts] == [*[""] * (len(parts) - 1), "stop"]
+    assert len(parts) > 3
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("!invalid", InvalidRequest),
+        ("!unavailable", ServerUnavailable),
+        ("!internal", ServerError),
+        ("!cancelled", DeadlineExceeded),
+    ],
+)
+def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Exception]) -> None:
+    """As without a stream."""
+    with Translator(url, retries=0) as translator:
+        with pytest.raises(kind) as caught:
+            list(translator.translate_stream(text))
+        assert type(caught.value) is kind
+        assert str(caught.value) == f"refused: {text}"
+        assert list(translator.translate_stream("a"))[-1].text == translated("a")
+
+
+def test_a_stream_without_an_end_is_an_error(url: str) -> None:
+    """Not a translation."""
+    begin_s = time.monotonic()
+    with (
+        Translator(url, timeout_s=0.5) as translator,
+        pytest.raises((ServerError, DeadlineExceeded)),
+    ):
+        list(translator.translate_stream(ENDLESS))
+    assert time.monotonic() - begin_s < 5
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http"])
+def test_nobody_there_is_told_soon(scheme: str, free_port: int) -> None:
+    """After some tries."""
+    with (
+        Translator(f"{scheme}://127.0.0.1:{free_port}", timeout_s=5) as translator,
+        pytest.raises(ServerUnavailable),
+    ):
+        list(translator.translate_stream("a"))
+
+
+def test_streams_of_several_threads_do_not_mix(url: str) -> None:
+    """tritonclient's own client holds one stream."""
+    found: dict[str, str] = {}
+    with Translator(url) as translator:
+
+        def read(text: str) -> None:
+            found[text] = list(translator.translate_stream(text))[-1].text
+
+        texts = [letter * 5 for letter in "abcdefgh"]
+        threads = [threading.Thread(target=read, args=(text,)) for text in texts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert found == {text: translated(text) for text in texts}
+
+
+def test_one_that_is_not_read_to_its_end_is_closed(url: str) -> None:
+    """And the next begins anew."""
+    with Translator(url) as translator:
+        for _ in range(3):
+            parts = translator.translate_stream("abc")
+            assert next(parts).text
+            parts.close()  # type: ignore[attr-defined]
+        assert list(translator.translate_stream("abc"))[-1].text == translated("abc")
+
+
+def test_what_is_no_text_is_refused_at_once() -> None:
+    """And an option of another type."""
+    transport = FakeTransport()
+    with Translator(transport=transport) as translator:
+        with pytest.raises(TypeError, match="text 0 must be str"):
+            translator.translate_stream(["a"])  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="beam_width"):
+            translator.translate_stream("a", beam_width="1")  # type: ignore[arg-type]
+    assert not transport.requests
+
+
+def test_only_what_has_not_begun_is_tried_again() -> None:
+    """Else a reader would see the beginning twice."""
+
+    class Breaking(FakeTransport):
+        """Breaks after the first part."""
+
+        def stream(self, inputs, timeout_s=1.0):  # type: ignore[no-untyped-def]
+            yield next(super().stream(inputs, timeout_s))
+            raise ServerUnavailable("gone")
+
+    transport = Breaking()
+    with Translator(transport=transport, retries=5) as translator:
+        parts = translator.translate_stream("abc")
+        assert next(parts).text == "<"
+        with pytest.raises(TranslationError, match="gone"):
+            next(parts)
+    assert len(transport.requests) == 1
