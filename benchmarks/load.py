@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import grpc  # type: ignore[import-untyped]
+import grpc
 
 from benchmarks.infer_request import METHOD, read_answer
 from benchmarks.latency import Latency, LatencyHistogram

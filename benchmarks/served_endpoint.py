@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc  # type: ignore[import-untyped]
+import grpc
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 

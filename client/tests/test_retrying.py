@@ -13,7 +13,7 @@ from dragoman_client import (
     ServerUnavailable,
     Translator,
 )
-from dragoman_client.retrying import with_retries
+from dragoman_client.retrying import Tries, with_retries
 
 
 class Failing(FakeTransport):
@@ -73,7 +73,7 @@ def test_pauses_grow_and_differ() -> None:
     for _ in range(50):
         pauses: list[float] = []
         with pytest.raises(ServerUnavailable):
-            with_retries(fail, 1e6, 8, pauses.append)
+            with_retries(fail, Tries(1e6, 8), pauses.append)
         runs.append(pauses)
     for number, of_all in enumerate(zip(*runs, strict=True)):
         longest_s = min(0.1 * 2**number, 5.0)

@@ -202,7 +202,7 @@ def test_the_examples_of_the_readme_run(
     """Against servers that speak Triton's protocol."""
     readme = Path(dragoman_client.translator.__file__).parents[2] / "README.md"
     blocks = readme.read_text("utf-8").split("```python\n")[1:]
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     for block in blocks:
         code = block.split("```")[0].replace("http://localhost:8000", http_url)
         code = code.replace("grpc://localhost:8001", grpc_url)
@@ -211,7 +211,8 @@ def test_the_examples_of_the_readme_run(
     assert printed[:3] == ["<GOOD MORNING.> 13 stop", "<GOOD MORNING.>", "<GOOD NIGHT.>"]
     assert printed[3:103] == [f"<CHAPTER {number}.>" for number in range(1, 101)]
     assert printed[103] == "< "
-    assert printed[-3:] == [
+    assert printed[-6:] == [
         "<I WOULD LIKE A CUP OF COFFEE.> stop",
+        *("<PAGE 1.>", "<PAGE 2.>", "<PAGE 3.>"),
         *("<GOOD MORNING.>", "<GOOD NIGHT.>"),
     ]

@@ -1,8 +1,9 @@
 """Client of the Dragoman translation service, over gRPC or HTTP.
 
-Begin with `Translator`; README.md has examples.
+Begin with `Translator`, or `AsyncTranslator` under asyncio; README.md has examples.
 """
 
+from dragoman_client.async_translator import AsyncTranslator
 from dragoman_client.errors import (
     AccessDenied,
     DeadlineExceeded,
@@ -16,6 +17,7 @@ from dragoman_client.translator import Translator
 
 __all__ = [
     "AccessDenied",
+    "AsyncTranslator",
     "DeadlineExceeded",
     "InvalidRequest",
     "ServerError",

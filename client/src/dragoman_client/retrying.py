@@ -6,9 +6,10 @@ not reach a server that could answer is worth it: `ServerUnavailable`, and nothi
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from dragoman_client.errors import ServerUnavailable
@@ -19,35 +20,73 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 
 
+class Tries:
+    """The tries of one request: how long each may take, and the pauses between them.
+
+    Pauses double, each is a random part of that length: so that clients which a server turned away
+    together do not come back together.
+
+    Source: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
+    """
+
+    def __init__(self, timeout_s: float, retries: int) -> None:
+        """Begin.
+
+        Args:
+            timeout_s: for all the tries together, pauses included.
+            retries: tries after the first.
+        """
+        self._deadline_s = time.monotonic() + timeout_s
+        self._retries = retries
+        self._failed = 0
+
+    @property
+    def left_s(self) -> float:
+        """Time that is left for a try."""
+        return max(self._deadline_s - time.monotonic(), 1e-3)
+
+    def pause_s(self, error: ServerUnavailable) -> float:
+        """How long to wait after a try that failed.
+
+        Raises:
+            ServerUnavailable: that error, if there is to be no other try.
+        """
+        longest_s = min(_FIRST_PAUSE_S * 2**self._failed, _LONGEST_PAUSE_S)
+        pause_s = random.uniform(0, longest_s)  # noqa: S311  (no secret)
+        if self._failed == self._retries or time.monotonic() + pause_s >= self._deadline_s:
+            raise error
+        self._failed += 1
+        return pause_s
+
+
 def with_retries(
     send: Callable[[float], _Answer],
-    timeout_s: float,
-    retries: int,
+    tries: Tries,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _Answer:
-    """Call until it is answered, with pauses that double, each of a random part of that length.
-
-    So that clients which a server turned away together do not come back together.
+    """Call until it is answered.
 
     Args:
         send: makes a request that takes so many seconds at most.
-        timeout_s: for all the tries together.
-        retries: tries after the first.
+        tries: how often.
         sleep: waits for so many seconds.
 
     Raises:
         ServerUnavailable: of the last try.
-
-    Source: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
     """
-    deadline_s = time.monotonic() + timeout_s
-    for number in range(retries + 1):
+    while True:
         try:
-            return send(max(deadline_s - time.monotonic(), 1e-3))
-        except ServerUnavailable:
-            longest_s = min(_FIRST_PAUSE_S * 2**number, _LONGEST_PAUSE_S)
-            pause_s = random.uniform(0, longest_s)  # noqa: S311  (no secret)
-            if number == retries or time.monotonic() + pause_s >= deadline_s:
-                raise
+            return send(tries.left_s)
+        except ServerUnavailable as error:
+            pause_s = tries.pause_s(error)
         sleep(pause_s)
-    raise AssertionError("the last try returns or raises")
+
+
+async def with_async_retries(send: Callable[[float], Awaitable[_Answer]], tries: Tries) -> _Answer:
+    """See `with_retries`."""
+    while True:
+        try:
+            return await send(tries.left_s)
+        except ServerUnavailable as error:
+            pause_s = tries.pause_s(error)
+        await asyncio.sleep(pause_s)

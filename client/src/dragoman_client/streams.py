@@ -26,7 +26,7 @@ Part = Mapping[str, Array | None]
 _LAST = ("stop", "length")
 _GRACE_S = 1.0
 """For gRPC to say by itself that time is over."""
-_STRICT = {"triton_grpc_error": "true"}
+STRICT = {"triton_grpc_error": "true"}
 """Lets Triton end a stream with a status, instead of a message without one."""
 
 
@@ -54,7 +54,7 @@ def grpc_parts(
         client.start_stream(
             lambda result, error: came.put((result, error)),
             stream_timeout=timeout_s,
-            headers={**headers, **_STRICT},
+            headers={**headers, **STRICT},
         )
         with contextlib.suppress(InferenceServerException):  # it has ended, and has said why
             client.async_stream_infer(STREAM_MODEL, tensors, timeout=max(1, int(timeout_s * 1e6)))
@@ -65,7 +65,7 @@ def grpc_parts(
                 raise from_status(error.status(), error.message()) from error
             part = {name: _reshaped(result.as_numpy(name)) for name in OUTPUTS}
             yield part
-            if _is_last(part):
+            if is_last(part):
                 return
     finally:
         client.stop_stream(cancel_requests=True)
@@ -87,21 +87,30 @@ def http_parts(response: http.client.HTTPResponse) -> Generator[Part, None, None
         TranslationError: one of them is an error, or it ends too early.
     """
     for line in response:
-        if not line.startswith(b"data:"):
+        part = event_part(line)
+        if part is None:
             continue
-        try:
-            event = json.loads(line.removeprefix(b"data:"))
-            if "error" in event:
-                raise from_status(None, str(event["error"]))
-            part: dict[str, Array] = {
-                name: np.array([[_value(event[name])]], np.object_) for name in OUTPUTS
-            }
-        except (KeyError, TypeError, ValueError) as error:
-            raise ServerError(f"not an answer of Triton: {error!r}") from error
         yield part
-        if _is_last(part):
+        if is_last(part):
             return
     raise ServerError("the answer ended before its last part")
+
+
+def event_part(line: bytes) -> Part | None:
+    """What a line of server-sent events brings; None if it brings nothing.
+
+    Raises:
+        TranslationError: it is an error, or not an answer of Triton.
+    """
+    if not line.startswith(b"data:"):
+        return None
+    try:
+        event = json.loads(line.removeprefix(b"data:"))
+        if "error" in event:
+            raise from_status(None, str(event["error"]))
+        return {name: np.array([[_value(event[name])]], np.object_) for name in OUTPUTS}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ServerError(f"not an answer of Triton: {error!r}") from error
 
 
 def as_json(inputs: Mapping[str, Array], timeout_s: float) -> bytes:
@@ -114,7 +123,8 @@ def _reshaped(values: Array | None) -> Array | None:
     return None if values is None else values.reshape(1, -1)
 
 
-def _is_last(part: Part) -> bool:
+def is_last(part: Part) -> bool:
+    """Whether a part says why it ends."""
     reasons = part["finish_reason"]
     return reasons is not None and bool(reasons.size) and reasons[0, 0].decode() in _LAST
 

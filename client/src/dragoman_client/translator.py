@@ -9,13 +9,12 @@ import collections
 import contextlib
 import functools
 import itertools
-import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, Unpack, overload
 
-from dragoman_client.access import Access, FilePath
+from dragoman_client.access import FilePath
 from dragoman_client.errors import TranslationError
 from dragoman_client.request import (
     Array,
@@ -26,6 +25,7 @@ from dragoman_client.request import (
     read_outputs,
 )
 from dragoman_client.retrying import with_retries
+from dragoman_client.settings import ClientSettings, check_batching
 from dragoman_client.streams import Part
 from dragoman_client.transport import Transport, open_transport
 
@@ -74,24 +74,10 @@ class Translator:
             ValueError: a URL that names no server, a timeout that is not positive, a header that
                 cannot be sent, or a file that does not hold what it should.
         """
-        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
-            raise TypeError(f"timeout_s must be a number, got {type(timeout_s).__name__}")
-        if not 0 < timeout_s < math.inf:
-            raise ValueError(f"timeout_s is {timeout_s}: it must be positive and finite")
-        if isinstance(retries, bool) or not isinstance(retries, int):
-            raise TypeError(f"retries must be int, got {type(retries).__name__}")
-        if retries < 0:
-            raise ValueError(f"retries is {retries}: it must be at least 0")
-        access = Access(
-            token=token,
-            headers=headers or {},
-            ca_file=ca_file,
-            certificate_file=certificate_file,
-            key_file=key_file,
+        self._settings = ClientSettings.of(
+            timeout_s, retries, token, headers, ca_file, certificate_file, key_file
         )
-        self._transport = transport or open_transport(url, timeout_s, access)
-        self._timeout_s = timeout_s
-        self._retries = retries
+        self._transport = transport or open_transport(url, timeout_s, self._settings.access)
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -185,7 +171,7 @@ class Translator:
             parts = self._transport.stream(inputs, timeout_s)
             return next(parts), parts  # what fails later has been read in part
 
-        first, parts = with_retries(begin, self._timeout_s, self._retries)
+        first, parts = with_retries(begin, self._settings.tries())
         with contextlib.closing(parts):
             for part in itertools.chain([first], parts):
                 yield read_outputs(part, 1)[0]
@@ -216,13 +202,7 @@ class Translator:
             TranslationError: while iterating: a request failed, and those after it are given up.
         """
         self._check_open()
-        if isinstance(texts, str | bytes | bytearray):
-            raise TypeError("texts must be an iterable of str, not one text: use translate")
-        for name, value in (("batch_size", batch_size), ("concurrency", concurrency)):
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(f"{name} must be int, got {type(value).__name__}")
-            if value < 1:
-                raise ValueError(f"{name} is {value}: it must be at least 1")
+        check_batching(texts, batch_size, concurrency)
         # Not a generator itself, so that wrong options are told here and not at the first text.
         return self._stream(texts, batch_size, concurrency, TranslationOptions(**options))
 
@@ -251,7 +231,7 @@ class Translator:
         """One request."""
         inputs = build_inputs(texts, options, first_index)
         send = functools.partial(self._transport.infer, inputs)
-        return read_outputs(with_retries(send, self._timeout_s, self._retries), len(texts))
+        return read_outputs(with_retries(send, self._settings.tries()), len(texts))
 
     def _check_open(self) -> None:
         """Refuse work after `close`."""

@@ -10,17 +10,15 @@ import collections
 import contextlib
 import functools
 import http.client
-import json
-import os
 import ssl
 import struct
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol
-from urllib.parse import SplitResult, urlsplit
 
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from tritonclient.utils import InferenceServerException
 
-from dragoman_client.access import Access, FilePath
+from dragoman_client.access import Access
+from dragoman_client.address import Address, read_url
 from dragoman_client.errors import (
     AccessDenied,
     DeadlineExceeded,
@@ -28,19 +26,16 @@ from dragoman_client.errors import (
     ServerUnavailable,
     from_status,
 )
-from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL, Array
+from dragoman_client.request import MODEL, STREAM_MODEL, Array
 from dragoman_client.streams import Part, as_json, as_stream_inputs, grpc_parts, http_parts
-
-_MAX_INT32 = 2**31 - 1
-
-_CHANNEL_ARGUMENTS = [
-    # These replace tritonclient's own, so its unlimited message sizes are said again.
-    ("grpc.max_send_message_length", _MAX_INT32),
-    ("grpc.max_receive_message_length", _MAX_INT32),
-    # By default gRPC waits up to two minutes before it looks again for a server that was away.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-]
+from dragoman_client.wire import (
+    CHANNEL_ARGUMENTS,
+    arrays,
+    microseconds,
+    path_of,
+    refusal_message,
+    tensors,
+)
 
 
 class Transport(Protocol):
@@ -84,14 +79,13 @@ class Transport(Protocol):
 class GrpcTransport:
     """Over gRPC: one channel, which all threads share."""
 
-    def __init__(self, address: str, timeout_s: float, access: Access, tls: bool) -> None:
+    def __init__(self, address: Address, timeout_s: float, access: Access) -> None:
         """Prepare a channel, without a connection yet.
 
         Args:
-            address: host and port.
+            address: of the server.
             timeout_s: longest time to wait for news of the server.
             access: what goes with every request.
-            tls: whether to speak TLS.
 
         Raises:
             ValueError: a file of `access` does not hold what it should.
@@ -100,17 +94,17 @@ class GrpcTransport:
         from tritonclient.grpc import InferenceServerClient, InferInput
 
         self._tensor = InferInput
-        if tls:
+        if address.tls:
             access.tls_context()  # gRPC would say that a file is wrong at the first request
         # A client of tritonclient's holds one stream; channels to one address share connections.
         self._connect = functools.partial(
             InferenceServerClient,
-            address,
-            ssl=tls,
-            root_certificates=_path(access.ca_file),
-            certificate_chain=_path(access.certificate_file),
-            private_key=_path(access.key_file),
-            channel_args=_CHANNEL_ARGUMENTS,
+            address.authority,
+            ssl=address.tls,
+            root_certificates=path_of(access.ca_file),
+            certificate_chain=path_of(access.certificate_file),
+            private_key=path_of(access.key_file),
+            channel_args=CHANNEL_ARGUMENTS,
         )
         self._client = self._connect()
         self._headers = access.all_headers
@@ -121,16 +115,16 @@ class GrpcTransport:
         result = self._call(
             self._client.infer,
             MODEL,
-            _tensors(self._tensor, inputs),
-            timeout=_microseconds(timeout_s),
+            tensors(self._tensor, inputs),
+            timeout=microseconds(timeout_s),
             client_timeout=timeout_s,
         )
-        return _arrays(result)
+        return arrays(result)
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
         """See `Transport`."""
-        tensors = _tensors(self._tensor, as_stream_inputs(inputs))
-        return grpc_parts(self._connect(), tensors, timeout_s, self._headers)
+        sent = tensors(self._tensor, as_stream_inputs(inputs))
+        return grpc_parts(self._connect(), sent, timeout_s, self._headers)
 
     def is_ready(self) -> bool:
         """Whether the model can answer."""
@@ -157,14 +151,13 @@ class HttpTransport:
     used it keeps an event loop of four file descriptors for as long as the process lives.
     """
 
-    def __init__(self, address: str, timeout_s: float, access: Access, tls: bool) -> None:
+    def __init__(self, address: Address, timeout_s: float, access: Access) -> None:
         """Prepare an empty pool.
 
         Args:
-            address: host, port and the path of a proxy, if any.
+            address: of the server.
             timeout_s: longest time to wait for news of the server.
             access: what goes with every request.
-            tls: whether to speak TLS.
 
         Raises:
             ValueError: a file of `access` does not hold what it should.
@@ -174,19 +167,19 @@ class HttpTransport:
         self._tensor = InferInput
         self._write_body = InferenceServerClient.generate_request_body
         self._read_body = InferenceServerClient.parse_response_body
-        self._authority, _, path = address.partition("/")
-        self._model_path = f"{'/' + path.rstrip('/') if path else ''}/v2/models/{MODEL}"
+        self._authority = address.authority
+        self._model_path = f"{address.path}/v2/models/{MODEL}"
         self._stream_path = self._model_path.removesuffix(MODEL) + f"{STREAM_MODEL}/generate_stream"
         self._timeout_s = timeout_s
         self._headers = access.all_headers
-        self._tls = access.tls_context() if tls else None
+        self._tls = access.tls_context() if address.tls else None
         self._idle: collections.deque[http.client.HTTPConnection] = collections.deque()
         self._closed = False
 
     def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
         """See `Transport`."""
         body, header_bytes = self._write_body(
-            _tensors(self._tensor, inputs), timeout=_microseconds(timeout_s)
+            tensors(self._tensor, inputs), timeout=microseconds(timeout_s)
         )
         headers = {
             "Content-Type": "application/octet-stream",
@@ -196,10 +189,10 @@ class HttpTransport:
             "POST", "/infer", timeout_s, body, headers
         )
         if status != http.HTTPStatus.OK:
-            raise from_status(str(status), _message(answer))
+            raise from_status(str(status), refusal_message(answer))
         try:
             length = int(header_bytes_back) if header_bytes_back else None
-            return _arrays(self._read_body(answer, header_length=length))
+            return arrays(self._read_body(answer, header_length=length))
         except (InferenceServerException, KeyError, TypeError, ValueError, struct.error) as error:
             raise ServerError(f"{self._authority}: not an answer of Triton: {error}") from error
 
@@ -213,7 +206,7 @@ class HttpTransport:
                 connection.request("POST", self._stream_path, body, headers)
                 response = connection.getresponse()
                 if response.status != http.HTTPStatus.OK:
-                    raise from_status(str(response.status), _message(response.read()))
+                    raise from_status(str(response.status), refusal_message(response.read()))
                 yield from http_parts(response)
         finally:
             connection.close()
@@ -293,83 +286,22 @@ class HttpTransport:
         return http.client.HTTPSConnection(self._authority, timeout=timeout_s, context=self._tls)
 
 
-_SCHEMES: dict[str, tuple[type[GrpcTransport] | type[HttpTransport], bool, int]] = {
-    "grpc": (GrpcTransport, False, 8001),
-    "grpcs": (GrpcTransport, True, 443),
-    "http": (HttpTransport, False, 8000),
-    "https": (HttpTransport, True, 443),
-}
-"""Transport, whether it is TLS, and the usual port of each scheme: Triton's, or a proxy's."""
-
-
 def open_transport(url: str, timeout_s: float, access: Access) -> Transport:
     """The transport that a URL names; it connects with the first request.
 
     Args:
-        url: `grpc://host:port`, `http://host:port/path`, or `grpcs` and `https` with TLS; the
-            usual port where none is given.
+        url: see `read_url`.
         timeout_s: longest time to wait for news of the server.
         access: what goes with every request.
 
     Raises:
         ValueError: a URL that names no server, or certificates that it has no use for.
     """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise ValueError(f"URL {url!r}: {error}") from error
-    if parts.scheme not in _SCHEMES or not parts.hostname:
-        raise ValueError(
-            f"URL {url!r}: write grpc://localhost:8001 or http://localhost:8000, or grpcs:// or "
-            "https:// with TLS"
-        )
-    kind, tls, usual_port = _SCHEMES[parts.scheme]
-    if _has_more_than_an_address(parts):
-        raise ValueError(f"URL {url!r}: only a scheme, a host, a port and, for http, a path")
-    if access.wants_tls and not tls:
-        raise ValueError(f"URL {url!r}: certificates are for grpcs:// and https://")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    path = parts.path if parts.path != "/" else ""
-    return kind(f"{host}:{port or usual_port}{path}", timeout_s, access, tls)
-
-
-def _has_more_than_an_address(parts: SplitResult) -> bool:
-    """Whether a URL says something that no transport would heed."""
-    path_on_grpc = parts.scheme.startswith("grpc") and parts.path not in ("", "/")
-    return bool(path_on_grpc or parts.query or parts.fragment or "@" in parts.netloc)
-
-
-def _tensors(kind: Any, inputs: Mapping[str, Array]) -> list[Any]:
-    """Arrays as tritonclient's input tensors; gRPC and HTTP have each their own kind."""
-    return [
-        kind(name, list(values.shape), np_to_triton_dtype(values.dtype)).set_data_from_numpy(values)
-        for name, values in inputs.items()
-    ]
-
-
-def _microseconds(seconds: float) -> int:
-    """As Triton counts a deadline, which this client sends along: then the server gives up, too."""
-    return max(1, int(seconds * 1e6))
-
-
-def _path(file: FilePath | None) -> str | None:
-    return None if file is None else os.fspath(file)
-
-
-def _arrays(result: Any) -> dict[str, Array | None]:
-    """The outputs of an answer; None for one that is not in it."""
-    return {name: result.as_numpy(name) for name in OUTPUTS}
+    address = read_url(url, access)
+    kind = GrpcTransport if address.is_grpc else HttpTransport
+    return kind(address, timeout_s, access)
 
 
 def _reason(error: ssl.SSLError) -> str:
     """What is wrong with whose certificate, in words."""
     return str(getattr(error, "verify_message", None) or error.reason or error)
-
-
-def _message(answer: bytes) -> str:
-    """What the server said in the body of a refusal: Triton's JSON, or the text of a proxy."""
-    try:
-        return str(json.loads(answer.removeprefix(b"data:"))["error"])
-    except (KeyError, TypeError, ValueError):
-        return answer[:200].decode("utf-8", "replace").strip()

@@ -1,0 +1,207 @@
+"""The client for asyncio.
+
+As `translator`: the same names, requests and answers; what waits is awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self, Unpack, overload
+
+from dragoman_client.access import FilePath
+from dragoman_client.async_transport import AsyncTransport, open_async_transport
+from dragoman_client.errors import TranslationError
+from dragoman_client.request import (
+    OptionArguments,
+    Translation,
+    TranslationOptions,
+    build_inputs,
+    read_outputs,
+)
+from dragoman_client.retrying import with_async_retries
+from dragoman_client.settings import ClientSettings, check_batching
+from dragoman_client.streams import Part
+from dragoman_client.translator import DEFAULT_URL
+
+
+class AsyncTranslator:
+    """A connection to a Dragoman server; any number of tasks of one event loop may share it.
+
+    Options of a translation are keyword arguments, see `TranslationOptions`.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        timeout_s: float = 30.0,
+        retries: int = 2,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        ca_file: FilePath | None = None,
+        certificate_file: FilePath | None = None,
+        key_file: FilePath | None = None,
+        transport: AsyncTransport | None = None,
+    ) -> None:
+        """Prepare a connection, which the first request makes; see `Translator`."""
+        self._settings = ClientSettings.of(
+            timeout_s, retries, token, headers, ca_file, certificate_file, key_file
+        )
+        self._transport = transport or open_async_transport(url, timeout_s, self._settings.access)
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        """The translator itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the connections; the translator is of no use any more."""
+        self._closed = True
+        await self._transport.close()
+
+    async def is_ready(self) -> bool:
+        """Whether the server can translate now; False as well where nothing answers."""
+        self._check_open()
+        try:
+            return await self._transport.is_ready()
+        except TranslationError:
+            return False
+
+    # A str is a sequence of str too; the order of the overloads decides.
+    @overload
+    async def translate(  # type: ignore[overload-overlap]
+        self, texts: str, **options: Unpack[OptionArguments]
+    ) -> Translation: ...
+
+    @overload
+    async def translate(
+        self, texts: Sequence[str], **options: Unpack[OptionArguments]
+    ) -> list[Translation]: ...
+
+    async def translate(
+        self, texts: str | Sequence[str], **options: Unpack[OptionArguments]
+    ) -> Translation | list[Translation]:
+        """Translate a text, or several in one request; see `Translator.translate`.
+
+        Cancelling the task gives the translation up; over HTTP the server learns of it only for
+        streams, and else goes on to the deadline.
+        """
+        self._check_open()
+        if isinstance(texts, str):
+            return (await self._send([texts], TranslationOptions(**options)))[0]
+        if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
+            raise TypeError(f"texts must be str or a sequence of str, got {type(texts).__name__}")
+        checked = TranslationOptions(**options)
+        return await self._send(texts, checked) if texts else []
+
+    def translate_stream(
+        self, text: str, **options: Unpack[OptionArguments]
+    ) -> AsyncGenerator[Translation, None]:
+        """Translate a text whose translation can be read as it grows.
+
+        See `Translator.translate_stream`.
+        """
+        self._check_open()
+        inputs = build_inputs([text], TranslationOptions(**options))
+
+        async def parts() -> AsyncGenerator[Translation, None]:
+            async def begin(timeout_s: float) -> tuple[Part, AsyncGenerator[Part, None]]:
+                coming = self._transport.stream(inputs, timeout_s)
+                return await anext(coming), coming  # what fails later has been read in part
+
+            first, coming = await with_async_retries(begin, self._settings.tries())
+            async with contextlib.aclosing(coming):
+                yield read_outputs(first, 1)[0]
+                async for part in coming:
+                    yield read_outputs(part, 1)[0]
+
+        return parts()
+
+    def translate_batches(
+        self,
+        texts: Iterable[str] | AsyncIterable[str],
+        *,
+        batch_size: int = 32,
+        concurrency: int = 2,
+        **options: Unpack[OptionArguments],
+    ) -> AsyncGenerator[Translation, None]:
+        """Translate any number of texts in constant memory; see `Translator.translate_batches`."""
+        self._check_open()
+        check_batching(texts, batch_size, concurrency)
+        return self._batches(texts, batch_size, concurrency, TranslationOptions(**options))
+
+    async def _batches(
+        self,
+        texts: Iterable[str] | AsyncIterable[str],
+        batch_size: int,
+        concurrency: int,
+        options: TranslationOptions,
+    ) -> AsyncGenerator[Translation, None]:
+        """Keep so many requests under way and hand out their answers in order."""
+        pending: deque[asyncio.Task[list[Translation]]] = deque()
+        try:
+            async for start, batch in _cut(texts, batch_size):
+                pending.append(asyncio.create_task(self._send(batch, options, start)))
+                if len(pending) >= concurrency:
+                    for translation in await pending[0]:
+                        yield translation
+                    pending.popleft()
+            while pending:
+                for translation in await pending[0]:
+                    yield translation
+                pending.popleft()
+        finally:
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+
+    async def _send(
+        self, texts: Sequence[str], options: TranslationOptions, first_index: int = 0
+    ) -> list[Translation]:
+        """One request."""
+        inputs = build_inputs(texts, options, first_index)
+        send = functools.partial(self._transport.infer, inputs)
+        answer = await with_async_retries(send, self._settings.tries())
+        return read_outputs(answer, len(texts))
+
+    def _check_open(self) -> None:
+        """Refuse work after `close`."""
+        if self._closed:
+            raise RuntimeError("this AsyncTranslator is closed")
+
+
+async def _cut(
+    texts: Iterable[str] | AsyncIterable[str], batch_size: int
+) -> AsyncGenerator[tuple[int, list[str]], None]:
+    """Lists of texts, each with the index of its first."""
+    start, batch = 0, list[str]()
+    async for text in _each(texts):
+        batch.append(text)
+        if len(batch) == batch_size:
+            yield start, batch
+            start, batch = start + batch_size, []
+    if batch:
+        yield start, batch
+
+
+async def _each(texts: Iterable[str] | AsyncIterable[str]) -> AsyncGenerator[str, None]:
+    if isinstance(texts, AsyncIterable):
+        async for text in texts:
+            yield text
+    else:
+        for text in texts:
+            yield text

@@ -1,0 +1,300 @@
+"""The two ways to the server for asyncio, behind one protocol.
+
+As `transport`, which they share all with that does not wait; they are used in one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http
+import struct
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from typing import Any, Protocol
+
+from tritonclient.utils import InferenceServerException
+
+from dragoman_client.access import Access
+from dragoman_client.address import Address, read_url
+from dragoman_client.errors import (
+    AccessDenied,
+    DeadlineExceeded,
+    ServerError,
+    ServerUnavailable,
+    from_status,
+)
+from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL, Array
+from dragoman_client.streams import STRICT, Part, as_json, as_stream_inputs, event_part, is_last
+from dragoman_client.wire import (
+    CHANNEL_ARGUMENTS,
+    arrays,
+    microseconds,
+    path_of,
+    refusal_message,
+    tensors,
+)
+
+_MOST_AT_ONCE = 256
+"""Requests on a gRPC connection; far more at once, and servers reset some of them."""
+
+
+class AsyncTransport(Protocol):
+    """A way to the server; any number of tasks of one event loop may use it."""
+
+    async def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float
+    ) -> Mapping[str, Array | None]:
+        """See `Transport.infer`."""
+        ...
+
+    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> AsyncGenerator[Part, None]:
+        """See `Transport.stream`."""
+        ...
+
+    async def is_ready(self) -> bool:
+        """See `Transport.is_ready`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+
+
+class AsyncGrpcTransport:
+    """Over gRPC: one channel."""
+
+    def __init__(self, address: Address, timeout_s: float, access: Access) -> None:
+        """Prepare a channel, which the first request opens; see `GrpcTransport`."""
+        if address.tls:
+            access.tls_context()  # gRPC would say that a file is wrong at the first request
+        self._address, self._access, self._timeout_s = address, access, timeout_s
+        self._opened: Any = None
+        self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    async def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float
+    ) -> Mapping[str, Array | None]:
+        """See `AsyncTransport`."""
+        from tritonclient.grpc import InferInput
+
+        sent = tensors(InferInput, inputs)
+        async with self._room(timeout_s) as left_s:
+            with _grpc_failures():
+                result = await self._client.infer(
+                    MODEL,
+                    sent,
+                    timeout=microseconds(left_s),
+                    client_timeout=left_s,
+                    headers=self._access.all_headers,
+                )
+        return arrays(result)
+
+    @contextlib.asynccontextmanager
+    async def _room(self, timeout_s: float) -> AsyncIterator[float]:
+        """Wait until so few requests are under way that another may be; the time that is left."""
+        deadline_s = time.monotonic() + timeout_s
+        try:
+            await asyncio.wait_for(self._slots.acquire(), timeout_s)
+        except TimeoutError:
+            raise DeadlineExceeded(f"too many requests are under way for {timeout_s:g} s") from None
+        try:
+            yield max(deadline_s - time.monotonic(), 1e-3)
+        finally:
+            self._slots.release()
+
+    async def stream(
+        self, inputs: Mapping[str, Array], timeout_s: float
+    ) -> AsyncGenerator[Part, None]:
+        """See `AsyncTransport`."""
+        from tritonclient.grpc import InferInput
+
+        async def requests() -> AsyncIterator[dict[str, Any]]:
+            yield {
+                "model_name": STREAM_MODEL,
+                "inputs": tensors(InferInput, as_stream_inputs(inputs)),
+                "timeout": microseconds(timeout_s),
+            }
+
+        answers = self._client.stream_infer(
+            requests(),
+            stream_timeout=timeout_s,
+            headers={**self._access.all_headers, **STRICT},
+        )
+        try:
+            with _grpc_failures():
+                async for result, error in answers:
+                    if error is not None:
+                        raise error
+                    part = {name: result.as_numpy(name).reshape(1, -1) for name in OUTPUTS}
+                    yield part
+                    if is_last(part):
+                        return
+            raise ServerError("the answer ended before its last part")
+        finally:
+            answers.cancel()
+
+    async def is_ready(self) -> bool:
+        """See `AsyncTransport`."""
+        with _grpc_failures():
+            return bool(
+                await self._client.is_model_ready(
+                    MODEL, client_timeout=self._timeout_s, headers=self._access.all_headers
+                )
+            )
+
+    async def close(self) -> None:
+        """See `AsyncTransport`."""
+        if self._opened is not None:
+            await self._opened.close()
+
+    @property
+    def _client(self) -> Any:
+        """Made in the event loop that uses it."""
+        if self._opened is None:
+            from tritonclient.grpc.aio import InferenceServerClient
+
+            access = self._access
+            self._opened = InferenceServerClient(
+                self._address.authority,
+                ssl=self._address.tls,
+                root_certificates=path_of(access.ca_file),
+                certificate_chain=path_of(access.certificate_file),
+                private_key=path_of(access.key_file),
+                channel_args=CHANNEL_ARGUMENTS,
+            )
+        return self._opened
+
+
+class AsyncHttpTransport:
+    """Over HTTP: aiohttp's pool of connections, with tritonclient's bodies."""
+
+    def __init__(self, address: Address, timeout_s: float, access: Access) -> None:
+        """Prepare a pool, which the first request opens; see `HttpTransport`."""
+        self._address, self._timeout_s = address, timeout_s
+        self._headers = access.all_headers
+        self._tls = access.tls_context() if address.tls else None
+        scheme = "https" if address.tls else "http"
+        self._models = f"{scheme}://{address.authority}{address.path}/v2/models"
+        self._opened: Any = None
+
+    async def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float
+    ) -> Mapping[str, Array | None]:
+        """See `AsyncTransport`."""
+        from tritonclient.http import InferenceServerClient, InferInput
+
+        body, header_bytes = InferenceServerClient.generate_request_body(
+            tensors(InferInput, inputs), timeout=microseconds(timeout_s)
+        )
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "Inference-Header-Content-Length": str(header_bytes),
+        }
+        with self._failures(timeout_s):
+            request = self._session.post(
+                f"{self._models}/{MODEL}/infer",
+                data=body,
+                headers=headers,
+                timeout=_timeout(timeout_s),
+            )
+            async with request as response:
+                answer = await response.read()
+        if response.status != http.HTTPStatus.OK:
+            raise from_status(str(response.status), refusal_message(answer))
+        length = response.headers.get("Inference-Header-Content-Length")
+        try:
+            return arrays(
+                InferenceServerClient.parse_response_body(
+                    answer, header_length=int(length) if length else None
+                )
+            )
+        except (InferenceServerException, KeyError, TypeError, ValueError, struct.error) as error:
+            raise ServerError(
+                f"{self._address.authority}: not an answer of Triton: {error}"
+            ) from error
+
+    async def stream(
+        self, inputs: Mapping[str, Array], timeout_s: float
+    ) -> AsyncGenerator[Part, None]:
+        """See `AsyncTransport`."""
+        with self._failures(timeout_s):
+            request = self._session.post(
+                f"{self._models}/{STREAM_MODEL}/generate_stream",
+                data=as_json(inputs, timeout_s),
+                headers={"Content-Type": "application/json"},
+                timeout=_timeout(timeout_s),
+            )
+            async with request as response:
+                if response.status != http.HTTPStatus.OK:
+                    message = refusal_message(await response.read())
+                    raise from_status(str(response.status), message)
+                async for line in response.content:
+                    part = event_part(line)
+                    if part is None:
+                        continue
+                    yield part
+                    if is_last(part):
+                        return
+        raise ServerError("the answer ended before its last part")
+
+    async def is_ready(self) -> bool:
+        """See `AsyncTransport`."""
+        with self._failures(self._timeout_s):
+            url = f"{self._models}/{MODEL}/ready"
+            async with self._session.get(url, timeout=_timeout(self._timeout_s)) as response:
+                return bool(response.status == http.HTTPStatus.OK)
+
+    async def close(self) -> None:
+        """See `AsyncTransport`."""
+        if self._opened is not None:
+            await self._opened.close()
+
+    @property
+    def _session(self) -> Any:
+        """Made in the event loop that uses it."""
+        if self._opened is None:
+            import aiohttp
+
+            connector = aiohttp.TCPConnector(ssl=self._tls or True)
+            self._opened = aiohttp.ClientSession(connector=connector, headers=self._headers)
+        return self._opened
+
+    @contextlib.contextmanager
+    def _failures(self, timeout_s: float) -> Iterator[None]:
+        """What a broken connection, or one to something that speaks no HTTP, means."""
+        import aiohttp
+
+        authority = self._address.authority
+        try:
+            yield
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"{authority}: no answer within {timeout_s:g} s") from error
+        except aiohttp.ClientSSLError as error:
+            raise AccessDenied(f"{authority}: TLS: {error}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ServerUnavailable(f"{authority}: {error}") from error
+
+
+@contextlib.contextmanager
+def _grpc_failures() -> Iterator[None]:
+    import grpc  # heavy, and not wanted over HTTP
+
+    try:
+        yield
+    except InferenceServerException as error:
+        raise from_status(error.status(), error.message()) from error
+    except grpc.aio.AioRpcError as error:
+        raise from_status(str(error.code()), error.details()) from error
+
+
+def _timeout(seconds: float) -> Any:
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=seconds)
+
+
+def open_async_transport(url: str, timeout_s: float, access: Access) -> AsyncTransport:
+    """See `open_transport`."""
+    address = read_url(url, access)
+    kind = AsyncGrpcTransport if address.is_grpc else AsyncHttpTransport
+    return kind(address, timeout_s, access)

@@ -1,0 +1,74 @@
+"""What both clients are told when they are made, and checks that they share."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Self
+
+from dragoman_client.access import Access, FilePath
+from dragoman_client.retrying import Tries
+
+
+@dataclasses.dataclass(frozen=True)
+class ClientSettings:
+    """How long, how often, and with what a server is asked."""
+
+    timeout_s: float
+    retries: int
+    access: Access
+
+    @classmethod
+    def of(
+        cls,
+        timeout_s: float,
+        retries: int,
+        token: str | None,
+        headers: Mapping[str, str] | None,
+        ca_file: FilePath | None,
+        certificate_file: FilePath | None,
+        key_file: FilePath | None,
+    ) -> Self:
+        """Check the arguments of a client.
+
+        Raises:
+            TypeError: a number that is none.
+            ValueError: a number out of range; see `Access` for the others.
+        """
+        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
+            raise TypeError(f"timeout_s must be a number, got {type(timeout_s).__name__}")
+        if not 0 < timeout_s < math.inf:
+            raise ValueError(f"timeout_s is {timeout_s}: it must be positive and finite")
+        if isinstance(retries, bool) or not isinstance(retries, int):
+            raise TypeError(f"retries must be int, got {type(retries).__name__}")
+        if retries < 0:
+            raise ValueError(f"retries is {retries}: it must be at least 0")
+        access = Access(
+            token=token,
+            headers=headers or {},
+            ca_file=ca_file,
+            certificate_file=certificate_file,
+            key_file=key_file,
+        )
+        return cls(timeout_s, retries, access)
+
+    def tries(self) -> Tries:
+        """Those of one request."""
+        return Tries(self.timeout_s, self.retries)
+
+
+def check_batching(texts: object, batch_size: object, concurrency: object) -> None:
+    """Refuse what cannot be cut into batches.
+
+    Raises:
+        TypeError: one text instead of many, or a number that is none.
+        ValueError: a number below one.
+    """
+    if isinstance(texts, str | bytes | bytearray):
+        raise TypeError("texts must be an iterable of str, not one text: use translate")
+    for name, value in (("batch_size", batch_size), ("concurrency", concurrency)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} must be int, got {type(value).__name__}")
+        if value < 1:
+            raise ValueError(f"{name} is {value}: it must be at least 1")

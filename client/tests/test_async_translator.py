@@ -1,0 +1,205 @@
+"""The client for asyncio, over both protocols."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from conftest import ENDLESS, HEADERS, LATE, TIMEOUT_S, TlsFiles, translated
+from dragoman_client import (
+    AccessDenied,
+    AsyncTranslator,
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerError,
+    ServerUnavailable,
+    TranslationError,
+)
+
+
+def run(use: Callable[[AsyncTranslator], Awaitable[Any]], url: str, **more: Any) -> Any:
+    """What comes of using a translator in an event loop of its own."""
+
+    async def main() -> Any:
+        async with AsyncTranslator(url, **more) as translator:
+            return await use(translator)
+
+    return asyncio.run(main())
+
+
+def test_texts_go_there_and_back(url: str) -> None:
+    """One, several, none; with options, a token and a deadline."""
+    HEADERS.clear()
+
+    async def use(translator: AsyncTranslator) -> None:
+        assert await translator.is_ready()
+        assert (await translator.translate("Gr\u00fc\u00dfe")).text == translated("Gr\u00fc\u00dfe")
+        found = await translator.translate(["a", "", "b"], beam_width=4, target_language="de")
+        assert [t.text for t in found] == [translated(t) for t in ("a", "", "b")]
+        assert await translator.translate([]) == []
+
+    run(use, url, token="secret", timeout_s=5)
+    assert all(seen["authorization"] == "Bearer secret" for seen in HEADERS)
+    assert all(0 < seen["timeout"] <= 5_000_000 for seen in HEADERS)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("!invalid", InvalidRequest),
+        ("!unavailable", ServerUnavailable),
+        ("!internal", ServerError),
+        ("!cancelled", DeadlineExceeded),
+    ],
+)
+def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Exception]) -> None:
+    """With a stream and without."""
+
+    async def use(translator: AsyncTranslator) -> None:
+        with pytest.raises(kind) as caught:
+            await translator.translate(text)
+        assert (type(caught.value), str(caught.value)) == (kind, f"refused: {text}")
+        with pytest.raises(kind) as caught:
+            _ = [part async for part in translator.translate_stream(text)]
+        assert (type(caught.value), str(caught.value)) == (kind, f"refused: {text}")
+
+    run(use, url, retries=0)
+
+
+def test_a_late_answer_is_a_deadline(url: str) -> None:
+    """And the next request is answered."""
+
+    async def use(translator: AsyncTranslator) -> None:
+        with pytest.raises(DeadlineExceeded):
+            await translator.translate(LATE)
+        assert (await translator.translate("a")).text == translated("a")
+
+    run(use, url, timeout_s=TIMEOUT_S)
+
+
+def test_a_translation_grows_to_its_end(url: str) -> None:
+    """As without asyncio."""
+
+    async def use(translator: AsyncTranslator) -> list[str]:
+        parts = [part async for part in translator.translate_stream("abc")]
+        assert [part.finish_reason for part in parts] == [*[""] * (len(parts) - 1), "stop"]
+        with pytest.raises((ServerError, DeadlineExceeded)):
+            _ = [part async for part in translator.translate_stream(ENDLESS)]
+        unread = translator.translate_stream("abc")
+        assert (await anext(unread)).text
+        await unread.aclose()
+        return [part.text for part in parts]
+
+    texts = run(use, url, timeout_s=2)
+    assert texts[-1] == translated("abc")
+    assert all(after.startswith(before) for before, after in itertools.pairwise(texts))
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http"])
+def test_nobody_there_is_tried_again_and_told(scheme: str, free_port: int) -> None:
+    """Within the timeout."""
+
+    async def use(translator: AsyncTranslator) -> None:
+        assert not await translator.is_ready()
+        with pytest.raises(ServerUnavailable):
+            await translator.translate("a")
+
+    begin_s = time.monotonic()
+    run(use, f"{scheme}://127.0.0.1:{free_port}", timeout_s=2)
+    assert time.monotonic() - begin_s < 8
+
+
+def test_tls(tls_url: str, client_files: TlsFiles) -> None:
+    """With a certificate of the client, and without one that is trusted."""
+
+    async def use(translator: AsyncTranslator) -> str:
+        return (await translator.translate("a")).text
+
+    own = {"certificate_file": client_files.certificate, "key_file": client_files.key}
+    assert run(use, tls_url, ca_file=client_files.ca, **own) == translated("a")
+    with pytest.raises((AccessDenied, ServerUnavailable)):
+        run(use, tls_url, timeout_s=5, **own)
+
+
+def test_many_texts_come_in_their_order(url: str) -> None:
+    """From an iterable of either kind."""
+
+    async def texts() -> AsyncIterator[str]:
+        for number in range(70):
+            yield str(number)
+
+    async def use(translator: AsyncTranslator) -> None:
+        for source in (texts(), map(str, range(70))):
+            batches = translator.translate_batches(source, batch_size=8, concurrency=4)
+            assert [t.text async for t in batches] == [translated(str(n)) for n in range(70)]
+
+    run(use, url)
+
+
+def test_an_error_in_a_batch_gives_the_rest_up(url: str) -> None:
+    """What came before it has been handed out."""
+
+    async def use(translator: AsyncTranslator) -> None:
+        found: list[str] = []
+        texts = ["a", "b", "!invalid", *map(str, range(100))]
+
+        async def read() -> None:
+            async for translation in translator.translate_batches(
+                texts, batch_size=1, concurrency=3
+            ):
+                found.append(translation.text)
+
+        with pytest.raises(InvalidRequest):
+            await read()
+        assert found == [translated("a"), translated("b")]
+
+    run(use, url)
+
+
+def test_five_thousand_at_once_are_answered_each(url: str) -> None:
+    """None is lost, doubled or mixed up with another."""
+
+    async def use(translator: AsyncTranslator) -> list[str]:
+        asked = (translator.translate(str(number)) for number in range(5000))
+        return [found.text for found in await asyncio.gather(*asked)]
+
+    assert run(use, url, timeout_s=120) == [translated(str(number)) for number in range(5000)]
+
+
+def test_cancelling_leaves_the_connection_usable(url: str) -> None:
+    """The answer that nobody waits for is nobody's."""
+
+    async def use(translator: AsyncTranslator) -> None:
+        task = asyncio.create_task(translator.translate(LATE))
+        await asyncio.sleep(TIMEOUT_S / 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await translator.translate("a")).text == translated("a")
+
+    run(use, url)
+
+
+def test_what_is_wrong_is_refused_before_it_is_sent() -> None:
+    """As `Translator` does it."""
+
+    async def main() -> None:
+        translator = AsyncTranslator("http://localhost")
+        with pytest.raises(TypeError, match="must be str"):
+            await translator.translate([1])  # type: ignore[list-item]
+        with pytest.raises(TypeError, match="beam_width"):
+            translator.translate_stream("a", beam_width=True)
+        with pytest.raises(ValueError, match="batch_size is 0"):
+            translator.translate_batches([], batch_size=0)
+        with pytest.raises(TypeError, match="not one text"):
+            translator.translate_batches("abc")
+        await translator.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            await translator.translate("a")
+
+    asyncio.run(main())
+    with pytest.raises(ValueError, match="timeout_s"):
+        AsyncTranslator(timeout_s=0)
+    assert issubclass(AccessDenied, TranslationError)

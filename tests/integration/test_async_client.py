@@ -1,0 +1,51 @@
+"""Many requests of one event loop at the real server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from dragoman_client import AsyncTranslator
+
+from tests.integration.conftest import Served, wait_for
+
+NUMBER = 5000
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_thousands_at_once_are_answered_each(shipped: Served, protocol: str) -> None:
+    server = shipped.server
+    url = server.grpc_url if protocol == "grpc" else server.http_url
+    texts = [f"I have {number} apples." for number in range(40)]
+    right = {text: shipped.grpc.translate(text, beam_width=1).text for text in texts}
+
+    async def main() -> list[str]:
+        async with AsyncTranslator(url, timeout_s=200) as translator:
+            asked = (
+                translator.translate(texts[number % len(texts)], beam_width=1)
+                for number in range(NUMBER)
+            )
+            return [found.text for found in await asyncio.gather(*asked)]
+
+    found = asyncio.run(main())
+    assert found == [right[texts[number % len(texts)]] for number in range(NUMBER)]
+
+
+def test_cancelled_tasks_give_their_requests_up(shipped: Served) -> None:
+    """Over gRPC; over HTTP Triton 24.10 does not notice that a client has gone."""
+    url = shipped.server.grpc_url
+    before = shipped.metric("sentences_cancelled_total")
+
+    async def main() -> None:
+        async with AsyncTranslator(url) as translator:
+            long = ["The weather is nice today and we go to the beach."] * 500
+            tasks = [asyncio.create_task(translator.translate(long)) for _ in range(8)]
+            await asyncio.sleep(0.2)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            assert (await translator.translate("I'm hungry.")).text == "Ich habe Hunger."
+
+    asyncio.run(main())
+    wait_for(lambda: shipped.metric("sentences_cancelled_total") > before)
+    wait_for(lambda: shipped.metric("rows") == shipped.metric("waiting") == 0)
