@@ -28,9 +28,9 @@ def plan_name(name: str, precision: str, compute_capability: str, library: str) 
     return f"{name}_{precision}_sm{compute_capability.replace('.', '')}_{library}.plan"
 
 
-def plain_plan_name(graph: str, precision: str, compute_capability: str, library: str) -> str:
-    """File of a plan for Triton's own TensorRT backend."""
-    return plan_name(f"{graph}_plain", precision, compute_capability, library)
+def plain_name(graph: str) -> str:
+    """A graph's plan for Triton's own TensorRT backend, whose cache is not updated in place."""
+    return f"{graph}_plain"
 
 
 def best_name(k: int) -> str:

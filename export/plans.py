@@ -21,7 +21,7 @@ import onnx
 
 from dragoman.errors import DragomanError, UsageError
 from dragoman.manifest import Limits, Manifest, PlanEntry, Profile, sha256
-from dragoman.tensors import best_name, cache_tensors, plain_plan_name, plan_name
+from dragoman.tensors import best_name, cache_tensors, plain_name, plan_name
 from export.plain_cache import without_scatter
 from serving.engine.settings import FloatPrecision
 from serving.half_precision import lower_precision
@@ -33,7 +33,6 @@ _CACHE_TOKENS = (64, 128)
 """Lengths C that there are plans for, beside the longest that a request may ask for."""
 _USUAL_TOKENS = 32
 _USUAL_ROWS = 32
-_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 
 
 class BuildFailed(DragomanError):
@@ -90,6 +89,8 @@ class PlanRequest:
     @property
     def name(self) -> str:
         """A name that a file may have."""
+        if self.plain:
+            return plain_name(self.graph)
         return self.graph if self.cache_tokens is None else f"{self.graph}_c{self.cache_tokens}"
 
 
@@ -116,12 +117,7 @@ def build_plans(bundle: Path, settings: PlanSettings, monitor: Any = None) -> It
     library = load(settings.library)
     capability = settings.compute_capability or local_compute_capability()
     for request in requests(manifest, settings):
-        what = settings.precision, capability, library.name
-        file = (
-            plain_plan_name(request.graph, *what)
-            if request.plain
-            else plan_name(request.name, *what)
-        )
+        file = plan_name(request.name, settings.precision, capability, library.name)
         plan = build(bundle, manifest, request, library, settings, capability, monitor)
         partial = bundle / f"{file}.partial"
         partial.write_bytes(plan)

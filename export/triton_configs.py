@@ -13,7 +13,7 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as pb
 
 from dragoman.manifest import Manifest, TensorEntry
-from dragoman.tensors import cache_tensors, plain_plan_name
+from dragoman.tensors import cache_tensors, plain_name, plan_name
 
 GRAPHS = ("encoder", "decoder")
 PLAIN_PRECISION = "fp16"
@@ -51,7 +51,7 @@ def _tensorrt(manifest: Manifest, graph: str) -> pb.ModelConfig:
     # A plan's cache has one length, that of the longest translation.
     config = _common(manifest, graph, "tensorrt", lowered, manifest.limits.max_target_tokens)
     for capability in _CAPABILITIES:
-        file = plain_plan_name(graph, PLAIN_PRECISION, capability, "tensorrt")
+        file = plan_name(plain_name(graph), PLAIN_PRECISION, capability, "tensorrt")
         config.cc_model_filenames[capability] = f"{_FROM_VERSION}/{file}"
     return config
 

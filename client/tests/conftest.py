@@ -19,6 +19,7 @@ import grpc
 import numpy as np
 import pytest
 import trustme
+from dragoman_client import DeadlineExceeded, InvalidRequest, ServerError, ServerUnavailable
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor
 
@@ -37,6 +38,14 @@ SECRET_ONLY = "x-secret-only"
 
 HEADERS: list[dict[str, Any]] = []
 """Headers and deadline of what the servers below have translated."""
+
+KINDS = [
+    ("!invalid", InvalidRequest),
+    ("!unavailable", ServerUnavailable),
+    ("!internal", ServerError),
+    ("!cancelled", DeadlineExceeded),
+]
+"""What each of them is to a client."""
 
 ENDLESS = "!endless"
 """A text whose stream ends without its last part."""
@@ -266,6 +275,13 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
 
+class _Quiet(http.server.ThreadingHTTPServer):
+    """Says nothing of clients that hang up, or that it turns away."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing."""
+
+
 @pytest.fixture(scope="session")
 def grpc_url() -> Iterator[str]:
     """A gRPC server that translates."""
@@ -280,7 +296,7 @@ def grpc_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def http_url() -> Iterator[str]:
     """An HTTP server that translates."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _HttpHandler)
+    server = _Quiet(("127.0.0.1", 0), _HttpHandler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -330,13 +346,6 @@ def grpcs_url(authority: trustme.CA) -> Iterator[str]:
     server.start()
     yield f"grpcs://localhost:{port}"
     server.stop(grace=None)
-
-
-class _Quiet(http.server.ThreadingHTTPServer):
-    """Says nothing of clients that it turns away."""
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing."""
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from conftest import ENDLESS, HEADERS, LATE, TIMEOUT_S, TlsFiles, translated
+from conftest import ENDLESS, HEADERS, KINDS, LATE, TIMEOUT_S, TlsFiles, translated
 from dragoman_client import (
     AccessDenied,
     AsyncTranslator,
@@ -15,7 +15,6 @@ from dragoman_client import (
     InvalidRequest,
     ServerError,
     ServerUnavailable,
-    TranslationError,
 )
 
 
@@ -45,15 +44,7 @@ def test_texts_go_there_and_back(url: str) -> None:
     assert all(0 < seen["timeout"] <= 5_000_000 for seen in HEADERS)
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("!invalid", InvalidRequest),
-        ("!unavailable", ServerUnavailable),
-        ("!internal", ServerError),
-        ("!cancelled", DeadlineExceeded),
-    ],
-)
+@pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Exception]) -> None:
     """With a stream and without."""
 
@@ -202,4 +193,3 @@ def test_what_is_wrong_is_refused_before_it_is_sent() -> None:
     asyncio.run(main())
     with pytest.raises(ValueError, match="timeout_s"):
         AsyncTranslator(timeout_s=0)
-    assert issubclass(AccessDenied, TranslationError)

@@ -60,6 +60,7 @@ def test_the_message_is_kept() -> None:
 def test_one_base_catches_all() -> None:
     """The tree has one root."""
     assert issubclass(InvalidRequest, TranslationError)
+    assert issubclass(AccessDenied, TranslationError)
     assert issubclass(ServerUnavailable, TranslationError)
     assert issubclass(DeadlineExceeded, TranslationError)
     assert issubclass(ServerError, TranslationError)

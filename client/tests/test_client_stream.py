@@ -5,10 +5,9 @@ import threading
 import time
 
 import pytest
-from conftest import ENDLESS, FakeTransport, translated
+from conftest import ENDLESS, KINDS, FakeTransport, translated
 from dragoman_client import (
     DeadlineExceeded,
-    InvalidRequest,
     ServerError,
     ServerUnavailable,
     TranslationError,
@@ -27,15 +26,7 @@ def test_a_translation_grows_to_its_end(url: str) -> None:
     assert len(parts) > 3
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("!invalid", InvalidRequest),
-        ("!unavailable", ServerUnavailable),
-        ("!internal", ServerError),
-        ("!cancelled", DeadlineExceeded),
-    ],
-)
+@pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Exception]) -> None:
     """As without a stream."""
     with Translator(url, retries=0) as translator:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LATE, TIMEOUT_S, translated
+from conftest import KINDS, LATE, TIMEOUT_S, translated
 from dragoman_client import (
     DeadlineExceeded,
     InvalidRequest,
@@ -67,15 +67,7 @@ def test_texts_go_there_and_back(url: str) -> None:
     assert [t.output_tokens for t in translations] == [len(text.encode()) for text in texts]
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("!invalid", InvalidRequest),
-        ("!unavailable", ServerUnavailable),
-        ("!internal", ServerError),
-        ("!cancelled", DeadlineExceeded),
-    ],
-)
+@pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Exception]) -> None:
     """And the connection goes on to serve."""
     with Translator(url) as translator:

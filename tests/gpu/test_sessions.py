@@ -108,7 +108,7 @@ def test_fp32_is_the_oracle_s(
         assert found.ids == right.ids
 
 
-def test_memory_is_given_back(engine: Engine) -> None:
+def test_rows_are_given_back(engine: Engine) -> None:
     for future in engine.submit(asked(2, 30)):
         future.result(WAIT_S)
     assert engine.rows == 0

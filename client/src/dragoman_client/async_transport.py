@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http
-import struct
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from typing import Any, Protocol
@@ -24,13 +23,24 @@ from dragoman_client.errors import (
     ServerUnavailable,
     from_status,
 )
-from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL, Array
-from dragoman_client.streams import STRICT, Part, as_json, as_stream_inputs, event_part, is_last
+from dragoman_client.request import MODEL, STREAM_MODEL, Array
+from dragoman_client.streams import (
+    ENDED_EARLY,
+    STRICT,
+    Part,
+    as_json,
+    as_stream_inputs,
+    event_part,
+    is_last,
+    stream_part,
+)
 from dragoman_client.wire import (
-    CHANNEL_ARGUMENTS,
+    HEADER_LENGTH,
     arrays,
+    grpc_arguments,
+    http_answer,
+    http_request,
     microseconds,
-    path_of,
     refusal_message,
     tensors,
 )
@@ -65,9 +75,8 @@ class AsyncGrpcTransport:
 
     def __init__(self, address: Address, timeout_s: float, access: Access) -> None:
         """Prepare a channel, which the first request opens; see `GrpcTransport`."""
-        if address.tls:
-            access.tls_context()  # gRPC would say that a file is wrong at the first request
-        self._address, self._access, self._timeout_s = address, access, timeout_s
+        self._arguments, self._timeout_s = grpc_arguments(address, access), timeout_s
+        self._headers = access.all_headers
         self._opened: Any = None
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
 
@@ -85,7 +94,7 @@ class AsyncGrpcTransport:
                     sent,
                     timeout=microseconds(left_s),
                     client_timeout=left_s,
-                    headers=self._access.all_headers,
+                    headers=self._headers,
                 )
         return arrays(result)
 
@@ -108,37 +117,35 @@ class AsyncGrpcTransport:
         """See `AsyncTransport`."""
         from tritonclient.grpc import InferInput
 
-        async def requests() -> AsyncIterator[dict[str, Any]]:
-            yield {
-                "model_name": STREAM_MODEL,
-                "inputs": tensors(InferInput, as_stream_inputs(inputs)),
-                "timeout": microseconds(timeout_s),
-            }
+        sent = tensors(InferInput, as_stream_inputs(inputs))
+        async with self._room(timeout_s) as left_s:
 
-        answers = self._client.stream_infer(
-            requests(),
-            stream_timeout=timeout_s,
-            headers={**self._access.all_headers, **STRICT},
-        )
-        try:
-            with _grpc_failures():
-                async for result, error in answers:
-                    if error is not None:
-                        raise error
-                    part = {name: result.as_numpy(name).reshape(1, -1) for name in OUTPUTS}
-                    yield part
-                    if is_last(part):
-                        return
-            raise ServerError("the answer ended before its last part")
-        finally:
-            answers.cancel()
+            async def requests() -> AsyncIterator[dict[str, Any]]:
+                timeout = microseconds(left_s)
+                yield {"model_name": STREAM_MODEL, "inputs": sent, "timeout": timeout}
+
+            answers = self._client.stream_infer(
+                requests(), stream_timeout=left_s, headers={**self._headers, **STRICT}
+            )
+            try:
+                with _grpc_failures():
+                    async for result, error in answers:
+                        if error is not None:
+                            raise error
+                        part = stream_part(result)
+                        yield part
+                        if is_last(part):
+                            return
+                raise ServerError(ENDED_EARLY)
+            finally:
+                answers.cancel()
 
     async def is_ready(self) -> bool:
         """See `AsyncTransport`."""
         with _grpc_failures():
             return bool(
                 await self._client.is_model_ready(
-                    MODEL, client_timeout=self._timeout_s, headers=self._access.all_headers
+                    MODEL, client_timeout=self._timeout_s, headers=self._headers
                 )
             )
 
@@ -153,15 +160,7 @@ class AsyncGrpcTransport:
         if self._opened is None:
             from tritonclient.grpc.aio import InferenceServerClient
 
-            access = self._access
-            self._opened = InferenceServerClient(
-                self._address.authority,
-                ssl=self._address.tls,
-                root_certificates=path_of(access.ca_file),
-                certificate_chain=path_of(access.certificate_file),
-                private_key=path_of(access.key_file),
-                channel_args=CHANNEL_ARGUMENTS,
-            )
+            self._opened = InferenceServerClient(**self._arguments)
         return self._opened
 
 
@@ -181,15 +180,7 @@ class AsyncHttpTransport:
         self, inputs: Mapping[str, Array], timeout_s: float
     ) -> Mapping[str, Array | None]:
         """See `AsyncTransport`."""
-        from tritonclient.http import InferenceServerClient, InferInput
-
-        body, header_bytes = InferenceServerClient.generate_request_body(
-            tensors(InferInput, inputs), timeout=microseconds(timeout_s)
-        )
-        headers = {
-            "Content-Type": "application/octet-stream",
-            "Inference-Header-Content-Length": str(header_bytes),
-        }
+        body, headers = http_request(inputs, timeout_s)
         with self._failures(timeout_s):
             request = self._session.post(
                 f"{self._models}/{MODEL}/infer",
@@ -199,19 +190,8 @@ class AsyncHttpTransport:
             )
             async with request as response:
                 answer = await response.read()
-        if response.status != http.HTTPStatus.OK:
-            raise from_status(str(response.status), refusal_message(answer))
-        length = response.headers.get("Inference-Header-Content-Length")
-        try:
-            return arrays(
-                InferenceServerClient.parse_response_body(
-                    answer, header_length=int(length) if length else None
-                )
-            )
-        except (InferenceServerException, KeyError, TypeError, ValueError, struct.error) as error:
-            raise ServerError(
-                f"{self._address.authority}: not an answer of Triton: {error}"
-            ) from error
+        length = response.headers.get(HEADER_LENGTH)
+        return http_answer(self._address.authority, response.status, length, answer)
 
     async def stream(
         self, inputs: Mapping[str, Array], timeout_s: float
@@ -235,7 +215,7 @@ class AsyncHttpTransport:
                     yield part
                     if is_last(part):
                         return
-        raise ServerError("the answer ended before its last part")
+        raise ServerError(ENDED_EARLY)
 
     async def is_ready(self) -> bool:
         """See `AsyncTransport`."""

@@ -19,10 +19,12 @@ from tritonclient.utils import InferenceServerException
 
 from dragoman_client.errors import DeadlineExceeded, ServerError, from_status
 from dragoman_client.request import OUTPUTS, STREAM_MODEL, Array
+from dragoman_client.wire import arrays, microseconds
 
 Part = Mapping[str, Array | None]
 """Outputs by name, each of shape [1, 1]."""
 
+ENDED_EARLY = "the answer ended before its last part"
 _LAST = ("stop", "length")
 _GRACE_S = 1.0
 """For gRPC to say by itself that time is over."""
@@ -57,19 +59,25 @@ def grpc_parts(
             headers={**headers, **STRICT},
         )
         with contextlib.suppress(InferenceServerException):  # it has ended, and has said why
-            client.async_stream_infer(STREAM_MODEL, tensors, timeout=max(1, int(timeout_s * 1e6)))
+            client.async_stream_infer(STREAM_MODEL, tensors, timeout=microseconds(timeout_s))
         deadline_s = time.monotonic() + timeout_s + _GRACE_S
         while True:
             result, error = _next(came, deadline_s)
             if error is not None:
                 raise from_status(error.status(), error.message()) from error
-            part = {name: _reshaped(result.as_numpy(name)) for name in OUTPUTS}
+            part = stream_part(result)
             yield part
             if is_last(part):
                 return
     finally:
         client.stop_stream(cancel_requests=True)
         client.close()
+
+
+def stream_part(result: Any) -> Part:
+    """A message of the stream, whose outputs are [1], as `translate` would answer it."""
+    found = arrays(result)
+    return {name: None if v is None else v.reshape(1, -1) for name, v in found.items()}
 
 
 def _next(came: queue.SimpleQueue[Any], deadline_s: float) -> Any:
@@ -93,7 +101,7 @@ def http_parts(response: http.client.HTTPResponse) -> Generator[Part, None, None
         yield part
         if is_last(part):
             return
-    raise ServerError("the answer ended before its last part")
+    raise ServerError(ENDED_EARLY)
 
 
 def event_part(line: bytes) -> Part | None:
@@ -116,11 +124,7 @@ def event_part(line: bytes) -> Part | None:
 def as_json(inputs: Mapping[str, Array], timeout_s: float) -> bytes:
     """Tensors of one value each, and a deadline, as Triton's `generate_stream` takes them."""
     values = {name: _plain(values.reshape(-1)[0]) for name, values in inputs.items()}
-    return json.dumps({**values, "timeout": max(1, int(timeout_s * 1e6))}).encode()
-
-
-def _reshaped(values: Array | None) -> Array | None:
-    return None if values is None else values.reshape(1, -1)
+    return json.dumps({**values, "timeout": microseconds(timeout_s)}).encode()
 
 
 def is_last(part: Part) -> bool:

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import http.client
 import ssl
-import struct
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -22,20 +21,24 @@ from dragoman_client.address import Address, read_url
 from dragoman_client.errors import (
     AccessDenied,
     DeadlineExceeded,
-    ServerError,
     ServerUnavailable,
     from_status,
 )
 from dragoman_client.request import MODEL, STREAM_MODEL, Array
 from dragoman_client.streams import Part, as_json, as_stream_inputs, grpc_parts, http_parts
 from dragoman_client.wire import (
-    CHANNEL_ARGUMENTS,
+    HEADER_LENGTH,
     arrays,
+    grpc_arguments,
+    http_answer,
+    http_request,
     microseconds,
-    path_of,
     refusal_message,
     tensors,
 )
+
+_LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""How a connection ends that the other side closes, with TLS and without."""
 
 
 class Transport(Protocol):
@@ -94,18 +97,8 @@ class GrpcTransport:
         from tritonclient.grpc import InferenceServerClient, InferInput
 
         self._tensor = InferInput
-        if address.tls:
-            access.tls_context()  # gRPC would say that a file is wrong at the first request
         # A client of tritonclient's holds one stream; channels to one address share connections.
-        self._connect = functools.partial(
-            InferenceServerClient,
-            address.authority,
-            ssl=address.tls,
-            root_certificates=path_of(access.ca_file),
-            certificate_chain=path_of(access.certificate_file),
-            private_key=path_of(access.key_file),
-            channel_args=CHANNEL_ARGUMENTS,
-        )
+        self._connect = functools.partial(InferenceServerClient, **grpc_arguments(address, access))
         self._client = self._connect()
         self._headers = access.all_headers
         self._timeout_s = timeout_s
@@ -162,11 +155,6 @@ class HttpTransport:
         Raises:
             ValueError: a file of `access` does not hold what it should.
         """
-        from tritonclient.http import InferenceServerClient, InferInput
-
-        self._tensor = InferInput
-        self._write_body = InferenceServerClient.generate_request_body
-        self._read_body = InferenceServerClient.parse_response_body
         self._authority = address.authority
         self._model_path = f"{address.path}/v2/models/{MODEL}"
         self._stream_path = self._model_path.removesuffix(MODEL) + f"{STREAM_MODEL}/generate_stream"
@@ -178,23 +166,10 @@ class HttpTransport:
 
     def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
         """See `Transport`."""
-        body, header_bytes = self._write_body(
-            tensors(self._tensor, inputs), timeout=microseconds(timeout_s)
-        )
-        headers = {
-            "Content-Type": "application/octet-stream",
-            "Inference-Header-Content-Length": str(header_bytes),
-        }
-        status, header_bytes_back, answer = self._exchange(
-            "POST", "/infer", timeout_s, body, headers
-        )
-        if status != http.HTTPStatus.OK:
-            raise from_status(str(status), refusal_message(answer))
-        try:
-            length = int(header_bytes_back) if header_bytes_back else None
-            return arrays(self._read_body(answer, header_length=length))
-        except (InferenceServerException, KeyError, TypeError, ValueError, struct.error) as error:
-            raise ServerError(f"{self._authority}: not an answer of Triton: {error}") from error
+        body, headers = http_request(inputs, timeout_s)
+        response, answer = self._exchange("POST", "/infer", timeout_s, body, headers)
+        length = response.headers[HEADER_LENGTH]
+        return http_answer(self._authority, response.status, length, answer)
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
         """See `Transport`."""
@@ -213,7 +188,7 @@ class HttpTransport:
 
     def is_ready(self) -> bool:
         """Whether the model can answer."""
-        return self._exchange("GET", "/ready", self._timeout_s)[0] == http.HTTPStatus.OK
+        return self._exchange("GET", "/ready", self._timeout_s)[0].status == http.HTTPStatus.OK
 
     def close(self) -> None:
         """Close the connections that are not in use; the others close as their answers come."""
@@ -228,8 +203,8 @@ class HttpTransport:
         timeout_s: float,
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
-    ) -> tuple[int, str | None, bytes]:
-        """Status, length of the JSON part and body of an answer."""
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """An answer, and its body."""
         while True:
             connection, reused = self._connection(timeout_s)
             try:
@@ -239,7 +214,7 @@ class HttpTransport:
                 answer = response.read()
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
-                if reused and isinstance(error, ConnectionError):
+                if reused and isinstance(error, _LOST):
                     # The server had closed a connection that lay idle. Asking again is harmless:
                     # a translation changes nothing. It ends, as a new connection is not reused.
                     continue
@@ -252,7 +227,7 @@ class HttpTransport:
             self._idle.append(connection)
             if self._closed:
                 self.close()
-            return response.status, response.headers["Inference-Header-Content-Length"], answer
+            return response, answer
 
     @contextlib.contextmanager
     def _failures(self, timeout_s: float) -> Iterator[None]:
@@ -262,6 +237,8 @@ class HttpTransport:
         except TimeoutError as error:
             message = f"{self._authority}: no answer within {timeout_s:g} s"
             raise DeadlineExceeded(message) from error
+        except _LOST as error:
+            raise ServerUnavailable(f"{self._authority}: {error.strerror or error}") from error
         except ssl.SSLError as error:
             raise AccessDenied(f"{self._authority}: TLS: {_reason(error)}") from error
         except OSError as error:

@@ -68,11 +68,9 @@ def choose_gpu_runtime(bundle: Path, manifest: Manifest, precision: Precision) -
     """TensorRT where the bundle has plans for what is here, else ONNX Runtime; None if neither."""
     if gpu_obstacle():
         return None
-    obstacles: dict[GpuRuntime, str | None] = {
-        runtime: runtime_obstacle(runtime, bundle, manifest, precision)
-        for runtime in ("tensorrt", "onnxruntime_cuda")
-    }
-    for runtime, obstacle in obstacles.items():
+    runtimes: tuple[GpuRuntime, ...] = ("tensorrt", "onnxruntime_cuda")
+    for runtime in runtimes:
+        obstacle = runtime_obstacle(runtime, bundle, manifest, precision)
         if obstacle is None:
             return runtime
         if runtime != "tensorrt" or manifest.plans:

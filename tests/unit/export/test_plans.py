@@ -18,7 +18,7 @@ import pytest
 from benchmarks.base_model import write_random_bundle
 from dragoman.cli import main
 from dragoman.manifest import Manifest, TensorEntry, sha256
-from dragoman.tensors import cache_tensors, plain_plan_name
+from dragoman.tensors import cache_tensors, plain_name, plan_name
 from export.plain_cache import without_scatter
 from export.plans import (
     PlanRequest,
@@ -173,7 +173,8 @@ def test_plain_plans_have_no_cache_that_is_updated_in_place(
     assert export(copied, "--compute-capability", "8.9", "--plain") == 0
     plans = Manifest.load(copied).plans
     assert [plan.file for plan in plans] == [
-        plain_plan_name(graph, "fp16", "8.9", "tensorrt_rtx") for graph in ("encoder", "decoder")
+        plan_name(plain_name(graph), "fp16", "8.9", "tensorrt_rtx")
+        for graph in ("encoder", "decoder")
     ]
     assert all(plan.plain for plan in plans)
 

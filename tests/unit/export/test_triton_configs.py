@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as pb
 
 from dragoman.manifest import Manifest
-from dragoman.tensors import cache_tensors, plain_plan_name
+from dragoman.tensors import cache_tensors, plain_name, plan_name
 from export.publishing import publish
 from export.triton_configs import graph_configs
 from tests.conftest import REPOSITORY
@@ -52,7 +52,7 @@ def test_they_say_what_the_graph_takes_and_gives(graph: str, backend: str) -> No
     assert set(config.model_warmup[0].inputs) == {tensor.name for tensor in config.input}
     if backend == "tensorrt":
         plans = {Path(file).name for file in config.cc_model_filenames.values()}
-        assert plain_plan_name(graph, "fp16", "8.9", "tensorrt") in plans
+        assert plan_name(plain_name(graph), "fp16", "8.9", "tensorrt") in plans
 
 
 @pytest.mark.parametrize("graph", ["encoder", "decoder"])

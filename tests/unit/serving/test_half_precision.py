@@ -30,8 +30,7 @@ def test_products_attention_and_cache_are_lowered_and_nothing_else(
         for value in (*inferred.input, *inferred.value_info, *inferred.output)
     }
     for value in (*inferred.input, *inferred.output):
-        original = types[value.name]
-        assert (original == half) == (value.name in cache), value.name
+        assert (types[value.name] == half) == (value.name in cache), value.name
     of_scores = [node.input[0] for node in inferred.node if "logits" in node.output]
     for node in inferred.node:
         if node.op_type in ("MatMul", "Attention", "TensorScatter"):

@@ -103,11 +103,11 @@ def test_a_damaged_or_missing_plan_is_refused(bundle: Path, manifest: Manifest) 
         fitting_plans(bundle, manifest, HERE)
 
 
-def test_half_a_set_is_refused(bundle: Path, manifest: Manifest) -> None:
-    for number, missing in ((3, "best_16"), (6, "best_16"), (1, "best_16")):
-        some = dataclasses.replace(manifest, plans=manifest.plans[:number])
-        with pytest.raises(UsageError, match=f"has no plan of {missing}"):
-            fitting_plans(bundle, some, HERE)
+@pytest.mark.parametrize("graph", ["encoder", "reorder", "best_4", "best_8", "best_16"])
+def test_half_a_set_is_refused(bundle: Path, manifest: Manifest, graph: str) -> None:
+    others = tuple(plan for plan in manifest.plans if plan.graph != graph)
+    with pytest.raises(UsageError, match=f"has no plan of {graph}:"):
+        fitting_plans(bundle, dataclasses.replace(manifest, plans=others), HERE)
 
 
 def test_the_profile_follows_the_shapes(manifest: Manifest) -> None:
