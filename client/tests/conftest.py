@@ -47,6 +47,9 @@ KINDS = [
 ]
 """What each of them is to a client."""
 
+NAMED = ("INVALID_ARGUMENT", "UNAVAILABLE", "CANCELLED", "INTERNAL")
+"""Statuses that Dragoman's server puts at the front of a message in a stream."""
+
 ENDLESS = "!endless"
 """A text whose stream ends without its last part."""
 
@@ -176,7 +179,12 @@ class _GrpcServicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ign
             HEADERS.append(dict(context.invocation_metadata()))
             text = deserialize_bytes_tensor(request.raw_input_contents[0])[0].decode()
             if text in REFUSALS:
-                context.abort(REFUSALS[text][0], f"refused: {text}")
+                code = REFUSALS[text][0]
+                if code.name not in NAMED:
+                    context.abort(code, f"refused: {text}")
+                message = f"{code.name}: refused: {text}"
+                yield service_pb2.ModelStreamInferResponse(error_message=message)
+                continue
             for part, reason in parts_of(text):
                 response = service_pb2.ModelInferResponse(model_name="translate_stream")
                 for name, (datatype, content) in _outputs([part], [reason]).items():
@@ -244,7 +252,9 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
         """Translate letter by letter."""
         text = asked["text_input"]
         if text in REFUSALS:
-            answer = json.dumps({"error": f"refused: {text}"})
+            code = REFUSALS[text][0].name
+            named = f"{code}: " if code in NAMED else ""
+            answer = json.dumps({"error": f"{named}refused: {text}"})
             return self._send(REFUSALS[text][1], f"data: {answer}\n\n".encode())
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")

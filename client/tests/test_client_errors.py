@@ -10,7 +10,7 @@ from dragoman_client import (
     ServerUnavailable,
     TranslationError,
 )
-from dragoman_client.errors import from_status
+from dragoman_client.errors import from_status, from_stream
 
 EXPECTED = {
     "INVALID_ARGUMENT": InvalidRequest,
@@ -55,6 +55,23 @@ def test_the_message_is_kept() -> None:
     """As the server wrote it, and never empty."""
     assert str(from_status("400", "text 3: too long")) == "text 3: too long"
     assert "500" in str(from_status("500", ""))
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "kept"),
+    [
+        ("INVALID_ARGUMENT: text 0 is empty", InvalidRequest, "text 0 is empty"),
+        ("UNAVAILABLE: server is busy", ServerUnavailable, "server is busy"),
+        ("CANCELLED: the deadline passed", DeadlineExceeded, "the deadline passed"),
+        ("INTERNAL: the request failed", ServerError, "the request failed"),
+        ("Request for unknown model", ServerError, "Request for unknown model"),
+        ("a text: UNAVAILABLE: busy", ServerError, "a text: UNAVAILABLE: busy"),
+    ],
+)
+def test_a_stream_names_its_error_in_the_message(message: str, kind: type, kept: str) -> None:
+    """What Triton itself says has no name before it."""
+    error = from_stream(None, message)
+    assert (type(error), str(error)) == (kind, kept)
 
 
 def test_one_base_catches_all() -> None:

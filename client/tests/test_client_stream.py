@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from conftest import ENDLESS, KINDS, FakeTransport, translated
+from conftest import ENDLESS, HEADERS, KINDS, FakeTransport, translated
 from dragoman_client import (
     DeadlineExceeded,
     ServerError,
@@ -35,6 +35,16 @@ def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Except
         assert type(caught.value) is kind
         assert str(caught.value) == f"refused: {text}"
         assert list(translator.translate_stream("a"))[-1].text == translated("a")
+
+
+def test_tritons_strict_mode_is_not_asked_for(url: str) -> None:
+    """An error under it ends Triton before 26.04."""
+    HEADERS.clear()
+    with Translator(url) as translator:
+        assert list(translator.translate_stream("a"))
+    if url.startswith("grpc"):
+        (seen,) = HEADERS
+        assert "triton_grpc_error" not in seen
 
 
 def test_a_stream_without_an_end_is_an_error(url: str) -> None:

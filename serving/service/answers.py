@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.errors import DragomanError
@@ -23,6 +23,14 @@ _CODES = {
     "Closed": ErrorCode.UNAVAILABLE,
     "DeadlineExceeded": ErrorCode.CANCELLED,
     "CancelledError": ErrorCode.CANCELLED,
+}
+
+
+_STATUSES = {
+    ErrorCode.INVALID_ARG: "INVALID_ARGUMENT",
+    ErrorCode.UNAVAILABLE: "UNAVAILABLE",
+    ErrorCode.CANCELLED: "CANCELLED",
+    ErrorCode.INTERNAL: "INTERNAL",
 }
 
 
@@ -58,6 +66,16 @@ def of_error(error: BaseException, number: int) -> Failure:
     if len(message) > _LONGEST_MESSAGE:
         message = message[:_LONGEST_MESSAGE] + "..."
     return Failure(number, _CODES.get(kind, ErrorCode.INTERNAL), message)
+
+
+def of_stream_error(error: BaseException, number: int) -> Failure:
+    """The last answer to a request that failed, where no status travels along.
+
+    Triton sends an error in a stream as a message and nothing else, so gRPC's name of the status
+    stands before it: `INVALID_ARGUMENT: text 0 is empty`.
+    """
+    failure = of_error(error, number)
+    return replace(failure, message=f"{_STATUSES[failure.code]}: {failure.message}")
 
 
 def _outputs(

@@ -17,6 +17,9 @@ from serving.translator import Translation
 Send = Callable[[bytes], None]
 """Sends a frame to Triton's side of the model."""
 
+OfError = Callable[[BaseException, int], Failure]
+"""Answers the request of that number, which failed."""
+
 
 class Model(Protocol):
     """The engine's side of a model."""
@@ -76,8 +79,10 @@ def understand(request: Request, rules: RequestRules) -> tuple[Asked, Form]:
     return asked, Form(request.number, request.outputs, asked.shape)
 
 
-def last_answer(done: Future[list[Translation]], form: Form) -> Answer | Failure:
+def last_answer(
+    done: Future[list[Translation]], form: Form, of_error: OfError = answers.of_error
+) -> Answer | Failure:
     """The answer to a request whose future is done."""
     if failure := outcome_error(done):
-        return answers.of_error(failure, form.number)
+        return of_error(failure, form.number)
     return answers.of_translations(done.result(), form)

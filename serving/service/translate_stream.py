@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from serving.service import answers
-from serving.service.answers import Form
+from serving.service.answers import Form, of_stream_error
 from serving.service.configuration import RULES, check_names, request_rules
 from serving.service.connection import Connection
 from serving.service.frames import Hello, Request
@@ -64,7 +64,7 @@ class TranslateStreamModel:
                 asked.texts[0], asked.options, lambda: self._look_at(growing), asked.terms
             )
         except Exception as error:  # one request's error must not reach the others
-            self._connection.send(answers.of_error(error, request.number).pack())
+            self._connection.send(of_stream_error(error, request.number).pack())
             return
         self._in_flight.add(request.number, stream.future)
         self._look_at(growing)  # what came before it had its stream
@@ -94,12 +94,12 @@ class TranslateStreamModel:
             except Exception as error:  # one stream's error must not end the others
                 growing.stream.future.cancel()
                 growing.stream = None
-                self._connection.send(answers.of_error(error, growing.form.number).pack())
+                self._connection.send(of_stream_error(error, growing.form.number).pack())
 
     def _tell(self, growing: _Growing, stream: TextStream) -> None:
         if stream.future.done():
             growing.stream = None  # nothing comes any more
-            self._connection.send(last_answer(stream.future, growing.form).pack())
+            self._connection.send(last_answer(stream.future, growing.form, of_stream_error).pack())
             return
         text = stream.read()
         # Who reads slowly holds nothing up, and hears of what came in between later.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import shutil
 import ssl
 import subprocess
@@ -130,12 +131,30 @@ def test_grpc_goes_the_same_way(proxy: Proxy) -> None:
             client.get_model_repository_index(headers=token)
         answers: list[object] = []
         client.start_stream(lambda result, error: answers.append(error or result), headers=token)
-        text = triton_grpc.InferInput("text_input", [1], "BYTES")
-        text.set_data_from_numpy(np.array([b"Good morning."], np.object_))
-        client.async_stream_infer("translate_stream", [text])
+        client.async_stream_infer("translate_stream", [_one_text("Good morning.")])
         client.stop_stream()
         assert answers
         assert isinstance(answers[-1], triton_grpc.InferResult)
+
+
+def _one_text(text: str) -> triton_grpc.InferInput:
+    found = triton_grpc.InferInput("text_input", [1], "BYTES")
+    found.set_data_from_numpy(np.array([text.encode()], np.object_))
+    return found
+
+
+def test_nobody_turns_on_tritons_strict_streams(proxy: Proxy) -> None:
+    """In which a refusal ends Triton before 26.04; an error in them would have a status."""
+    answers: queue.Queue[object] = queue.Queue()
+    with triton_grpc.InferenceServerClient(
+        f"localhost:{proxy.port}", ssl=True, root_certificates=str(proxy.certificate)
+    ) as client:
+        headers = {"authorization": "Bearer secret", "triton_grpc_error": "true"}
+        client.start_stream(lambda result, error: answers.put(error or result), headers=headers)
+        client.async_stream_infer("translate_stream", [_one_text("")])
+        refusal = answers.get(timeout=60)
+    assert isinstance(refusal, InferenceServerException)
+    assert (refusal.status(), refusal.message()) == (None, "INVALID_ARGUMENT: text 0 is empty")
 
 
 @pytest.mark.parametrize("scheme", ["grpcs", "https"])

@@ -43,7 +43,7 @@ def test_bad_requests_fail_alone(served: Served) -> None:
     status, answer = served.generate({"text_input": "a", "timeout": 1.5})
     assert (status, answer["error"]) == (400, "option timeout is 1.5: give microseconds")
     (only,) = served.events(text_input=["a", "b"])
-    assert only["error"] == "text_input has 2 texts: give one"
+    assert only["error"] == "INVALID_ARGUMENT: text_input has 2 texts: give one"
     assert served.generate({"text_input": "I'm hungry."})[0] == 200
 
 

@@ -50,11 +50,11 @@ def test_greedy_comes_token_by_token(shipped: Served) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"text_input": ""}, "text 0 is empty"),
+        ({"text_input": ""}, "INVALID_ARGUMENT: text 0 is empty"),
         ({"text_input": "a", "beam_width": 99}, "beam_width is 99: give 1 to 8"),
         ({"text_input": ["a", "b"]}, "text_input has 2 texts: give one"),
         ({"text_input": "a", "colour": 1}, "unknown option 'colour'"),
-        ({"text_input": TEXT, "timeout": 1}, "the deadline passed"),
+        ({"text_input": TEXT, "timeout": 1}, "CANCELLED: the deadline passed"),
     ],
 )
 def test_errors_end_the_stream(shipped: Served, body: dict[str, Any], message: str) -> None:
@@ -93,6 +93,14 @@ def test_our_client_reads_it(shipped: Served, protocol: str) -> None:
     assert all(part.finish_reason == "" for part in parts[:-1])
     with pytest.raises(InvalidRequest, match="beam_width is 99: give 1 to 8"):
         list(translator.translate_stream(TEXT, beam_width=99))
+
+
+def test_refused_streams_do_not_end_the_server(shipped: Served) -> None:
+    """Those of Triton's strict mode do, after a few dozen of them."""
+    for _ in range(100):
+        with pytest.raises(InvalidRequest, match=r"^beam_width is 99"):
+            list(shipped.grpc.translate_stream(TEXT, beam_width=99))
+        assert list(shipped.grpc.translate_stream("Hello."))[-1].text
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

@@ -22,11 +22,11 @@ from dragoman_client.errors import (
     ServerError,
     ServerUnavailable,
     from_status,
+    from_stream,
 )
 from dragoman_client.request import MODEL, STREAM_MODEL, Array
 from dragoman_client.streams import (
     ENDED_EARLY,
-    STRICT,
     Part,
     as_json,
     as_stream_inputs,
@@ -125,13 +125,13 @@ class AsyncGrpcTransport:
                 yield {"model_name": STREAM_MODEL, "inputs": sent, "timeout": timeout}
 
             answers = self._client.stream_infer(
-                requests(), stream_timeout=left_s, headers={**self._headers, **STRICT}
+                requests(), stream_timeout=left_s, headers=self._headers
             )
             try:
                 with _grpc_failures():
                     async for result, error in answers:
                         if error is not None:
-                            raise error
+                            raise from_stream(error.status(), error.message()) from error
                         part = stream_part(result)
                         yield part
                         if is_last(part):
@@ -207,7 +207,7 @@ class AsyncHttpTransport:
             async with request as response:
                 if response.status != http.HTTPStatus.OK:
                     message = refusal_message(await response.read())
-                    raise from_status(str(response.status), message)
+                    raise from_stream(str(response.status), message)
                 async for line in response.content:
                     part = event_part(line)
                     if part is None:

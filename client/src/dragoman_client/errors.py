@@ -12,6 +12,8 @@ Knows status codes; must not know requests, sockets or tritonclient.
 
 from __future__ import annotations
 
+import re
+
 
 class TranslationError(Exception):
     """Base of every error that a request to the server can end in."""
@@ -62,6 +64,10 @@ it.
 """
 
 
+_NAMED_STATUS = re.compile(r"(INVALID_ARGUMENT|UNAVAILABLE|CANCELLED|INTERNAL): ")
+"""Of those that Dragoman's server sends in a stream."""
+
+
 def from_status(status: str | None, message: str | None) -> TranslationError:
     """The error that a status of the server stands for.
 
@@ -70,3 +76,16 @@ def from_status(status: str | None, message: str | None) -> TranslationError:
         message: what the server said, which is kept as it is.
     """
     return _KINDS.get(status or "", ServerError)(message or f"no message, status {status}")
+
+
+def from_stream(status: str | None, message: str | None) -> TranslationError:
+    """The error that ends a stream, whose message begins with a status: `UNAVAILABLE: busy`.
+
+    Args:
+        status: see `from_status`; what the message itself says goes before it.
+        message: what the server said, kept but for the status at its beginning.
+    """
+    named = _NAMED_STATUS.match(message or "")
+    if message is None or named is None:
+        return from_status(status, message)
+    return from_status(f"StatusCode.{named[1]}", message[named.end() :])

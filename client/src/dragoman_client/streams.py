@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from tritonclient.utils import InferenceServerException
 
-from dragoman_client.errors import DeadlineExceeded, ServerError, from_status
+from dragoman_client.errors import DeadlineExceeded, ServerError, from_stream
 from dragoman_client.request import OUTPUTS, STREAM_MODEL, Array
 from dragoman_client.wire import arrays, microseconds
 
@@ -28,8 +28,6 @@ ENDED_EARLY = "the answer ended before its last part"
 _LAST = ("stop", "length")
 _GRACE_S = 1.0
 """For gRPC to say by itself that time is over."""
-STRICT = {"triton_grpc_error": "true"}
-"""Lets Triton end a stream with a status, instead of a message without one."""
 
 
 def as_stream_inputs(inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -56,7 +54,7 @@ def grpc_parts(
         client.start_stream(
             lambda result, error: came.put((result, error)),
             stream_timeout=timeout_s,
-            headers={**headers, **STRICT},
+            headers=headers,  # not `triton_grpc_error`: an error would end Triton 24.10 itself
         )
         with contextlib.suppress(InferenceServerException):  # it has ended, and has said why
             client.async_stream_infer(STREAM_MODEL, tensors, timeout=microseconds(timeout_s))
@@ -64,7 +62,7 @@ def grpc_parts(
         while True:
             result, error = _next(came, deadline_s)
             if error is not None:
-                raise from_status(error.status(), error.message()) from error
+                raise from_stream(error.status(), error.message()) from error
             part = stream_part(result)
             yield part
             if is_last(part):
@@ -115,7 +113,7 @@ def event_part(line: bytes) -> Part | None:
     try:
         event = json.loads(line.removeprefix(b"data:"))
         if "error" in event:
-            raise from_status(None, str(event["error"]))
+            raise from_stream(None, str(event["error"]))
         return {name: np.array([[_value(event[name])]], np.object_) for name in OUTPUTS}
     except (KeyError, TypeError, ValueError) as error:
         raise ServerError(f"not an answer of Triton: {error!r}") from error

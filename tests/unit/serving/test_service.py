@@ -215,7 +215,7 @@ def test_streams_fail_each_alone(stream: Triton) -> None:
         if answer.last:
             assert isinstance(answer, Failure)
             found[answer.number] = (answer.code, answer.message)
-    assert found[1] == (ErrorCode.INVALID_ARG, "text_input has 2 texts: give one")
+    assert found[1] == (ErrorCode.INVALID_ARG, "INVALID_ARGUMENT: text_input has 2 texts: give one")
     assert found[2][0] is ErrorCode.CANCELLED
     assert "the deadline passed" in found[2][1]
     assert found[3][0] is ErrorCode.CANCELLED
@@ -321,5 +321,6 @@ def test_a_stream_needs_the_model_translate() -> None:
         model = connecting()
         assert model.introduce(hello(decoupled=True)) is None
         model.send(request(7, [TEXT]))
-        expected = Failure(7, ErrorCode.UNAVAILABLE, "the model translate is not there")
+        message = "UNAVAILABLE: the model translate is not there"
+        expected = Failure(7, ErrorCode.UNAVAILABLE, message)
         assert model.answer() == expected
