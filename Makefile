@@ -39,7 +39,7 @@ clean:  ## Remove the virtual environments and what was compiled
 # Serving needs no torch; a test holds that.
 $(SERVE)/.done: $(PROJECTS)
 	$(PYTHON) -m venv $(SERVE)
-	$(SERVE)/bin/pip install --quiet --editable ./client --editable '.[serve]'
+	$(SERVE)/bin/pip install --quiet --editable ./client --editable '.[serve,load-test]'
 	touch $@
 
 $(DEV)/.done: $(PROJECTS)

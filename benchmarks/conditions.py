@@ -5,14 +5,14 @@ Knows the machine and the installed packages; must not know what was measured.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import os
 import platform
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
+
+from dragoman_load_test.machine import cpu_name
 
 _VARIABLES = ("OMP_", "GOMP_", "KMP_", "CT2_")
 """Beginnings of environment variables that decide about speed."""
@@ -32,7 +32,7 @@ def conditions(module: str, words: Sequence[str], load_1min: float) -> dict[str,
     """
     return {
         "command": shlex.join(["python", "-m", module, *words]),
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "load_average_1min_at_start": load_1min,
         "environment": {k: v for k, v in os.environ.items() if k.startswith(_VARIABLES)},
@@ -41,11 +41,3 @@ def conditions(module: str, words: Sequence[str], load_1min: float) -> dict[str,
             **{name: importlib.metadata.version(name) for name in _PACKAGES},
         },
     }
-
-
-def _cpu_name() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

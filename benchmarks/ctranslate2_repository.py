@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman_client.request import MODEL
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
-
-from benchmarks.infer_request import MODEL
 
 MAX_BATCH_SIZE = 64
 _PROJECT = Path(__file__).resolve().parents[1]

@@ -1,33 +1,27 @@
-"""A closed loop of clients against a gRPC server: how much it does, and how long each waits.
+"""One stretch of a closed loop against a gRPC server, with the CPU time of those who take part.
 
-Each of N clients sends a request, waits for its answer and sends the next. All of them are
-coroutines over one channel, and requests are bytes made beforehand, so that the generator takes
-little from a server on the same machine. Clients run before and after the time that counts:
-requests answered within it are counted, wherever they began.
+The loop is that of `dragoman load-test`. Here it runs for one window, in a comparison that takes
+turns, and processes on the same machine are watched.
 
-Knows clocks and channels; must not know processes, contenders or tables.
+Knows the generator; must not know processes, contenders or tables.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import random
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-import grpc
-
-from benchmarks.infer_request import METHOD, read_answer
-from benchmarks.latency import Latency, LatencyHistogram
+from dragoman_load_test.latency import Latency, LatencyHistogram
+from dragoman_load_test.ledger import Ledger
+from dragoman_load_test.loops import Clients, ClosedLoop
+from dragoman_load_test.senders import open_senders
+from dragoman_load_test.target import Target
+from dragoman_load_test.texts import in_batches
 
 GENERATOR = "generator"
 """Name of the generator's own process among `LoadResult.cpu_s`."""
-_PAUSE_AFTER_ERROR_S = 0.05
-"""A server that is away refuses at once; asking it without a pause would only heat the machine."""
 
 Probe = Callable[[], Mapping[str, float]]
 
@@ -51,8 +45,8 @@ class LoadResult:
         elapsed_s: the time that counts, as it really was.
         sentences: texts translated within it.
         output_tokens: tokens of their translations.
-        latencies: of their requests, as `LatencyHistogram.encode` writes them.
-        errors: how often a request failed, by message, warm-up included.
+        latencies: of requests sent within it, as `LatencyHistogram.encode` writes them.
+        errors: how often a request failed, by kind and a message, warm-up included.
         cpu_s: CPU seconds by name: the generator's, and what the probe told.
     """
 
@@ -79,92 +73,46 @@ class LoadResult:
         return LatencyHistogram.merge([self.latencies]).summary()
 
 
-@dataclass
-class _Tally:
-    """What the clients found so far; they count answers only while `counting`."""
-
-    counting: bool = False
-    stopping: bool = False
-    sentences: int = 0
-    output_tokens: int = 0
-    latencies: LatencyHistogram = field(default_factory=LatencyHistogram)
-    errors: Counter[str] = field(default_factory=Counter)
-
-
 def run_load(
-    address: str, requests: Sequence[bytes], plan: LoadPlan, probe: Probe = dict
+    target: Target, texts: Sequence[str], plan: LoadPlan, probe: Probe = dict
 ) -> LoadResult:
     """Put a server under load.
 
     Args:
-        address: host and port.
-        requests: messages to `ModelInfer`; all are sent once before one is sent again.
+        target: the server and the form of requests.
+        texts: one is sent a request; all are sent once before one is sent again.
         plan: how many clients, and how long.
         probe: asked for CPU seconds, by name, when the time that counts begins and ends.
     """
-    return asyncio.run(_run_load(address, requests, plan, probe))
-
-
-def endless(requests: Sequence[bytes], seed: int) -> Iterator[bytes]:
-    """All requests in an order drawn from the seed, over and over."""
-    order = list(requests)
-    random.Random(seed).shuffle(order)  # noqa: S311  (no secret)
-    return itertools.cycle(order)
+    return asyncio.run(_run_load(target, texts, plan, probe))
 
 
 async def _run_load(
-    address: str, requests: Sequence[bytes], plan: LoadPlan, probe: Probe
+    target: Target, texts: Sequence[str], plan: LoadPlan, probe: Probe
 ) -> LoadResult:
-    tally = _Tally()
-    source = endless(requests, plan.seed)
-    async with grpc.aio.insecure_channel(address) as channel:
-        call = channel.unary_unary(METHOD)
-        clients = [
-            asyncio.create_task(_send_until_stopped(call, source, tally, plan.timeout_s))
-            for _ in range(plan.concurrency)
-        ]
+    ledger = Ledger(plan.duration_s)
+    async with open_senders(target, in_batches(texts, 1, plan.seed)) as senders:
+        clients = Clients(ClosedLoop(plan.concurrency), senders, ledger)
         await asyncio.sleep(plan.warm_up_s)
-        begin, cpu_begin = time.perf_counter(), _cpu_s(probe)
-        tally.counting = True
+        cpu_begin, begin_s = _cpu_s(probe), time.perf_counter()
+        ledger.begin(begin_s)
         await asyncio.sleep(plan.duration_s)
-        tally.counting = False
-        elapsed_s, cpu_end = time.perf_counter() - begin, _cpu_s(probe)
-        tally.stopping = True
-        await asyncio.gather(*clients)
+        elapsed_s, cpu_end = time.perf_counter() - begin_s, _cpu_s(probe)
+        await clients.stop(wait=True)
+    page = ledger.window(0)
+    errors = page.errors + ledger.window(1).errors + ledger.warm_up_errors
     return LoadResult(
-        elapsed_s,
-        tally.sentences,
-        tally.output_tokens,
-        tally.latencies.encode(),
-        dict(tally.errors),
-        {name: cpu_end[name] - seconds for name, seconds in cpu_begin.items()},
+        plan.duration_s,
+        page.sentences,
+        page.tokens,
+        page.latencies.encode(),
+        {f"{kind}: {ledger.examples[kind]}": count for kind, count in errors.items()},
+        # As if the clocks had been read at the window's end.
+        {
+            name: (cpu_end[name] - seconds) * plan.duration_s / elapsed_s
+            for name, seconds in cpu_begin.items()
+        },
     )
-
-
-async def _send_until_stopped(
-    call: Callable[..., Any], source: Iterator[bytes], tally: _Tally, timeout_s: float
-) -> None:
-    """One client: a request, its answer, the next request."""
-    while not tally.stopping:
-        begin = time.perf_counter()
-        try:
-            message = await call(next(source), timeout=timeout_s)
-            latency_s = time.perf_counter() - begin
-            answer = read_answer(message)
-        except (grpc.RpcError, ValueError) as error:
-            tally.errors[_describe(error)] += 1
-            await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
-            continue
-        if tally.counting:
-            tally.latencies.record(latency_s)
-            tally.sentences += len(answer.texts)
-            tally.output_tokens += answer.tokens
-
-
-def _describe(error: Exception) -> str:
-    if isinstance(error, grpc.RpcError):
-        return f"{error.code().name}: {error.details()}"
-    return str(error)
 
 
 def _cpu_s(probe: Probe) -> dict[str, float]:

@@ -13,7 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.infer_request import Option, build_request
+from dragoman_client.access import Access
+from dragoman_client.address import Address
+from dragoman_load_test.messages import Option
+from dragoman_load_test.target import Target
+
 from benchmarks.load import LoadPlan, LoadResult, run_load
 from benchmarks.processor_time import cpu_s, machine_busy_s
 from dragoman.errors import DragomanError
@@ -62,7 +66,14 @@ def measure(job: LoadJob) -> LoadResult:
 
 def run_job(job: LoadJob) -> LoadResult:
     """Run a job in this process."""
-    requests = [build_request(text, job.options) for text in job.texts]
+    target = Target(
+        f"grpc://{job.address}",
+        Address(is_grpc=True, tls=False, authority=job.address),
+        Access(),
+        dict(job.options),
+        streamed=False,
+        timeout_s=job.plan.timeout_s,
+    )
 
     def watch() -> dict[str, float]:
         return {
@@ -70,7 +81,7 @@ def run_job(job: LoadJob) -> LoadResult:
             **{name: cpu_s(pids) for name, pids in job.watched.items()},
         }
 
-    return run_load(job.address, requests, job.plan, watch)
+    return run_load(target, job.texts, job.plan, watch)
 
 
 def main() -> int:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+from dragoman_client.request import MODEL
+from dragoman_load_test.messages import INFER, Option, grpc_request, read_grpc_answer
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from benchmarks.contenders import LENGTH_PENALTY, TARGET_LANGUAGE
 from benchmarks.ctranslate2_repository import Setting, write_repository
-from benchmarks.infer_request import METHOD, MODEL, Option, build_request, read_answer
 from benchmarks.load import LoadPlan, LoadResult
 from benchmarks.load_process import LoadJob, measure
 from dragoman.errors import CheckFailed, UsageError
@@ -74,11 +75,11 @@ class Endpoint:
         """
         found: list[str] = []
         with grpc.insecure_channel(self.address) as channel:
-            call = channel.unary_unary(METHOD)
+            call = channel.unary_unary(INFER)
             try:
                 for text in texts:
-                    message = call(build_request(text, _options(beam_width)), timeout=_TIMEOUT_S)
-                    found += read_answer(message).texts
+                    message = call(grpc_request([text], _options(beam_width)), timeout=_TIMEOUT_S)
+                    found += read_grpc_answer(message).texts
             except (grpc.RpcError, ValueError) as error:
                 raise CheckFailed(f"a request failed: {error}") from error
         return found

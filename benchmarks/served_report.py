@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.latency import Latency, LatencyHistogram
+from dragoman_load_test.latency import Latency, LatencyHistogram
+
 from benchmarks.load import GENERATOR, LoadResult
 from benchmarks.load_process import MACHINE
 from benchmarks.report import markdown_table, search_name, spread

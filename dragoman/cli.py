@@ -20,6 +20,7 @@ COMMANDS = (
     "publish",
     "serve",
     "translate",
+    "load-test",
     "demo",
     "doctor",
 )
@@ -33,6 +34,13 @@ _EXTRAS = {
     "tritonclient": "serve",
     "onnxruntime": "serve",
     "pytriton": "serve",
+    "dragoman_load_test": "load-test",
+    "aiohttp": "load-test",
+    "hdrh": "load-test",
+    "jinja2": "load-test",
+    "matplotlib": "load-test",
+    "prometheus_client": "load-test",
+    "pydantic": "load-test",
 }
 """Which extra brings a module that may be missing."""
 

@@ -8,13 +8,18 @@ import collections
 import contextlib
 import json
 import logging
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from dragoman.commands.asking import (
+    configure_server,
+    configure_translation,
+    one_line,
+    read_token,
+    translation_options,
+)
 from dragoman.errors import DragomanError, UsageError
 
 if TYPE_CHECKING:
@@ -22,8 +27,6 @@ if TYPE_CHECKING:
     from dragoman_client.request import OptionArguments
 
 HELP = "translate sentences, or standard input line by line, through a running server"
-
-DEFAULT_URL = "grpc://localhost:8001"
 
 _TEXT_REFUSED = re.compile(r"text \d+ ")
 """How the server begins when one text, and not an option, is at fault."""
@@ -36,39 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "text", nargs="*", help="one line of output for each; none: lines from standard input"
     )
-    parser.add_argument(
-        "--url",
-        default=os.environ.get("DRAGOMAN_URL") or DEFAULT_URL,
-        help="grpc://HOST:PORT or http://HOST:PORT, with TLS grpcs:// or https:// "
-        f"(default: $DRAGOMAN_URL or {DEFAULT_URL})",
-    )
-    parser.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help="holds the token that the server wants (default: $DRAGOMAN_TOKEN, or none)",
-    )
-    parser.add_argument("--ca-file", metavar="FILE", help="who may vouch for the server, in PEM")
-    parser.add_argument("--certificate-file", metavar="FILE", help="the client's own, in PEM")
-    parser.add_argument("--key-file", metavar="FILE", help="its private key, in PEM")
-    parser.add_argument("--from", dest="source_language", metavar="LANGUAGE", help="such as en")
-    parser.add_argument("--to", dest="target_language", metavar="LANGUAGE", help="such as de")
-    parser.add_argument("--beam-width", type=int, help="1: greedy (default: the server's)")
-    parser.add_argument("--max-tokens", type=int, help="most tokens to write for a text")
-    parser.add_argument("--length-penalty", type=float, help="higher favours longer translations")
-    parser.add_argument(
-        "--split-sentences",
-        action=argparse.BooleanOptionalAction,
-        help="let the server cut a text into sentences",
-    )
+    configure_server(parser)
+    configure_translation(parser)
     parser.add_argument(
         "--batch-size",
         type=int,
         default=32,
         help="lines in a request; 1 answers each line before it reads the next (default: 32)",
-    )
-    parser.add_argument(
-        "--timeout-s", type=float, default=30.0, help="longest time for a request (default: 30)"
     )
     parser.add_argument(
         "--retries",
@@ -79,28 +56,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
-def _token(file: Path | None) -> str | None:
-    """Not an option itself: what stands on a command line, everyone on the machine can read."""
-    if file is None:
-        return os.environ.get("DRAGOMAN_TOKEN") or None
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--token-file {file}: cannot be read: {error}") from error
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a text."""
     from dragoman_client import InvalidRequest, TranslationError, TranslationOptions, Translator
 
-    options: OptionArguments = {
-        "source_language": arguments.source_language,
-        "target_language": arguments.target_language,
-        "max_tokens": arguments.max_tokens,
-        "beam_width": arguments.beam_width,
-        "length_penalty": arguments.length_penalty,
-        "split_sentences": arguments.split_sentences,
-    }
+    options = translation_options(arguments)
     try:
         # Checked before the first line is read; the translator checks the same once more.
         TranslationOptions(**options)
@@ -108,13 +68,13 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.url,
             timeout_s=arguments.timeout_s,
             retries=arguments.retries,
-            token=_token(arguments.token_file),
+            token=read_token(arguments.token_file),
             ca_file=arguments.ca_file,
             certificate_file=arguments.certificate_file,
             key_file=arguments.key_file,
         )
     except ValueError as error:
-        raise UsageError(_one_line(error)) from error
+        raise UsageError(one_line(error)) from error
     # A person at the keyboard wants an answer to each line, not to the thirty-second.
     batch_size = 1 if not arguments.text and sys.stdin.isatty() else arguments.batch_size
     if batch_size < 1:
@@ -136,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     except TranslationError as error:
         kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
         where = f" after line {done}" if done else ""
-        raise kind(f"{arguments.url}{where}: {_one_line(error)}") from error
+        raise kind(f"{arguments.url}{where}: {one_line(error)}") from error
     if cut:
         _log.warning("%d of %d translations were cut: raise --max-tokens", cut, done)
     if refused:
@@ -215,7 +175,7 @@ def _translate_alone(
         return translator.translate(line, **options)
     except InvalidRequest as error:
         refused.append(number)
-        _log.warning("line %d was refused: %s", number, _one_line(error))
+        _log.warning("line %d was refused: %s", number, one_line(error))
         return None
 
 
@@ -259,11 +219,6 @@ def _json_line(source: str, translation: Translation | None) -> str:
         "finish_reason": translation.finish_reason if translation else "stop",
     }
     return json.dumps(row, ensure_ascii=False)
-
-
-def _one_line(error: Exception) -> str:
-    """The message of an error of somebody else's, which may have several lines."""
-    return " ".join(str(error).split())
 
 
 @contextlib.contextmanager

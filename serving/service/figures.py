@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import collections
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from serving.service.frames import Figure, pack_figures
 from serving.translator import Translator
 
 _EVERY_S = 0.5
+_RESIDENT_PAGES = 1
+"""Place of `resident` in /proc/self/statm.
+
+Source: https://man7.org/linux/man-pages/man5/proc_pid_statm.5.html
+"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,8 @@ _GAUGES = (
     _Kind("dragoman_rows_limit", "Rows that may be in flight", "most_rows"),
     _Kind("dragoman_cache_bytes", "Bytes of keys and values held", "cache_bytes"),
 )
+_PROCESSOR = "dragoman_process_cpu_seconds_total"
+_MEMORY = "dragoman_process_resident_memory_bytes"
 
 
 class FigureReporter:
@@ -55,7 +66,7 @@ class FigureReporter:
         """Start the thread."""
         self._translator = translator
         self._send = send
-        self._sent = dict.fromkeys((kind.source for kind in _COUNTERS), 0.0)
+        self._sent: collections.defaultdict[str, float] = collections.defaultdict(float)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dragoman-figures", daemon=True)
         self._thread.start()
@@ -75,8 +86,21 @@ class FigureReporter:
         counts, load = self._translator.counts, self._translator.load
         for kind in _COUNTERS:
             now = float(getattr(counts, kind.source))
-            yield Figure(False, kind.name, kind.description, now - self._sent[kind.source])
-            self._sent[kind.source] = now
+            yield self._increase(kind.name, kind.description, now)
+        description = "User and system time of the engine's process"
+        yield self._increase(_PROCESSOR, description, time.process_time())
         for kind in _GAUGES:
             value = float(getattr(load, kind.source))
             yield Figure(True, kind.name, kind.description, value)
+        yield Figure(True, _MEMORY, "Memory of the engine's process", float(_resident_bytes()))
+
+    def _increase(self, name: str, description: str, now: float) -> Figure:
+        increase = now - self._sent[name]
+        self._sent[name] = now
+        return Figure(False, name, description, increase)
+
+
+def _resident_bytes() -> int:
+    """Of this process, as Linux counts it."""
+    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return int(fields[_RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE")

@@ -11,7 +11,8 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-OURS = {"dragoman", "training", "export", "serving", "dragoman_client", "benchmarks", "tests"}
+CLIENT = {"dragoman_client", "dragoman_load_test"}
+OURS = {"dragoman", "training", "export", "serving", "benchmarks", "tests", *CLIENT}
 MAY_IMPORT = {
     "dragoman": set[str](),
     "training": {"dragoman"},
@@ -47,12 +48,18 @@ def _runs_later_or_never(node: ast.AST) -> bool:
 def test_parts_import_only_what_the_table_allows(part: str) -> None:
     files = list((REPOSITORY / FOLDERS.get(part, part)).rglob("*.py"))
     assert files
-    own = {part, "dragoman_client"} if part == "client" else {part}
+    own = CLIENT if part == "client" else {part}
     for path in files:
         # The command line may import any part, but only when a command is run.
         tree = ast.parse(path.read_text(encoding="utf-8"))
         wrong = (imported(tree, part == "dragoman") & OURS) - MAY_IMPORT[part] - own
         assert not wrong, f"{path.relative_to(REPOSITORY)} imports {wrong}"
+
+
+def test_the_client_needs_nothing_of_the_load_test() -> None:
+    for path in (REPOSITORY / "client/src/dragoman_client").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert not imported(tree, at_import_time=False) & {"dragoman_load_test"}, path
 
 
 def test_the_check_sees_imports_wherever_they_stand() -> None:

@@ -1,4 +1,4 @@
-"""The load generator, against a small server in this process."""
+"""The comparison's stretch of load, against a small server in this process."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any
 
 import grpc
 import pytest
+from dragoman_load_test.target import Target
 from tritonclient.grpc import service_pb2
 
-from benchmarks.infer_request import Option, build_request, read_answer
-from benchmarks.latency import LatencyHistogram
-from benchmarks.load import GENERATOR, LoadPlan, endless, run_load
+from benchmarks.load import GENERATOR, LoadPlan, run_load
 from benchmarks.load_process import MACHINE, LoadJob, run_job
 from benchmarks.processor_time import cpu_s, machine_busy_s
 
 PLAN = LoadPlan(concurrency=3, warm_up_s=0.05, duration_s=0.25)
+
+
+def target(address: str) -> Target:
+    return Target.of(f"grpc://{address}")
 
 
 def answer(*texts: str, tokens: int) -> Any:
@@ -89,64 +91,11 @@ class FakeTriton:
             server.stop(None).wait()
 
 
-def test_a_request_is_what_triton_reads() -> None:
-    options: dict[str, Option] = {"target_language": "de", "beam_width": 4, "length_penalty": 0.5}
-    request = service_pb2.ModelInferRequest.FromString(build_request("Grüße", options))
-    assert request.model_name == "translate"
-    assert [(tensor.name, tensor.datatype) for tensor in request.inputs] == [
-        ("text_input", "BYTES"),
-        ("target_language", "BYTES"),
-        ("beam_width", "INT32"),
-        ("length_penalty", "FP32"),
-    ]
-    assert list(request.raw_input_contents) == [
-        b"\x07\x00\x00\x00" + "Grüße".encode(),
-        b"\x02\x00\x00\x00de",
-        b"\x04\x00\x00\x00",
-        b"\x00\x00\x00\x3f",
-    ]
-    assert [output.name for output in request.outputs] == ["text_output", "output_tokens"]
-    assert {tuple(tensor.shape) for tensor in request.inputs} == {(1, 1)}
-
-
-def test_an_answer_is_read() -> None:
-    read = read_answer(answer("Gruß", "", "ja", tokens=300).SerializeToString())
-    assert (read.texts, read.tokens) == (("Gruß", "", "ja"), 900)
-
-
-@pytest.mark.parametrize("message", [b"\xff", b""])
-def test_something_else_is_no_answer(message: bytes) -> None:
-    with pytest.raises(ValueError, match="not an answer of the model translate"):
-        read_answer(message)
-
-
-def test_every_request_is_sent_before_one_is_sent_again() -> None:
-    requests = [bytes([number]) for number in range(20)]
-    source = endless(requests, seed=1)
-    first, second = list(islice(source, 20)), list(islice(source, 20))
-    assert sorted(first) == requests != first
-    assert second == first == list(islice(endless(requests, seed=1), 20))
-    assert first != list(islice(endless(requests, seed=2), 20))
-
-
-def test_percentiles_of_merged_histograms() -> None:
-    fast, slow = LatencyHistogram(), LatencyHistogram()
-    for number in range(1, 51):
-        fast.record(0.001 * number)
-        slow.record(0.001 * (50 + number))
-    found = LatencyHistogram.merge([fast.encode(), slow.encode()]).summary()
-    assert found.p50_ms == pytest.approx(50, rel=0.001)
-    assert found.p99_ms == pytest.approx(99, rel=0.001)
-    assert found.max_ms == pytest.approx(100, rel=0.001)
-    assert LatencyHistogram().summary().max_ms == 0
-
-
 def test_a_closed_loop_counts_what_is_answered_in_time() -> None:
     texts = [f"text {number}" for number in range(7)]
     triton = FakeTriton(lambda text, _: answer(text, tokens=3))
     with triton.serving() as address:
-        requests = [build_request(text, {}) for text in texts]
-        result = run_load(address, requests, PLAN)
+        result = run_load(target(address), texts, PLAN)
     assert triton.most_at_once == PLAN.concurrency
     assert max(triton.texts.values()) - min(triton.texts.values()) <= 1
     assert 0 < result.sentences < triton.texts.total()  # what warmed up is not counted
@@ -168,17 +117,16 @@ def test_errors_are_counted_by_message_and_not_as_sentences() -> None:
 
     triton = FakeTriton(respond)
     with triton.serving() as address:
-        requests = [build_request(text, {}) for text in ("good", "bad", "odd")]
-        result = run_load(address, requests, PLAN)
-    assert result.errors["INVALID_ARGUMENT: too bad"] == triton.texts["bad"]
+        result = run_load(target(address), ("good", "bad", "odd"), PLAN)
+    assert result.errors["InvalidRequest: too bad"] == triton.texts["bad"]
     assert sum(result.errors.values()) == triton.texts["bad"] + triton.texts["odd"]
     assert result.sentences <= triton.texts["good"]
 
 
 def test_a_server_that_is_away_is_an_error_and_not_a_wait() -> None:
-    result = run_load("127.0.0.1:1", [b""], PLAN)
+    result = run_load(target("127.0.0.1:1"), ["a"], PLAN)
     assert result.sentences == 0
-    assert all(message.startswith("UNAVAILABLE") for message in result.errors)
+    assert all(message.startswith("ServerUnavailable") for message in result.errors)
     assert result.errors
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pytest
+from dragoman_load_test.latency import LatencyHistogram
 
 from benchmarks import served, served_match
 from benchmarks.ctranslate2_repository import Layout, Setting
-from benchmarks.latency import LatencyHistogram
 from benchmarks.load import GENERATOR, LoadPlan, LoadResult
 from benchmarks.load_process import MACHINE
 from benchmarks.served_endpoint import ENGINE, IDLE, SERVER, Endpoint

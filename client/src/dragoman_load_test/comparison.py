@@ -1,0 +1,111 @@
+"""Two load tests side by side, and which of their differences are beyond noise.
+
+Knows results; must not know how they are shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dragoman_load_test.confidence import Estimate, difference
+from dragoman_load_test.results import Point, Run, Window
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One figure of one load, in both runs.
+
+    Attributes:
+        load: under which.
+        figure: its name, with the unit.
+        before: mean over the first run's windows.
+        after: over the second's.
+        change: with its interval, in the figure's unit.
+        more_is_better: whether an increase is good.
+    """
+
+    load: str
+    figure: str
+    before: float
+    after: float
+    change: Estimate
+    more_is_better: bool
+
+    @property
+    def relative(self) -> float:
+        """The change over the first run's figure."""
+        return self.change.mean / self.before if self.before else math.inf
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether no change at all lies outside of the interval."""
+        return not self.change.low <= 0 <= self.change.high
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        if not self.beyond_noise:
+            return "within noise"
+        return "better" if (self.change.mean > 0) == self.more_is_better else "worse"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs, by the loads that both have."""
+
+    names: tuple[str, str]
+    before: Run
+    after: Run
+
+    @property
+    def pairs(self) -> list[tuple[Point, Point]]:
+        """Points of both runs with the same load and batch size."""
+        others = {(point.load, point.batch_size): point for point in self.after.points}
+        return [
+            (point, others[point.load, point.batch_size])
+            for point in self.before.points
+            if (point.load, point.batch_size) in others
+        ]
+
+    def differences(self) -> Iterator[Difference]:
+        """Throughput and percentiles of each load."""
+        for before, after in self.pairs:
+            load = before.load + (
+                f", batches of {before.batch_size}" if before.batch_size > 1 else ""
+            )
+            for name, of, more_is_better in _FIGURES:
+                first = [of(window) for window in before.windows if len(window.histogram)]
+                second = [of(window) for window in after.windows if len(window.histogram)]
+                if first and second:
+                    yield Difference(
+                        load,
+                        name,
+                        sum(first) / len(first),
+                        sum(second) / len(second),
+                        difference(first, second),
+                        more_is_better,
+                    )
+
+    def unlike(self) -> list[str]:
+        """In what the two differ that they should not, in sentences."""
+        same = {
+            "protocol": (self.before.protocol, self.after.protocol),
+            "texts": (self.before.texts.sha256[:12], self.after.texts.sha256[:12]),
+            "options": (dict(self.before.options), dict(self.after.options)),
+            "machine": (self.before.machine, self.after.machine),
+        }
+        return [f"{name}: {a} and {b}" for name, (a, b) in same.items() if a != b]
+
+
+def _percentile(percentile: float) -> Callable[[Window], float]:
+    return lambda window: window.histogram.percentile_ms(percentile)
+
+
+_FIGURES: tuple[tuple[str, Callable[[Window], float], bool], ...] = (
+    ("sentences/s", lambda window: window.sentences_per_s, True),
+    ("p50, ms", _percentile(50), False),
+    ("p90, ms", _percentile(90), False),
+    ("p99, ms", _percentile(99), False),
+)

@@ -1,0 +1,195 @@
+"""How requests come about: from clients that wait for each answer, or at times of their own.
+
+Knows clocks and functions that send; must not know protocols or what comes of the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dragoman_client.errors import TranslationError
+
+from dragoman_load_test.arrivals import Arrivals, arrival_times, record_span_s, recorded_times
+from dragoman_load_test.latency import LatencyHistogram
+from dragoman_load_test.ledger import Ledger
+from dragoman_load_test.senders import Send
+
+GIVEN_UP, NOT_SENT = "GivenUp", "NotSent"
+"""Kinds of errors of the generator's own: ended with the test, and one too many at once."""
+_MOST_IN_FLIGHT = 20_000
+_PAUSE_AFTER_ERROR_S = 0.05
+"""A server that is away refuses at once; asking it without a pause would only heat the machine."""
+
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """So many clients, each of which sends its next request when it has its answer."""
+
+    concurrency: int
+
+    def __str__(self) -> str:
+        """As tables name it."""
+        return f"{self.concurrency} at once"
+
+
+@dataclass(frozen=True)
+class OpenLoop:
+    """Requests that arrive whether or not the ones before are answered.
+
+    Attributes:
+        rate: sentences a second, on average.
+        arrivals: how they are spread.
+        record_s: their times, if they are recorded; then `rate` is what the record makes.
+    """
+
+    rate: float
+    arrivals: Arrivals | None = "poisson"
+    record_s: tuple[float, ...] | None = None
+
+    @classmethod
+    def recorded(cls, times_s: Sequence[float], batch_size: int) -> OpenLoop:
+        """Requests of so many sentences at recorded times."""
+        rate = batch_size * len(times_s) / record_span_s(times_s)
+        return cls(rate, None, tuple(times_s))
+
+    def times(self, batch_size: int, seed: int) -> Iterator[float]:
+        """When requests of so many sentences are sent, in seconds from the beginning."""
+        if self.record_s is not None:
+            return recorded_times(self.record_s)
+        assert self.arrivals is not None
+        return arrival_times(self.rate / batch_size, self.arrivals, seed)
+
+    def __str__(self) -> str:
+        """As tables name it."""
+        return f"{self.rate:.4g}/s {self.arrivals or 'recorded'}"
+
+
+Load = ClosedLoop | OpenLoop
+
+
+class Running(Protocol):
+    """A load that goes on until it is stopped."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are under way."""
+
+    async def stop(self, wait: bool) -> None:
+        """Send nothing more, and wait for what is under way or give it up."""
+
+
+class Clients:
+    """A closed loop that runs."""
+
+    def __init__(self, loop: ClosedLoop, senders: Sequence[Send], ledger: Ledger) -> None:
+        """Start it in the running event loop."""
+        self._source = itertools.cycle(senders)
+        self._ledger = ledger
+        self._stopping = False
+        self.in_flight = 0
+        self._tasks = [asyncio.create_task(self._run()) for _ in range(loop.concurrency)]
+
+    async def stop(self, wait: bool) -> None:
+        """See `Running`."""
+        self._stopping = True
+        await _end(self._tasks, wait)
+
+    async def _run(self) -> None:
+        while not self._stopping:
+            begin_s = time.perf_counter()
+            self._ledger.sent(begin_s)
+            self.in_flight += 1
+            try:
+                answered = await _send(next(self._source), begin_s, self._ledger)
+            finally:
+                self.in_flight -= 1
+            if not answered:
+                await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
+
+
+class Crowd:
+    """An open loop that runs."""
+
+    def __init__(
+        self,
+        loop: OpenLoop,
+        senders: Sequence[Send],
+        ledger: Ledger,
+        batch_size: int,
+        seed: int,
+        lag: LatencyHistogram,
+    ) -> None:
+        """Start it in the running event loop.
+
+        Args:
+            loop: when requests arrive.
+            senders: what they are, over and over.
+            ledger: gets them.
+            batch_size: sentences in a request.
+            seed: of what is drawn.
+            lag: gets how late each was sent.
+        """
+        self._source = itertools.cycle(senders)
+        self._ledger = ledger
+        self._lag = lag
+        self._sent: set[asyncio.Task[bool]] = set()
+        times = loop.times(batch_size, seed)
+        self._arriving = asyncio.create_task(self._arrive(times))
+
+    @property
+    def in_flight(self) -> int:
+        """See `Running`."""
+        return len(self._sent)
+
+    async def stop(self, wait: bool) -> None:
+        """See `Running`."""
+        self._arriving.cancel()
+        await asyncio.gather(self._arriving, return_exceptions=True)
+        await _end(self._sent, wait)
+
+    async def _arrive(self, times: Iterator[float]) -> None:
+        begin_s = time.perf_counter()
+        for time_s in times:
+            intended_s = begin_s + time_s
+            early_s = intended_s - time.perf_counter()
+            # Also when late: answers want to be read, too.
+            await asyncio.sleep(max(0.0, early_s))
+            self._lag.record(time.perf_counter() - intended_s)
+            self._ledger.sent(intended_s)
+            if len(self._sent) >= _MOST_IN_FLIGHT:
+                message = f"{_MOST_IN_FLIGHT} requests are under way"
+                self._ledger.failed(intended_s, NOT_SENT, message)
+                continue
+            sending = _send(next(self._source), intended_s, self._ledger)
+            task = asyncio.create_task(sending)
+            self._sent.add(task)
+            task.add_done_callback(self._sent.discard)
+
+
+async def _send(send: Send, intended_s: float, ledger: Ledger) -> bool:
+    """Send a request and enter what comes of it; whether that is an answer."""
+    try:
+        answered = await send()
+    except TranslationError as error:
+        ledger.failed(intended_s, type(error).__name__, str(error))
+        return False
+    except asyncio.CancelledError:
+        ledger.failed(intended_s, GIVEN_UP, "the test ended first")
+        raise
+    ledger.answered(intended_s, time.perf_counter(), answered)
+    return True
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]] | set[asyncio.Task[bool]], wait: bool) -> None:
+    ending = list(tasks)
+    if not wait:
+        for task in ending:
+            task.cancel()
+    for outcome in await asyncio.gather(*ending, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            raise outcome

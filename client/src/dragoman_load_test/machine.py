@@ -1,0 +1,25 @@
+"""On what a load test ran.
+
+Knows the machine; must not know what was measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from pathlib import Path
+
+
+def machine_in_words() -> str:
+    """Its processors and system."""
+    return f"{len(os.sched_getaffinity(0))} x {cpu_name()}, {platform.system()}"
+
+
+def cpu_name() -> str:
+    """As the processor calls itself."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,275 @@
+"""A server under one load: warm-up, windows, and whether they agree.
+
+Knows loops, the ledger and the watchers; must not know objectives or how results are shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from dragoman_load_test.confidence import Estimate, drift
+from dragoman_load_test.latency import LatencyHistogram
+from dragoman_load_test.ledger import Ledger, Page
+from dragoman_load_test.loops import Clients, ClosedLoop, Crowd, Load, OpenLoop, Running
+from dragoman_load_test.own_load import OwnLoad, limits_found
+from dragoman_load_test.results import Moment, Point, Window
+from dragoman_load_test.senders import Send, open_senders
+from dragoman_load_test.server_figures import ServerFigures, ServerWatch, watch_server
+from dragoman_load_test.target import Target
+from dragoman_load_test.texts import in_batches
+
+_STEADY = 0.1
+"""Most half width of the throughput's interval, and most drift, over its mean."""
+_FALLING_BEHIND = 0.05
+"""Part of an open loop's requests that may pile up before it counts as too much for the server."""
+_HOPELESS = 0.25
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long a load is measured.
+
+    Attributes:
+        warm_up_s: under load before it counts.
+        window_s: length of a window.
+        windows: how many count.
+        most_windows: how many are tried until the last `windows` of a closed loop agree.
+        seed: of the order of texts, and of arrivals.
+        give_up: end as soon as an open loop is hopelessly too much for the server.
+    """
+
+    warm_up_s: float = 3.0
+    window_s: float = 5.0
+    windows: int = 5
+    most_windows: int = 10
+    seed: int = 0
+    give_up: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A window that has just ended, while others follow."""
+
+    number: int
+    sentences_per_s: float
+    p50_ms: float
+    p99_ms: float
+    in_flight: int
+    errors: int
+
+
+def measure(
+    target: Target,
+    texts: Sequence[str],
+    batch_size: int,
+    load: Load,
+    schedule: Schedule,
+    metrics_url: str | None = None,
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> Point:
+    """Put a server under load.
+
+    Args:
+        target: the server and the form of requests.
+        texts: sent in an order drawn from the seed, over and over.
+        batch_size: texts in a request; 1, if the target streams.
+        load: how requests come about.
+        schedule: for how long.
+        metrics_url: where the server tells of itself; None: nowhere.
+        tell: called after each window.
+
+    Raises:
+        ValueError: a file of the target's access does not hold what it should.
+    """
+    batches = in_batches(texts, batch_size, schedule.seed)
+    return asyncio.run(_measure(target, batches, batch_size, load, schedule, metrics_url, tell))
+
+
+async def _measure(
+    target: Target,
+    batches: Sequence[Sequence[str]],
+    batch_size: int,
+    load: Load,
+    schedule: Schedule,
+    metrics_url: str | None,
+    tell: Callable[[Progress], None],
+) -> Point:
+    ledger = Ledger(schedule.window_s)
+    async with open_senders(target, batches) as senders, _watching(metrics_url) as watch:
+        own = OwnLoad()
+        running = _start(load, senders, ledger, batch_size, schedule, own.lag)
+        await asyncio.sleep(schedule.warm_up_s)
+        if watch:
+            await watch.begin()
+        own.restart()
+        begin_s = time.perf_counter()
+        ledger.begin(begin_s)
+        ends = _Ends(load, ledger, schedule, running, own, begin_s, tell)
+        hopeless = await ends.wait()
+        await own.stop()
+        server = await watch.end() if watch else None
+        # What is under way belongs to the windows, too.
+        await running.stop(wait=not hopeless)
+    first = max(0, len(ends.processors) - schedule.windows)
+    windows = tuple(
+        _window(ledger.window(index), schedule.window_s, ends.processors[index], in_flight)
+        for index, in_flight in list(enumerate(ends.in_flight))[first:]
+    )
+    end_s = begin_s + len(ends.processors) * schedule.window_s
+    timeline = tuple(_moment(page) for page in ledger.seconds(end_s))
+    point = Point(
+        str(load),
+        isinstance(load, ClosedLoop),
+        load.concurrency if isinstance(load, ClosedLoop) else load.rate,
+        batch_size,
+        windows,
+        timeline[int(first * schedule.window_s) :],
+        ledger.examples,
+        dict(ledger.warm_up_errors),
+        own.lag.encode(),
+        server,
+        (),
+    )
+    return _with_notes(point, ends.in_flight[first:], own.lag, watch, server)
+
+
+def _start(
+    load: Load,
+    senders: Sequence[Send],
+    ledger: Ledger,
+    batch_size: int,
+    schedule: Schedule,
+    lag: LatencyHistogram,
+) -> Running:
+    if isinstance(load, ClosedLoop):
+        return Clients(load, senders, ledger)
+    return Crowd(load, senders, ledger, batch_size, schedule.seed, lag)
+
+
+class _Ends:
+    """Waits for the windows' ends, and takes what can be taken only there."""
+
+    def __init__(
+        self,
+        load: Load,
+        ledger: Ledger,
+        schedule: Schedule,
+        running: Running,
+        own: OwnLoad,
+        begin_s: float,
+        tell: Callable[[Progress], None],
+    ) -> None:
+        self._load, self._ledger, self._schedule = load, ledger, schedule
+        self._running, self._own, self._begin_s, self._tell = running, own, begin_s, tell
+        self.processors: list[float] = []
+        self.in_flight: list[int] = []
+
+    async def wait(self) -> bool:
+        """Until enough windows have ended; whether the load is hopelessly too much."""
+        while not self._enough():
+            due_s = self._begin_s + (len(self.processors) + 1) * self._schedule.window_s
+            await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
+            self.processors.append(self._own.processors())
+            self.in_flight.append(self._running.in_flight)
+            page = self._ledger.window(len(self.processors) - 1)
+            self._tell(
+                Progress(
+                    len(self.processors),
+                    page.sentences / self._schedule.window_s,
+                    page.latencies.percentile_ms(50),
+                    page.latencies.percentile_ms(99),
+                    self.in_flight[-1],
+                    page.errors.total(),
+                )
+            )
+            if self._schedule.give_up and self._hopeless():
+                return True
+        return False
+
+    def _enough(self) -> bool:
+        done, schedule = len(self.processors), self._schedule
+        if done < schedule.windows:
+            return False
+        if isinstance(self._load, OpenLoop) or done >= schedule.most_windows:
+            return True
+        last = range(done - schedule.windows, done)
+        return is_steady([float(self._ledger.window(index).sentences) for index in last])
+
+    def _hopeless(self) -> bool:
+        arrived = sum(self._ledger.window(i).requests for i in range(len(self.in_flight)))
+        return isinstance(self._load, OpenLoop) and self.in_flight[-1] > _HOPELESS * max(
+            arrived, 100
+        )
+
+
+def is_steady(throughputs: Sequence[float]) -> bool:
+    """Whether windows agree, by their interval of confidence and by their drift."""
+    return Estimate.of(throughputs).relative <= _STEADY and abs(drift(throughputs)) <= _STEADY
+
+
+def _with_notes(
+    point: Point,
+    in_flight: Sequence[int],
+    lag: LatencyHistogram,
+    watch: ServerWatch | None,
+    server: ServerFigures | None,
+) -> Point:
+    notes = limits_found(point.processors, lag, point.latencies.percentile_ms(50))
+    throughputs = [window.sentences_per_s for window in point.windows]
+    if point.closed and len(throughputs) > 1 and not is_steady(throughputs):
+        notes.append(
+            f"the windows do not agree: throughput to {Estimate.of(throughputs).relative:.0%}, "
+            f"with a drift of {drift(throughputs):+.0%}: measure for longer"
+        )
+    if not point.closed and is_behind(in_flight, point.requests):
+        notes.append("more came than was answered: the latencies grow with the length of the test")
+    if watch and server is None:
+        notes.append(f"no figures of the server: {watch.problem}")
+    return dataclasses.replace(point, notes=tuple(notes))
+
+
+def is_behind(in_flight: Sequence[int], requests: int) -> bool:
+    """Whether requests piled up from the first window's end to the last's."""
+    return in_flight[-1] - in_flight[0] > max(5, _FALLING_BEHIND * requests)
+
+
+def _window(page: Page, elapsed_s: float, processors: float, in_flight: int) -> Window:
+    return Window(
+        elapsed_s,
+        page.requests,
+        page.answers,
+        page.sentences,
+        page.tokens,
+        dict(page.errors),
+        page.latencies.encode(),
+        page.first_parts.encode(),
+        page.per_token.encode(),
+        processors,
+        in_flight,
+    )
+
+
+def _moment(page: Page) -> Moment:
+    latencies = page.latencies
+    return Moment(
+        page.requests,
+        page.sentences,
+        page.errors.total(),
+        latencies.percentile_ms(50),
+        latencies.percentile_ms(99),
+        latencies.percentile_ms(100),
+    )
+
+
+@contextlib.asynccontextmanager
+async def _watching(url: str | None) -> AsyncIterator[ServerWatch | None]:
+    if url is None:
+        yield None
+        return
+    async with watch_server(url) as watch:
+        yield watch

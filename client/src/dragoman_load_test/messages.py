@@ -1,0 +1,220 @@
+"""Requests to the models `translate` and `translate_stream`, and their answers, as on the wire.
+
+Knows Triton's protocols; must not know connections, clocks or where texts come from. Tensors travel
+as raw bytes, which is what Triton reads fastest; all of a request is written before it is sent.
+
+Source: https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
+and extension_generate.md beside it
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dragoman_client.errors import TranslationError, from_stream
+from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL
+from tritonclient.grpc import service_pb2
+
+INFER = "/inference.GRPCInferenceService/ModelInfer"
+STREAM_INFER = "/inference.GRPCInferenceService/ModelStreamInfer"
+
+_WANTED = ("text_output", "output_tokens")
+"""Outputs without which a translation cannot be counted."""
+
+Option = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The translations of a request, or of a part of it.
+
+    Attributes:
+        texts: as many as were sent.
+        tokens: of all of them, without end symbols; 0 in a part that others follow.
+        last: whether no part follows.
+    """
+
+    texts: tuple[str, ...]
+    tokens: int
+    last: bool = True
+
+
+def grpc_request(
+    texts: Sequence[str],
+    options: Mapping[str, Option],
+    timeout_s: float | None = None,
+    streamed: bool = False,
+) -> bytes:
+    """A message to `ModelInfer` or `ModelStreamInfer`.
+
+    Args:
+        texts: what to translate; one, if it is streamed.
+        options: the model's optional inputs, each of one value.
+        timeout_s: the server's deadline; None: its own.
+        streamed: by `translate_stream`.
+    """
+    request = service_pb2.ModelInferRequest(model_name=STREAM_MODEL if streamed else MODEL)
+    leading = [] if streamed else [1]
+    for name, (datatype, count, raw) in _tensors(texts, options).items():
+        request.inputs.add(name=name, datatype=datatype, shape=[*leading, count])
+        request.raw_input_contents.append(raw)
+    for name in OUTPUTS if streamed else _WANTED:
+        request.outputs.add(name=name)
+    if timeout_s is not None:
+        request.parameters["timeout"].int64_param = _microseconds(timeout_s)
+    return bytes(request.SerializeToString())
+
+
+def read_grpc_answer(message: bytes) -> Answer:
+    """The answer in a message of `ModelInfer`.
+
+    Raises:
+        ValueError: the message holds something else.
+    """
+    try:
+        return _grpc_answer(service_pb2.ModelInferResponse.FromString(message))
+    except Exception as error:  # protobuf has no base of its own for what it raises
+        raise ValueError(f"not an answer of the model {MODEL}: {error!r}") from error
+
+
+def read_grpc_part(message: bytes) -> Answer:
+    """The part of an answer in a message of `ModelStreamInfer`.
+
+    Raises:
+        TranslationError: the server refused.
+        ValueError: the message holds something else.
+    """
+    try:
+        response = service_pb2.ModelStreamInferResponse.FromString(message)
+        if response.error_message:
+            raise from_stream(None, response.error_message)
+        return _grpc_answer(response.infer_response)
+    except TranslationError:
+        raise
+    except Exception as error:  # as above
+        raise ValueError(f"not an answer of the model {STREAM_MODEL}: {error!r}") from error
+
+
+def http_request(
+    texts: Sequence[str], options: Mapping[str, Option], timeout_s: float
+) -> tuple[bytes, int]:
+    """A body for `/v2/models/translate/infer`, and how many bytes of it are JSON."""
+    inputs = []
+    raws = []
+    for name, (datatype, count, raw) in _tensors(texts, options).items():
+        parameters = {"binary_data_size": len(raw)}
+        inputs.append(
+            {"name": name, "datatype": datatype, "shape": [1, count], "parameters": parameters}
+        )
+        raws.append(raw)
+    parameters = {"timeout": _microseconds(timeout_s)}
+    outputs = [{"name": name, "parameters": {"binary_data": True}} for name in _WANTED]
+    head = json.dumps({"inputs": inputs, "outputs": outputs, "parameters": parameters}).encode()
+    return b"".join([head, *raws]), len(head)
+
+
+def read_http_answer(body: bytes, head_bytes: int) -> Answer:
+    """The answer in the body of `/v2/models/translate/infer`.
+
+    Args:
+        body: JSON and then raw tensors.
+        head_bytes: how much of it is JSON.
+
+    Raises:
+        ValueError: it holds something else.
+    """
+    try:
+        start, tensors = head_bytes, {}
+        for output in json.loads(body[:head_bytes])["outputs"]:
+            end = start + output["parameters"]["binary_data_size"]
+            tensors[output["name"]] = body[start:end]
+            start = end
+        return _answer(tensors)
+    except (KeyError, TypeError, ValueError, struct.error) as error:
+        raise ValueError(f"not an answer of the model {MODEL}: {error!r}") from error
+
+
+def generate_request(text: str, options: Mapping[str, Option], timeout_s: float) -> bytes:
+    """A body for `/v2/models/translate_stream/generate_stream`."""
+    asked = {"text_input": text, **options, "timeout": _microseconds(timeout_s)}
+    return json.dumps(asked).encode()
+
+
+def read_event(line: bytes) -> Answer | None:
+    """The part of an answer in a line of server-sent events; None: the line brings none.
+
+    Raises:
+        TranslationError: the server refused.
+        ValueError: it is something else.
+    """
+    if not line.startswith(b"data:"):
+        return None
+    try:
+        event = json.loads(line.removeprefix(b"data:"))
+        if "error" in event:
+            raise from_stream(None, str(event["error"]))
+        text, tokens, reason = (event[name] for name in OUTPUTS)
+        return Answer((str(text),), int(tokens), bool(reason))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"not an answer of the model {STREAM_MODEL}: {error!r}") from error
+
+
+def _tensors(
+    texts: Sequence[str], options: Mapping[str, Option]
+) -> dict[str, tuple[str, int, bytes]]:
+    """Inputs by name: Triton's name of the type, how many elements, and all of them as bytes."""
+    found = {"text_input": ("BYTES", len(texts), b"".join(map(_string, texts)))}
+    for name, value in options.items():
+        datatype, raw = _element(value)
+        found[name] = (datatype, 1, raw)
+    return found
+
+
+def _element(value: Option) -> tuple[str, bytes]:
+    if isinstance(value, str):
+        return "BYTES", _string(value)
+    if isinstance(value, bool):
+        return "BOOL", struct.pack("?", value)
+    if isinstance(value, int):
+        return "INT32", struct.pack("<i", value)
+    return "FP32", struct.pack("<f", value)
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode("utf-8")
+    return struct.pack("<I", len(raw)) + raw
+
+
+def _grpc_answer(response: service_pb2.ModelInferResponse) -> Answer:
+    return _answer(
+        {
+            tensor.name: raw
+            for tensor, raw in zip(response.outputs, response.raw_output_contents, strict=True)
+        }
+    )
+
+
+def _answer(tensors: Mapping[str, bytes]) -> Answer:
+    texts, counts = (tensors[name] for name in _WANTED)
+    tokens = sum(count for (count,) in struct.iter_unpack("<i", counts))
+    reasons = _strings(tensors.get("finish_reason", b""))
+    return Answer(tuple(_strings(texts)), tokens, all(reasons))
+
+
+def _strings(raw: bytes) -> list[str]:
+    """The elements of a tensor of strings, each behind its length."""
+    found, start = [], 0
+    while start < len(raw):
+        (length,) = struct.unpack_from("<I", raw, start)
+        start += 4 + length
+        if start > len(raw):
+            raise ValueError("a string is cut off")
+        found.append(raw[start - length : start].decode("utf-8"))
+    return found
+
+
+def _microseconds(seconds: float) -> int:
+    return max(1, int(seconds * 1e6))

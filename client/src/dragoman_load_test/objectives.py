@@ -1,0 +1,90 @@
+"""What a service promises (SLO), and whether a load test kept it.
+
+Knows percentiles and shares; must not know how they were taken.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from dragoman_load_test.latency import LatencyHistogram
+from dragoman_load_test.results import Judgement, Point
+
+_FORM = re.compile(
+    r"(?P<first>first-)?p(?P<percentile>\d{1,2}(\.\d+)?)=(?P<time>\d+(\.\d+)?)(?P<unit>ms|s)"
+    r"|errors=(?P<errors>\d+(\.\d+)?)%"
+    r"|sentences=(?P<sentences>\d+(\.\d+)?)/s"
+)
+FORMS = "p99=300ms, first-p95=0.1s (the first part of a stream), errors=0.1%, sentences=200/s"
+"""What can be asked for, for messages."""
+
+Measure = Literal["latency", "first part", "errors", "sentences"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A bound.
+
+    A request without an answer counts as slower than any bound on latency. Errors are bounded only
+    if it is asked for.
+
+    Attributes:
+        text: as it was written.
+        measure: of what.
+        bound: milliseconds, a share, or sentences a second.
+        percentile: of a latency.
+    """
+
+    text: str
+    measure: Measure
+    bound: float
+    percentile: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Objective:
+        """Read an objective.
+
+        Raises:
+            ValueError: it is none.
+        """
+        found = _FORM.fullmatch(text)
+        if found is None:
+            raise ValueError(f"objective {text!r}: write it like {FORMS}")
+        if found["errors"]:
+            return cls(text, "errors", float(found["errors"]) / 100)
+        if found["sentences"]:
+            return cls(text, "sentences", float(found["sentences"]))
+        bound_ms = float(found["time"]) * (1000 if found["unit"] == "s" else 1)
+        percentile = float(found["percentile"])
+        if not bound_ms or not percentile:
+            raise ValueError(f"objective {text!r}: a percentile and a time are more than 0")
+        measure: Measure = "first part" if found["first"] else "latency"
+        return cls(text, measure, bound_ms, percentile)
+
+    def judge(self, point: Point) -> Judgement:
+        """Whether a load kept it."""
+        found, met = self._found(point)
+        return Judgement(self.text, point.load, found, met)
+
+    def _found(self, point: Point) -> tuple[str, bool]:
+        if self.measure == "errors":
+            errors = point.errors.total() / max(1, point.requests)
+            return f"errors={errors:.2%}", errors <= self.bound
+        if self.measure == "sentences":
+            rate = point.sentences_per_s.mean
+            return f"sentences={rate:.1f}/s", rate >= self.bound
+        latencies = point.latencies if self.measure == "latency" else point.first_parts
+        return self._within(latencies, point.requests)
+
+    def _within(self, latencies: LatencyHistogram, requests: int) -> tuple[str, bool]:
+        if not requests or not len(latencies):
+            return "no answers", False
+        share = latencies.share_within(self.bound) * len(latencies) / max(requests, len(latencies))
+        measured_ms = latencies.percentile_ms(self.percentile)
+        name = self.text.partition("=")[0]
+        found = f"{name}={measured_ms:.1f}ms"
+        if len(latencies) < requests:
+            found += f", and {requests - len(latencies)} of {requests} requests without an answer"
+        return found, share >= self.percentile / 100

@@ -1,0 +1,59 @@
+"""Load tests as pages that hold all they need: text, tables and pictures.
+
+Knows results and templates; must not know servers.
+"""
+
+from __future__ import annotations
+
+import math
+from importlib import resources
+
+import jinja2
+from markupsafe import Markup
+
+from dragoman_load_test.comparison import Comparison
+from dragoman_load_test.confidence import Estimate
+from dragoman_load_test.plots import draw_comparison, draw_run
+from dragoman_load_test.results import Run
+
+
+def run_page(run: Run) -> str:
+    """A run as HTML; whatever texts, URLs and servers said is escaped."""
+    return _page("run.html", run=run, picture=_inline(draw_run(run)))
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """Two runs as HTML."""
+    picture = _inline(draw_comparison(comparison))
+    return _page("comparison.html", comparison=comparison, picture=picture)
+
+
+def format_estimate(estimate: Estimate) -> str:
+    """A mean with its interval, if it has one."""
+    spread = f" ± {estimate.half_width:.1f}" if math.isfinite(estimate.half_width) else ""
+    return f"{estimate.mean:.1f}{spread}"
+
+
+def format_change(change: Estimate, before: float) -> str:
+    """A change with its interval, in per cent of what was before."""
+    if not before:
+        return f"{change.mean:+.1f}"
+    spread = f" ± {change.half_width / before:.1%}" if math.isfinite(change.half_width) else ""
+    return f"{change.mean / before:+.1%}{spread}"
+
+
+def _page(name: str, **values: object) -> str:
+    environment = jinja2.Environment(
+        autoescape=True,
+        loader=jinja2.PackageLoader("dragoman_load_test"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters.update(estimate=format_estimate, change=format_change)
+    css = (resources.files("dragoman_load_test") / "templates" / "page.css").read_text("utf-8")
+    return environment.get_template(name).render(css=Markup(css), **values)  # noqa: S704  (ours)
+
+
+def _inline(svg: str) -> Markup:
+    """A picture of ours, in which matplotlib has escaped all text, without its XML prologue."""
+    return Markup(svg[svg.index("<svg") :])  # noqa: S704

@@ -1,0 +1,180 @@
+"""What a server tells of itself meanwhile, on its port for Prometheus.
+
+Knows Triton's and the engine's metrics; must not know requests.
+
+Source: https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+_EVERY_S = 0.5
+_TIMEOUT_S = 5.0
+_PREFIXES = ("dragoman_", "nv_inference_", "nv_cpu_", "nv_gpu_")
+
+
+@dataclass(frozen=True)
+class ServerFigures:
+    """What metrics said over a time, each summed over the server's models.
+
+    Attributes:
+        elapsed_s: the time.
+        increases: of counters, by name.
+        means: of gauges, sampled twice a second.
+        highest: of the same samples.
+    """
+
+    elapsed_s: float
+    increases: Mapping[str, float] = field(default_factory=dict)
+    means: Mapping[str, float] = field(default_factory=dict)
+    highest: Mapping[str, float] = field(default_factory=dict)
+
+    def described(self) -> Iterator[tuple[str, str]]:
+        """Names and values as a person reads them, where the server has them."""
+        ups, means = self.increases, self.means
+        sentences = ups.get("dragoman_sentences_total", 0.0)
+        for name, metric in (
+            ("sentences/s", "dragoman_sentences_total"),
+            ("source tokens/s", "dragoman_input_tokens_total"),
+            ("output tokens/s", "dragoman_output_tokens_total"),
+        ):
+            if metric in ups:
+                yield name, f"{ups[metric] / self.elapsed_s:,.0f}"
+        if sentences:
+            for name, metric in (
+                ("wait in the engine's queue", "dragoman_queue_seconds_total"),
+                ("arrival to first token", "dragoman_first_token_seconds_total"),
+                ("decoding", "dragoman_decode_seconds_total"),
+            ):
+                yield f"{name}, ms a sentence", f"{1000 * ups.get(metric, 0.0) / sentences:.1f}"
+        if means.get("dragoman_rows_limit"):
+            rows, most = means["dragoman_rows"], means["dragoman_rows_limit"]
+            yield (
+                "rows in flight, mean",
+                f"{rows:.1f} of {most:.0f} ({rows / most:.0%})",
+            )
+        if "dragoman_waiting" in means:
+            yield (
+                "sentences waiting, mean and most",
+                f"{means['dragoman_waiting']:.1f}, {self.highest['dragoman_waiting']:.0f}",
+            )
+        if ups.get("nv_inference_exec_count_total"):
+            batch = ups["nv_inference_count_total"] / ups["nv_inference_exec_count_total"]
+            yield "Triton's batch, texts a hand-over", f"{batch:.1f}"
+        for name, metric in (
+            ("refused as too many waited", "dragoman_sentences_rejected_total"),
+            ("overdue", "dragoman_sentences_overdue_total"),
+            ("cancelled", "dragoman_sentences_cancelled_total"),
+        ):
+            if ups.get(metric):
+                yield f"sentences {name}", f"{ups[metric]:,.0f}"
+        if "dragoman_process_cpu_seconds_total" in ups:
+            cores = ups["dragoman_process_cpu_seconds_total"] / self.elapsed_s
+            yield "engine's process, processors in use", f"{cores:.2f}"
+        if "dragoman_process_resident_memory_bytes" in self.highest:
+            resident = self.highest["dragoman_process_resident_memory_bytes"]
+            yield "engine's process, most memory", f"{resident / 2**20:,.0f} MiB"
+        if "nv_cpu_utilization" in means:
+            yield "server's whole machine, processors busy", f"{means['nv_cpu_utilization']:.0%}"
+        if "nv_gpu_utilization" in means:
+            yield "GPU busy", f"{means['nv_gpu_utilization']:.0%}"
+
+
+class ServerWatch:
+    """Looks at a server's metrics while it is open."""
+
+    def __init__(self, session: Any, url: str) -> None:
+        """Use `watch_server`."""
+        self._session = session
+        self._url = url
+        self._begin: tuple[float, dict[str, float]] | None = None
+        self._end: tuple[float, dict[str, float]] | None = None
+        self._samples: list[dict[str, float]] = []
+        self._sampling: asyncio.Task[None] | None = None
+        self.problem: str | None = None
+        """Why there are no figures."""
+
+    async def begin(self) -> None:
+        """Let the time that counts begin."""
+        if read := await self._read():
+            counters, _ = read
+            self._begin = time.perf_counter(), counters
+            self._sampling = asyncio.create_task(self._sample())
+
+    async def end(self) -> ServerFigures | None:
+        """The figures since `begin`; None: the server does not tell, see `problem`."""
+        if self._sampling is None or self._begin is None:
+            return None
+        self._sampling.cancel()
+        await asyncio.gather(self._sampling, return_exceptions=True)
+        read = await self._read()
+        if read is None:
+            return None
+        begin_s, before = self._begin
+        counters, gauges = read
+        self._samples.append(gauges)
+        names = sorted(set().union(*self._samples))
+        found = {name: [sample.get(name, 0.0) for sample in self._samples] for name in names}
+        return ServerFigures(
+            time.perf_counter() - begin_s,
+            {name: value - before.get(name, 0.0) for name, value in counters.items()},
+            {name: sum(values) / len(values) for name, values in found.items()},
+            {name: max(values) for name, values in found.items()},
+        )
+
+    async def _sample(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            if read := await self._read():
+                self._samples.append(read[1])
+
+    async def _read(self) -> tuple[dict[str, float], dict[str, float]] | None:
+        import aiohttp
+
+        try:
+            async with self._session.get(self._url) as response:
+                response.raise_for_status()
+                return read_metrics(await response.text())
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            self.problem = f"{self._url}: {error or repr(error)}"
+            return None
+
+
+@contextlib.asynccontextmanager
+async def watch_server(url: str) -> AsyncIterator[ServerWatch]:
+    """Look at the metrics under a URL."""
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        yield ServerWatch(session, url)
+
+
+def read_metrics(text: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Counters and gauges by name, each summed over its labels; counters all end in `_total`.
+
+    Args:
+        text: in Prometheus' format.
+
+    Raises:
+        ValueError: it is in another.
+    """
+    counters: collections.defaultdict[str, float] = collections.defaultdict(float)
+    gauges: collections.defaultdict[str, float] = collections.defaultdict(float)
+    for family in text_string_to_metric_families(text):
+        kept = {"counter": counters, "gauge": gauges}.get(family.type)
+        if kept is None:
+            continue
+        for sample in family.samples:
+            if sample.name.startswith(_PREFIXES):
+                kept[sample.name] += sample.value
+    return dict(counters), dict(gauges)

@@ -1,0 +1,80 @@
+"""Load tests as lines of text, for a terminal or a log.
+
+Knows results; must not know where lines go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from dragoman_load_test.comparison import Comparison
+from dragoman_load_test.measurement import Progress
+from dragoman_load_test.report import format_change, format_estimate
+from dragoman_load_test.results import Point, Run, Trial
+
+HEAD = (
+    f"{'load':<18} {'batch':>5} {'sentences/s':>16} {'p50 ms':>14} {'p95 ms':>8} {'p99 ms':>16}"
+    f" {'p99.9 ms':>9} {'errors':>7}"
+)
+
+
+def point_lines(point: Point) -> Iterator[str]:
+    """A load, and what to know of it."""
+    all_of_them = point.latencies.summary()
+    yield (
+        f"{point.load:<18} {point.batch_size:>5} {format_estimate(point.sentences_per_s):>16} "
+        f"{format_estimate(point.percentile_ms(50)):>14} {all_of_them.p95_ms:>8.1f} "
+        f"{format_estimate(point.percentile_ms(99)):>16} {all_of_them.p99_9_ms:>9.1f} "
+        f"{point.errors.total():>7}"
+    )
+    if len(point.first_parts):
+        yield (
+            f"  first part p50 {point.first_parts.percentile_ms(50):.1f} ms, p99 "
+            f"{point.first_parts.percentile_ms(99):.1f} ms; between tokens p50 "
+            f"{point.per_token.percentile_ms(50):.2f} ms"
+        )
+    for kind, count in (point.errors + Counter(point.warm_up_errors)).items():
+        yield f"  {count} x {kind}: {point.examples[kind]}"
+    for note in point.notes:
+        yield f"  note: {note}"
+
+
+def window_line(progress: Progress) -> str:
+    """A window that has ended."""
+    return (
+        f"  window {progress.number}: {progress.sentences_per_s:.1f} sentences/s, p50 "
+        f"{progress.p50_ms:.1f} ms, p99 {progress.p99_ms:.1f} ms, {progress.in_flight} under way, "
+        f"{progress.errors} errors"
+    )
+
+
+def trial_line(trial: Trial) -> str:
+    """A rate that was tried."""
+    return f"{trial.rate:.1f} sentences/s: {'held' if trial.held else trial.why}"
+
+
+def conclusion_lines(run: Run) -> Iterator[str]:
+    """What the test says in the end."""
+    for judgement in run.judgements:
+        verdict = "met" if judgement.met else "MISSED"
+        yield f"{judgement.objective} under {judgement.load}: {verdict}, {judgement.found}"
+    if capacity := run.capacity:
+        yield f"capacity: {capacity.sentences_per_s:.1f} sentences/s"
+        if capacity.machines is not None:
+            many = "machine" if capacity.machines == 1 else "machines"
+            yield f"{capacity.wanted_per_s:g} sentences/s: {capacity.machines} such {many}"
+
+
+def comparison_lines(comparison: Comparison) -> Iterator[str]:
+    """Two tests side by side."""
+    before, after = comparison.names
+    yield f"{'load':<24} {'figure':<12} {before:>16} {after:>16} {'change':>18}"
+    for found in comparison.differences():
+        change = format_change(found.change, found.before)
+        yield (
+            f"{found.load:<24} {found.figure:<12} {found.before:>16.1f} {found.after:>16.1f} "
+            f"{change:>18}  {found.verdict}"
+        )
+    for unlike in comparison.unlike():
+        yield f"note: they differ in more than the server: {unlike}"

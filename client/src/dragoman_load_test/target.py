@@ -1,0 +1,67 @@
+"""What is put under load: a server, and how it is asked.
+
+Knows the client's addresses and options; must not know how much load there is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Self
+
+from dragoman_client.access import Access
+from dragoman_client.address import Address, read_url
+from dragoman_client.request import TranslationOptions
+
+from dragoman_load_test.messages import Option
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A server and the form of all requests to it.
+
+    Attributes:
+        url: where it is, as the client takes it.
+        address: what the URL says.
+        access: what goes with every request.
+        options: of every request, by name.
+        streamed: by `translate_stream`, else by `translate`.
+        timeout_s: when a request is given up, here and on the server.
+    """
+
+    url: str
+    address: Address
+    access: Access
+    options: dict[str, Option]
+    streamed: bool
+    timeout_s: float
+
+    @classmethod
+    def of(
+        cls,
+        url: str,
+        *,
+        options: TranslationOptions | None = None,
+        access: Access | None = None,
+        streamed: bool = False,
+        timeout_s: float = 30.0,
+    ) -> Self:
+        """Read a URL.
+
+        Raises:
+            ValueError: a URL that names no server, or access that does not fit it.
+        """
+        access = access or Access()
+        given = dataclasses.asdict(options or TranslationOptions())
+        return cls(
+            url,
+            read_url(url, access),
+            access,
+            {name: value for name, value in given.items() if value is not None},
+            streamed,
+            timeout_s,
+        )
+
+    @property
+    def protocol(self) -> str:
+        """As reports name it."""
+        return ("gRPC" if self.address.is_grpc else "HTTP") + (", streamed" * self.streamed)

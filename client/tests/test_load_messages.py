@@ -1,0 +1,127 @@
+"""Requests and answers of the load test, as bytes."""
+
+import json
+from typing import Any
+
+import pytest
+from dragoman_client import DeadlineExceeded, ServerError
+from dragoman_load_test import messages
+from dragoman_load_test.messages import Answer, Option
+from tritonclient.grpc import service_pb2
+
+OPTIONS: dict[str, Option] = {
+    "target_language": "de",
+    "beam_width": 4,
+    "length_penalty": 0.5,
+    "split_sentences": True,
+}
+
+
+def answer(*texts: str, tokens: int, reason: str | None = None) -> Any:
+    """A response as Triton writes it, of `tokens` tokens a text."""
+    response = service_pb2.ModelInferResponse()
+    columns = {
+        "text_output": strings(*texts),
+        "output_tokens": tokens.to_bytes(4, "little") * len(texts),
+    }
+    if reason is not None:
+        columns["finish_reason"] = strings(reason)
+    for name, raw in columns.items():
+        response.outputs.add(name=name)
+        response.raw_output_contents.append(raw)
+    return response
+
+
+def strings(*texts: str) -> bytes:
+    """A tensor of strings."""
+    encoded = [text.encode() for text in texts]
+    return b"".join(len(one).to_bytes(4, "little") + one for one in encoded)
+
+
+def test_a_request_is_what_triton_reads() -> None:
+    """Tensors [1, N], options [1, 1], and a deadline."""
+    written = messages.grpc_request(["Grüße", "a"], OPTIONS, timeout_s=1.5)
+    request = service_pb2.ModelInferRequest.FromString(written)
+    assert request.model_name == "translate"
+    assert [(tensor.name, tensor.datatype, list(tensor.shape)) for tensor in request.inputs] == [
+        ("text_input", "BYTES", [1, 2]),
+        ("target_language", "BYTES", [1, 1]),
+        ("beam_width", "INT32", [1, 1]),
+        ("length_penalty", "FP32", [1, 1]),
+        ("split_sentences", "BOOL", [1, 1]),
+    ]
+    raws = [strings("Grüße", "a"), strings("de"), b"\x04\0\0\0", b"\0\0\0\x3f", b"\x01"]
+    assert list(request.raw_input_contents) == raws
+    assert [output.name for output in request.outputs] == ["text_output", "output_tokens"]
+    assert request.parameters["timeout"].int64_param == 1_500_000
+
+
+def test_a_stream_has_one_dimension_less() -> None:
+    """And says why it ends."""
+    written = messages.grpc_request(["a"], {"beam_width": 1}, streamed=True)
+    request = service_pb2.ModelInferRequest.FromString(written)
+    assert request.model_name == "translate_stream"
+    assert [list(tensor.shape) for tensor in request.inputs] == [[1], [1]]
+    assert "finish_reason" in [output.name for output in request.outputs]
+    assert not request.parameters
+
+
+def test_the_body_over_http_says_the_same() -> None:
+    """Its first part is JSON."""
+    body, head_bytes = messages.http_request(["Grüße", "a"], OPTIONS, 1.5)
+    head, raw = json.loads(body[:head_bytes]), body[head_bytes:]
+    written = messages.grpc_request(["Grüße", "a"], OPTIONS, timeout_s=1.5)
+    request = service_pb2.ModelInferRequest.FromString(written)
+    assert raw == b"".join(request.raw_input_contents)
+    assert [(i["name"], i["datatype"], i["shape"]) for i in head["inputs"]] == [
+        (tensor.name, tensor.datatype, list(tensor.shape)) for tensor in request.inputs
+    ]
+    sizes = [len(one) for one in request.raw_input_contents]
+    assert [i["parameters"]["binary_data_size"] for i in head["inputs"]] == sizes
+    assert head["parameters"]["timeout"] == 1_500_000
+
+
+def test_answers_are_read() -> None:
+    """Whole ones, parts and events."""
+    whole = answer("Gruß", "", "ja", tokens=300)
+    assert messages.read_grpc_answer(whole.SerializeToString()) == Answer(("Gruß", "", "ja"), 900)
+    for reason, last in (("", False), ("stop", True), ("length", True)):
+        part = service_pb2.ModelStreamInferResponse(
+            infer_response=answer("Gr", tokens=2, reason=reason)
+        )
+        read = messages.read_grpc_part(part.SerializeToString())
+        assert read == Answer(("Gr",), 2, last)
+        event = {"text_output": "Gr", "output_tokens": 2, "finish_reason": reason}
+        assert messages.read_event(b"data: " + json.dumps(event).encode()) == read
+    assert messages.read_event(b"\n") is None
+
+
+def test_errors_in_streams_keep_their_kind() -> None:
+    """Triton sends them as messages."""
+    said = "CANCELLED: the deadline passed"
+    part = service_pb2.ModelStreamInferResponse(error_message=said)
+    with pytest.raises(DeadlineExceeded, match=r"^the deadline passed$"):
+        messages.read_grpc_part(part.SerializeToString())
+    with pytest.raises(ServerError, match=r"^odd$"):
+        messages.read_event(b'data: {"error": "odd"}')
+
+
+@pytest.mark.parametrize("message", [b"\xff", b"", answer("a", tokens=1).SerializeToString()[:-3]])
+def test_something_else_is_no_answer(message: bytes) -> None:
+    """Damaged, or of somebody else."""
+    with pytest.raises(ValueError, match="not an answer of the model translate"):
+        messages.read_grpc_answer(message)
+    with pytest.raises(ValueError, match="not an answer of the model translate"):
+        messages.read_http_answer(message, len(message))
+    with pytest.raises(ValueError, match="not an answer of the model translate_stream"):
+        messages.read_grpc_part(message)
+    with pytest.raises(ValueError, match="not an answer of the model translate_stream"):
+        messages.read_event(b"data:" + message)
+
+
+def test_a_string_that_is_cut_off_is_no_answer() -> None:
+    """Its length says more than there is."""
+    whole = answer("Gruß", tokens=1)
+    whole.raw_output_contents[0] = whole.raw_output_contents[0][:-2]
+    with pytest.raises(ValueError, match="cut off"):
+        messages.read_grpc_answer(whole.SerializeToString())

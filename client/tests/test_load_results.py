@@ -1,0 +1,170 @@
+"""What load tests leave: files, pages, pictures, comparisons."""
+
+import csv
+import dataclasses
+import html.parser
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from dragoman_load_test.comparison import Comparison
+from dragoman_load_test.plots import draw_comparison, draw_run
+from dragoman_load_test.report import comparison_page, run_page
+from dragoman_load_test.results import Capacity, Judgement, Run, Trial, csv_of
+from dragoman_load_test.table import comparison_lines, conclusion_lines, point_lines
+from load_results import point, run, window
+
+FULL = dataclasses.replace(
+    run(
+        point(window(range(1, 50)), window(range(2, 50)), window(range(1, 60)), load="1 at once"),
+        point(
+            window([30, 40], {"ServerError": 1}, [3, 4]),
+            window([30], {}, [5]),
+            load="50/s poisson",
+            closed=False,
+            amount=50.0,
+            examples={"ServerError": "<script>alert(1)</script>"},
+            warm_up_errors={"ServerError": 2},
+            notes=("the generator was late",),
+        ),
+        judgements=(Judgement("p99=1s", "1 at once", "p99=58.0ms", True),),
+    ),
+    capacity=Capacity(40.0, (Trial(50, False, "<b>slow</b>"), Trial(40, True, "")), 200, 5),
+)
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """All of it."""
+    file = tmp_path / "run.json"
+    file.write_text(FULL.to_json(), encoding="utf-8")
+    assert Run.read(file) == FULL
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "Invalid JSON"),
+        ("[]", "not a result of dragoman load-test"),
+        ('{"version": 1}', "run: Field required"),
+        (FULL.to_json().replace('"version":1', '"version":9'), "has version 9: this reads 1"),
+        (FULL.to_json().replace('"window_s":2.0', '"window_s":"x"'), "run.window_s"),
+    ],
+)
+def test_another_file_is_no_result(tmp_path: Path, content: str, message: str) -> None:
+    """In one line that names it."""
+    file = tmp_path / "run.json"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=message) as caught:
+        Run.read(file)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="cannot be read"):
+        Run.read(tmp_path / "nowhere")
+
+
+def test_figures_are_those_of_all_windows() -> None:
+    """Latencies together, throughput as a mean."""
+    load = point(window(range(1, 101)), window([200] * 50))
+    assert load.sentences_per_s.mean == (50 + 25) / 2
+    assert load.tokens_per_s == 3 * 150 / 4
+    assert load.percentile_ms(50).mean == pytest.approx(75, rel=0.01)
+    assert load.requests == 150
+    assert load.percentile_ms(50).half_width > 100
+
+
+def test_a_line_a_window_for_spreadsheets() -> None:
+    """With named columns."""
+    rows = list(csv.DictReader(csv_of(FULL.points).splitlines()))
+    assert len(rows) == 5
+    assert rows[0]["load"] == "1 at once"
+    assert float(rows[0]["sentences_per_s"]) == 49 / 2
+    assert float(rows[3]["p50_ms"]) == pytest.approx(30, rel=0.001)
+    assert (rows[3]["errors"], rows[4]["errors"]) == ("1", "0")
+    assert float(rows[3]["first_part_p50_ms"]) == pytest.approx(3, rel=0.001)
+
+
+class _Page(html.parser.HTMLParser):
+    """Text and tags of a page, all of which are closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text = ""
+        self.addresses: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        found = [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+        self.addresses += [one for one in found if not one.startswith("#")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_holds_all_it_needs() -> None:
+    """And what servers say stays text."""
+    page = _Page(run_page(FULL))
+    assert "script" not in page.tags
+    assert not page.addresses
+    assert "svg" in page.tags
+    for text in (
+        "<script>alert(1)</script>",
+        "<b>slow</b>",
+        "200 sentences/s take\n5 such machines",
+        "the generator was late",
+        "p99=1s",
+        "first part p50",
+        "grpc://localhost:8001",
+    ):
+        assert text in page.text
+
+
+def test_names_stay_text_in_pictures() -> None:
+    """matplotlib escapes them."""
+    odd = run(point(window(range(1, 9)), load="<script>&"), point(window([], {"ServerError": 3})))
+    for svg in (draw_run(odd), draw_comparison(Comparison(("<i>", "b"), odd, odd))):
+        tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(svg).iter()}
+        assert "script" not in tags
+        assert "<script>&" in "".join(ET.fromstring(svg).itertext())
+
+
+def test_a_comparison_tells_noise_from_change() -> None:
+    """Window by window."""
+    before = run(point(*(window([10 + n % 2] * 40) for n in range(5))))
+    same = run(point(*(window([10 + (n + 1) % 2] * 40) for n in range(5))))
+    faster = run(point(*(window([7 + n % 2] * 50) for n in range(5))))
+    noise = {d.figure: d.verdict for d in Comparison(("a", "b"), before, same).differences()}
+    assert set(noise.values()) == {"within noise"}
+    change = {d.figure: d for d in Comparison(("a", "b"), before, faster).differences()}
+    assert {d.verdict for d in change.values()} == {"better"}
+    assert change["sentences/s"].relative == 0.25
+    back = Comparison(("a", "b"), faster, before)
+    assert {d.verdict for d in back.differences()} == {"worse"}
+    page = _Page(comparison_page(back))
+    assert "worse" in page.text
+    assert not page.addresses
+
+
+def test_a_comparison_says_what_else_differs() -> None:
+    """And leaves out loads that only one has."""
+    other = dataclasses.replace(
+        run(point(window(), load="9 at once"), point(window())), protocol="HTTP"
+    )
+    comparison = Comparison(("a", "b"), run(point(window())), other)
+    assert comparison.unlike() == ["protocol: gRPC and HTTP"]
+    assert [pair[0].load for pair in comparison.pairs] == ["8 at once"]
+    assert {d.verdict for d in comparison.differences()} == {"within noise"}
+    assert any("differ in more" in line for line in comparison_lines(comparison))
+
+
+def test_lines_for_a_terminal() -> None:
+    """One for each load, and what to know of it."""
+    lines = list(point_lines(FULL.points[1]))
+    assert lines[0].startswith("50/s poisson")
+    assert any("3 x ServerError: <script>" in line for line in lines)
+    assert any("first part p50 4.0 ms" in line for line in lines)
+    assert any("note: the generator was late" in line for line in lines)
+    assert "200 sentences/s: 5 such machines" in list(conclusion_lines(FULL))
+    assert json.loads(FULL.to_json())["version"] == 1

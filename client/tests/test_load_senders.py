@@ -1,0 +1,90 @@
+"""Requests of the load test over both protocols, against servers without a model."""
+
+import asyncio
+import time
+
+import pytest
+from conftest import ENDLESS, KINDS, LATE, TlsFiles
+from dragoman_client import (
+    AccessDenied,
+    DeadlineExceeded,
+    ServerError,
+    ServerUnavailable,
+    TranslationError,
+    TranslationOptions,
+)
+from dragoman_client.access import Access
+from dragoman_load_test.senders import Answered, open_senders
+from dragoman_load_test.target import Target
+
+
+def send(target: Target, *texts: str) -> Answered:
+    """One request's answer."""
+
+    async def run() -> Answered:
+        async with open_senders(target, [texts]) as (only,):
+            return await only()
+
+    return asyncio.run(run())
+
+
+def test_an_answer_is_counted(url: str) -> None:
+    """Sentences and their tokens."""
+    options = TranslationOptions(target_language="de", beam_width=2)
+    found = send(Target.of(url, options=options), "abc", "d")
+    assert (found.sentences, found.first_s) == (2, None)
+    assert found.tokens == 4  # a letter each
+
+
+def test_a_stream_is_timed_from_its_first_part(url: str) -> None:
+    """And counted at its end."""
+    before_s = time.perf_counter()
+    found = send(Target.of(url, streamed=True), "abc")
+    assert (found.sentences, found.tokens) == (1, len("<ABC>"))
+    assert found.first_s is not None
+    assert before_s < found.first_s < time.perf_counter()
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(("text", "kind"), KINDS)
+def test_a_refusal_has_the_clients_kind(
+    url: str, text: str, kind: type[Exception], streamed: bool
+) -> None:
+    """And keeps the server's message."""
+    with pytest.raises(TranslationError) as caught:
+        send(Target.of(url, streamed=streamed), text)
+    assert type(caught.value) is kind
+    assert str(caught.value) == f"refused: {text}"
+
+
+def test_no_answer_in_time_is_an_error(url: str) -> None:
+    """Also of a stream that has no end."""
+    with pytest.raises(DeadlineExceeded):
+        send(Target.of(url, timeout_s=0.2), LATE)
+    with pytest.raises((ServerError, DeadlineExceeded)):
+        send(Target.of(url, streamed=True, timeout_s=0.5), ENDLESS)
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http"])
+def test_nobody_there(scheme: str, free_port: int) -> None:
+    """Is told, and not waited for."""
+    with pytest.raises(ServerUnavailable):
+        send(Target.of(f"{scheme}://127.0.0.1:{free_port}"), "a")
+
+
+def test_what_speaks_another_protocol(grpc_url: str) -> None:
+    """Is no translation."""
+    with pytest.raises(TranslationError):
+        send(Target.of(grpc_url.replace("grpc", "http"), timeout_s=2), "a")
+
+
+def test_tls_with_certificates(tls_url: str, client_files: TlsFiles) -> None:
+    """As the client has it."""
+    access = Access(
+        ca_file=client_files.ca,
+        certificate_file=client_files.certificate,
+        key_file=client_files.key,
+    )
+    assert send(Target.of(tls_url, access=access), "abc").sentences == 1
+    with pytest.raises((ServerUnavailable, AccessDenied)):
+        send(Target.of(tls_url, timeout_s=2), "abc")

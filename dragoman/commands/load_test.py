@@ -1,0 +1,321 @@
+"""`dragoman load-test`: how much a running server does, how long each waits, what it can hold."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.commands.asking import (
+    configure_server,
+    configure_translation,
+    one_line,
+    read_token,
+    translation_options,
+)
+from dragoman.commands.demo import SENTENCES
+from dragoman.errors import CheckFailed, DragomanError, UsageError
+
+if TYPE_CHECKING:
+    from dragoman_load_test.load_test import LoadTest, Watcher
+    from dragoman_load_test.loops import Load
+    from dragoman_load_test.measurement import Progress
+    from dragoman_load_test.results import Point, Run
+    from dragoman_load_test.target import Target
+
+HELP = "put a running server under load: throughput, latencies, capacity"
+
+_DEFAULT_CONCURRENCY = (1, 8, 32)
+_METRICS_PORT = 8002
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    configure_server(parser)
+    configure_translation(parser)
+    load = parser.add_argument_group("what is sent")
+    load.add_argument("--texts", type=Path, metavar="FILE", help="a text on each line; may be .gz")
+    load.add_argument(
+        "--concurrency",
+        type=_whole_numbers,
+        metavar="N,...",
+        help="closed loops: so many clients, each waiting for its answers (default: 1,8,32)",
+    )
+    load.add_argument(
+        "--rate",
+        type=_numbers,
+        metavar="R,...",
+        help="open loops: so many sentences a second, whether or not they are answered",
+    )
+    load.add_argument(
+        "--arrivals",
+        choices=("poisson", "constant"),
+        default="poisson",
+        help="how those of --rate are spread (default: poisson)",
+    )
+    load.add_argument(
+        "--arrivals-file",
+        type=Path,
+        metavar="FILE",
+        help="an open loop at recorded times: seconds, one a line",
+    )
+    load.add_argument(
+        "--batch-size", type=_whole_numbers, default=(1,), metavar="N,...", help="texts a request"
+    )
+    load.add_argument("--stream", action="store_true", help="by translate_stream, part by part")
+    load.add_argument("--seed", type=int, default=0, help="of the order and the arrivals")
+    time = parser.add_argument_group("for how long")
+    time.add_argument("--warm-up-s", type=float, default=3.0, help="not counted (default: 3)")
+    time.add_argument("--window-s", type=float, default=5.0, help="seconds a window (default: 5)")
+    time.add_argument("--windows", type=int, default=5, help="windows that count (default: 5)")
+    goal = parser.add_argument_group("what is asked")
+    goal.add_argument(
+        "--slo",
+        action="append",
+        default=[],
+        metavar="OBJECTIVE",
+        help="such as p99=300ms, first-p95=0.1s, errors=0.1%%, sentences=200/s; may be repeated; "
+        "exit code 1 where one is missed",
+    )
+    goal.add_argument(
+        "--find-capacity",
+        action="store_true",
+        help="search the highest rate that holds every --slo",
+    )
+    goal.add_argument(
+        "--plan", metavar="R/s", help="how many such machines so many sentences a second take"
+    )
+    goal.add_argument(
+        "--metrics-url",
+        metavar="URL",
+        help=f"the server's own figures (default: port {_METRICS_PORT} of its host; 'none')",
+    )
+    result = parser.add_argument_group("results")
+    result.add_argument("--json", type=Path, metavar="FILE", help="everything, for --compare")
+    result.add_argument("--csv", type=Path, metavar="FILE", help="a line for each window")
+    result.add_argument("--html", type=Path, metavar="FILE", help="a page with pictures")
+    result.add_argument("--svg", type=Path, metavar="FILE", help="the page's picture alone")
+    result.add_argument(
+        "--compare",
+        nargs=2,
+        type=Path,
+        metavar=("BEFORE", "AFTER"),
+        help="two files of --json side by side, instead of a test",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Test, or compare two tests."""
+    try:
+        return _compare(arguments) if arguments.compare else _test(arguments)
+    except ValueError as error:
+        raise UsageError(one_line(error)) from error
+
+
+def _test(arguments: argparse.Namespace) -> int:
+    from dragoman_client import InvalidRequest, TranslationError
+    from dragoman_load_test.objectives import Objective
+    from dragoman_load_test.table import HEAD, conclusion_lines
+
+    objectives = [Objective.parse(text) for text in arguments.slo]
+    wanted_per_s = None if arguments.plan is None else _rate(arguments.plan)
+    if arguments.find_capacity and not objectives:
+        raise UsageError("--find-capacity: give an objective, such as --slo p99=300ms")
+    if arguments.find_capacity and len(arguments.batch_size) > 1:
+        raise UsageError("--find-capacity: give one --batch-size")
+    if wanted_per_s is not None and not arguments.find_capacity:
+        raise UsageError("--plan: add --find-capacity, which finds what one machine holds")
+    loads = list(_loads(arguments))
+    test = _load_test(arguments)
+    try:
+        test.ask_once()
+    except TranslationError as error:
+        kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
+        raise kind(f"{arguments.url}: {one_line(error)}") from error
+    print(HEAD, flush=True)
+    if arguments.find_capacity:
+        batch_size = arguments.batch_size[0]
+        found = test.find_capacity(objectives, batch_size, arguments.arrivals, wanted_per_s)
+    else:
+        found = test.sweep(loads, objectives)
+    for line in conclusion_lines(found):
+        print(line)
+    _keep(arguments, found)
+    if found.capacity is not None and not found.capacity.sentences_per_s:
+        raise CheckFailed(f"no rate held {', '.join(arguments.slo)}")
+    if missed := [judgement for judgement in found.judgements if not judgement.met]:
+        raise CheckFailed(f"{len(missed)} of {len(found.judgements)} objectives were missed")
+    return 0
+
+
+def _load_test(arguments: argparse.Namespace) -> LoadTest:
+    from dragoman_client import TranslationOptions
+    from dragoman_client.access import Access
+    from dragoman_load_test.load_test import LoadTest
+    from dragoman_load_test.measurement import Schedule
+    from dragoman_load_test.target import Target
+
+    for name in ("warm_up_s", "window_s", "timeout_s"):
+        value = getattr(arguments, name)
+        if not 0 < value < float("inf"):
+            raise UsageError(f"--{name.replace('_', '-')} {value:g}: give more than 0")
+    if arguments.windows < 1:
+        raise UsageError(f"--windows {arguments.windows}: give at least 1")
+    access = Access(
+        token=read_token(arguments.token_file),
+        ca_file=arguments.ca_file,
+        certificate_file=arguments.certificate_file,
+        key_file=arguments.key_file,
+    )
+    target = Target.of(
+        arguments.url,
+        options=TranslationOptions(**translation_options(arguments)),
+        access=access,
+        streamed=arguments.stream,
+        timeout_s=arguments.timeout_s,
+    )
+    name, texts = _texts(arguments)
+    schedule = Schedule(
+        arguments.warm_up_s,
+        arguments.window_s,
+        arguments.windows,
+        2 * arguments.windows,
+        arguments.seed,
+    )
+    command = shlex.join(["dragoman", *sys.argv[1:]])
+    metrics_url = _metrics_url(arguments.metrics_url, target)
+    return LoadTest(target, texts, name, schedule, metrics_url, command, _watcher(arguments.quiet))
+
+
+def _watcher(quiet: bool) -> Watcher:
+    from dragoman_load_test.load_test import Watcher
+    from dragoman_load_test.table import point_lines, trial_line, window_line
+
+    def show_point(point: Point) -> None:
+        print("\n".join(point_lines(point)), flush=True)
+
+    def show_window(progress: Progress) -> None:
+        if not quiet:
+            print(window_line(progress), file=sys.stderr, flush=True)
+
+    return Watcher(show_window, show_point, lambda trial: print(trial_line(trial), flush=True))
+
+
+def _loads(arguments: argparse.Namespace) -> Iterator[tuple[Load, int]]:
+    """What the command line asks for, each load with its batch size."""
+    from dragoman_load_test.arrivals import read_record
+    from dragoman_load_test.loops import ClosedLoop, OpenLoop
+
+    if arguments.stream and tuple(arguments.batch_size) != (1,):
+        raise UsageError("--batch-size: a stream has one text")
+    record = None if arguments.arrivals_file is None else read_record(arguments.arrivals_file)
+    concurrency = arguments.concurrency
+    if concurrency is None and arguments.rate is None and record is None:
+        concurrency = _DEFAULT_CONCURRENCY
+    for batch_size in arguments.batch_size:
+        if record is not None:
+            yield OpenLoop.recorded(record, batch_size), batch_size
+        for rate in arguments.rate or ():
+            yield OpenLoop(rate, arguments.arrivals), batch_size
+        for clients in concurrency or ():
+            yield ClosedLoop(clients), batch_size
+
+
+def _texts(arguments: argparse.Namespace) -> tuple[str, list[str]]:
+    """Texts, and where they are from."""
+    from dragoman_load_test.texts import read_texts
+
+    if arguments.texts is not None:
+        return arguments.texts.name, read_texts(arguments.texts)
+    language = arguments.source_language or "en"
+    if language not in SENTENCES:
+        raise UsageError(f"--texts: give a file with texts, for --from {language}")
+    return f"the built-in sentences ({language})", list(SENTENCES[language])
+
+
+def _metrics_url(given: str | None, target: Target) -> str | None:
+    """Where the server tells of itself: only the operator's network can see it behind a proxy."""
+    if given is not None:
+        return None if given == "none" else given
+    if target.address.tls:
+        return None
+    host = target.address.authority.rpartition(":")[0]
+    return f"http://{host}:{_METRICS_PORT}/metrics"
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from dragoman_load_test.comparison import Comparison
+    from dragoman_load_test.plots import draw_comparison
+    from dragoman_load_test.report import comparison_page
+    from dragoman_load_test.results import Run
+    from dragoman_load_test.table import comparison_lines
+
+    if arguments.json or arguments.csv:
+        raise UsageError("--compare writes --html and --svg only")
+    before, after = arguments.compare
+    names = (before.stem, after.stem) if before.stem != after.stem else (str(before), str(after))
+    comparison = Comparison(names, Run.read(before), Run.read(after))
+    if not comparison.pairs:
+        raise UsageError(f"{before} and {after} have no load in common")
+    for line in comparison_lines(comparison):
+        print(line)
+    _write(arguments.html, lambda: comparison_page(comparison))
+    _write(arguments.svg, lambda: draw_comparison(comparison))
+    return 0
+
+
+def _keep(arguments: argparse.Namespace, run: Run) -> None:
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its fonts
+    from dragoman_load_test.plots import draw_run
+    from dragoman_load_test.report import run_page
+    from dragoman_load_test.results import csv_of
+
+    _write(arguments.json, run.to_json)
+    _write(arguments.csv, lambda: csv_of(run.points))
+    _write(arguments.html, lambda: run_page(run))
+    _write(arguments.svg, lambda: draw_run(run))
+
+
+def _write(file: Path | None, content: Callable[[], str]) -> None:
+    if file is None:
+        return
+    try:
+        file.write_text(content(), encoding="utf-8")
+    except OSError as error:
+        raise DragomanError(f"{file}: cannot be written: {error.strerror}") from error
+    print(f"wrote {file}", file=sys.stderr)
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    """Numbers of at least one, with commas between them."""
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: give numbers like 1,8,32")
+    return found
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """Positive numbers with commas between them."""
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < number < float("inf") for number in found):
+        raise argparse.ArgumentTypeError(f"{text!r}: give rates like 50,100.5")
+    return found
+
+
+def _rate(text: str) -> float:
+    """The number in `200/s`."""
+    try:
+        (rate,) = _numbers(text.removesuffix("/s"))
+    except (argparse.ArgumentTypeError, ValueError):
+        raise UsageError(f"--plan {text}: write it like 200/s") from None
+    return rate

@@ -1,0 +1,167 @@
+"""`dragoman load-test` against the shipped model behind the real server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dragoman_load_test.results import Point, Run
+
+from dragoman.cli import main
+from tests.integration.conftest import Served
+
+BRIEFLY = ("--warm-up-s", "0.1", "--window-s", "0.3", "--windows", "2")
+
+
+def load_test(served: Served, *words: str, protocol: str = "grpc") -> int:
+    """Run the command; its exit code."""
+    url = getattr(served.server, f"{protocol}_url")
+    metrics = f"http://127.0.0.1:{served.server.ports.metrics}/metrics"
+    server = ("--url", url, "--metrics-url", metrics, "--to", "de")
+    return main(["--quiet", "load-test", *server, *BRIEFLY, *words])
+
+
+def points(file: Path) -> tuple[Point, ...]:
+    return Run.read(file).points
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_closed_and_open_loops(shipped: Served, tmp_path: Path, protocol: str) -> None:
+    file, page, texts = tmp_path / "run.json", tmp_path / "run.html", tmp_path / "texts"
+    texts.write_text("Good morning.\nI would like a cup of coffee.\n<script>alert(1)</script>\n")
+    recorded = tmp_path / "times"
+    recorded.write_text("\n".join(str(number / 40) for number in range(20)))
+    words = ("--concurrency", "1,4", "--rate", "40", "--arrivals-file", str(recorded))
+    outputs = ("--json", str(file), "--html", str(page))
+    code = load_test(
+        shipped, *words, *outputs, "--texts", str(texts), "--batch-size", "1,3", protocol=protocol
+    )
+    assert code == 0
+    found = points(file)
+    # A record of 40 requests a second has three times as many sentences in batches of three.
+    single = ["40/s recorded", "40/s poisson", "1 at once", "4 at once"]
+    triple = ["120/s recorded", "40/s poisson", "1 at once", "4 at once"]
+    assert [point.load for point in found] == single + triple
+    assert [point.batch_size for point in found] == [1] * 4 + [3] * 4
+    for point in found:
+        assert not point.errors, point.examples
+        assert 2 <= len(point.windows) <= 4
+        assert point.sentences_per_s.mean > 10
+        assert 0 < point.latencies.percentile_ms(50) <= point.latencies.percentile_ms(99.9)
+        assert sum(window.tokens for window in point.windows) > 0
+        assert point.server is not None
+        told = dict(point.server.described())
+        assert "engine's process, most memory" in told
+        assert "output tokens/s" in told
+    assert "<script>alert" not in page.read_text()
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_streams(shipped: Served, tmp_path: Path, protocol: str) -> None:
+    file = tmp_path / "run.json"
+    words = ("--stream", "--concurrency", "2", "--beam-width", "1", "--json", str(file))
+    assert load_test(shipped, *words, protocol=protocol) == 0
+    (point,) = points(file)
+    assert not point.errors
+    assert 0 < point.first_parts.percentile_ms(50) <= point.latencies.percentile_ms(50)
+    assert point.per_token.percentile_ms(50) > 0
+
+
+def test_an_objective_decides_the_exit_code(
+    shipped: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert load_test(shipped, "--concurrency", "2", "--slo", "p50=60s", "--slo", "errors=0%") == 0
+    assert "p50=60s under 2 at once: met" in capsys.readouterr().out
+    assert load_test(shipped, "--concurrency", "2", "--slo", "p50=0.001ms") == 1
+    captured = capsys.readouterr()
+    assert "p50=0.001ms under 2 at once: MISSED" in captured.out
+    assert "1 of 1 objectives were missed" in captured.err
+
+
+def test_a_capacity_is_found(
+    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.json"
+    few = ("--max-tokens", "2", "--slo", "p50=50ms")
+    words = ("--find-capacity", *few, "--plan", "100000/s", "--json", str(file))
+    assert load_test(shipped, *words) == 0
+    capacity = Run.read(file).capacity
+    assert capacity is not None
+    assert capacity.sentences_per_s > 1
+    assert capacity.machines is not None
+    assert (capacity.machines - 1) * capacity.sentences_per_s < 100_000
+    assert capacity.machines * capacity.sentences_per_s >= 100_000
+    assert "such machines" in capsys.readouterr().out
+
+
+def test_two_tests_are_compared(
+    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after, page = (tmp_path / name for name in ("before.json", "after.json", "both.html"))
+    for file in (before, after):
+        assert load_test(shipped, "--concurrency", "1", "--json", str(file)) == 0
+    capsys.readouterr()
+    command = ["load-test", "--compare", str(before), str(after), "--html", str(page)]
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if line.startswith("1 at once")]) == 4
+    assert "before and after" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--to", "xx"), "target_language 'xx' is unknown"),
+        (("--from", "fr"), "--texts: give a file with texts, for --from fr"),
+        (("--texts", "nowhere"), "nowhere: cannot be read"),
+        (("--slo", "fast"), "objective 'fast': write it like"),
+        (("--find-capacity",), "--find-capacity: give an objective"),
+        (("--plan", "5/s"), "--plan: add --find-capacity"),
+        (("--plan", "many", "--find-capacity", "--slo", "p5=1s"), "--plan many: write it like"),
+        (("--windows", "0"), "--windows 0: give at least 1"),
+        (("--window-s", "nan"), "--window-s nan: give more than 0"),
+        (("--stream", "--batch-size", "2"), "--batch-size: a stream has one text"),
+        (("--arrivals-file", "nowhere"), "nowhere: cannot be read"),
+        (("--url", "ftp://x"), "URL 'ftp://x'"),
+        (("--beam-width", "99"), "beam_width is 99"),
+        (("--ca-file", "nowhere"), "nowhere"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    shipped: Served, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    assert load_test(shipped, *words) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("dragoman load-test: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("word", [("--rate", "0"), ("--concurrency", "x"), ("--batch-size", "1,")])
+def test_numbers_are_checked_as_they_are_read(
+    shipped: Served, capsys: pytest.CaptureFixture[str], word: tuple[str, str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        load_test(shipped, *word)
+    assert caught.value.code == 2
+    assert f"argument {word[0]}: {word[1]!r}: give" in capsys.readouterr().err
+
+
+def test_a_server_that_is_away_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["load-test", "--url", "grpc://127.0.0.1:1"]) == 1
+    assert "grpc://127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_server_without_metrics_is_measured_all_the_same(
+    shipped: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = ("--metrics-url", "http://127.0.0.1:1/metrics")
+    assert load_test(shipped, "--concurrency", "1", *nowhere) == 0
+    assert "note: no figures of the server: http://127.0.0.1:1" in capsys.readouterr().out
+
+
+def test_what_cannot_be_written_is_told(
+    shipped: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert load_test(shipped, "--concurrency", "1", "--json", "/nowhere/run.json") == 1
+    assert "/nowhere/run.json: cannot be written" in capsys.readouterr().err
