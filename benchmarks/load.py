@@ -42,7 +42,7 @@ class LoadResult:
     """What came of a load.
 
     Attributes:
-        elapsed_s: the time that counts, as it really was.
+        elapsed_s: the time that counts.
         sentences: texts translated within it.
         output_tokens: tokens of their translations.
         latencies: of requests sent within it, as `LatencyHistogram.encode` writes them.

@@ -13,7 +13,7 @@ from dragoman.manifest import FILE_NAME, Manifest
 from serving.backends import BACKEND
 from serving.engine.loading import Layout, choose_layout
 from serving.model_config import read_model_config
-from serving.service.configuration import engine_settings, request_rules
+from serving.service.configuration import check_languages, engine_settings, request_rules
 
 MODEL, STREAM_MODEL = "translate", "translate_stream"
 
@@ -82,6 +82,7 @@ class Repository:
         if config.backend != BACKEND:
             return None
         request_rules(config.parameters)
+        check_languages(config.parameters, manifest.languages)
         return choose_layout(engine_settings(config.parameters), self._bundle, manifest)
 
     def _has(self, model: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import json
 import random
@@ -9,6 +10,7 @@ import socket
 import ssl
 import threading
 import time
+import zlib
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ import numpy as np
 import pytest
 import trustme
 from dragoman_client import DeadlineExceeded, InvalidRequest, ServerError, ServerUnavailable
-from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
 from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor
 
 TIMEOUT_S = 0.25
@@ -46,6 +48,9 @@ KINDS = [
     ("!cancelled", DeadlineExceeded),
 ]
 """What each of them is to a client."""
+
+UNPACKED = {None: bytes, "gzip": gzip.decompress, "deflate": zlib.decompress}
+PACKED = {"gzip": gzip.compress, "deflate": zlib.compress}
 
 NAMED = ("INVALID_ARGUMENT", "UNAVAILABLE", "CANCELLED", "INTERNAL")
 """Statuses that Dragoman's server puts at the front of a message in a stream."""
@@ -151,6 +156,12 @@ class _GrpcServicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ign
         """Ready, if it is the right model."""
         return service_pb2.ModelReadyResponse(ready=request.name == "translate")
 
+    def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """With languages, as Dragoman's has them."""
+        config = model_config_pb2.ModelConfig(name=request.name)
+        config.parameters["languages"].string_value = "en,de"
+        return service_pb2.ModelConfigResponse(config=config)
+
     def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Translate."""
         seen = dict(context.invocation_metadata())
@@ -201,13 +212,18 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
     connections: ClassVar[set[Any]] = set()
 
     def do_GET(self) -> None:
-        """Ready, if it is the right model."""
+        """Ready, if it is the right model; and its configuration."""
+        if self.path == "/v2/models/translate/config":
+            parameters = {"languages": {"string_value": "en,de"}}
+            return self._send(200, json.dumps({"parameters": parameters}).encode())
         self._send(200 if self.path == "/v2/models/translate/ready" else 400, b"")
+        return None
 
     def do_POST(self) -> None:
         """Translate."""
         self.connections.add(self.client_address)
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = UNPACKED[self.headers["Content-Encoding"]](body)
         if self.path.endswith("/generate_stream"):
             return self._stream(json.loads(body))
         if SECRET_ONLY in self.headers and self.headers["Authorization"] != "Bearer secret":
@@ -223,8 +239,8 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
             offset = end
         first = texts[0].decode()
         if first in REFUSALS:
-            answer = {"error": f"refused: {first}"}
-            return self._send(REFUSALS[first][1], json.dumps(answer).encode())
+            refusal = {"error": f"refused: {first}"}
+            return self._send(REFUSALS[first][1], json.dumps(refusal).encode())
         if first == "!proxy":
             return self._send(502, b"<html>Bad Gateway</html>")
         if first == "!nonsense":
@@ -242,7 +258,12 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
         ]
         head = json.dumps({"outputs": outputs}).encode()
         tail = b"".join(content for _, content in _answer(texts).values())
-        self._send(200, head + tail, {"Inference-Header-Content-Length": str(len(head))})
+        headers = {"Inference-Header-Content-Length": str(len(head))}
+        answer = head + tail
+        if (accepted := self.headers["Accept-Encoding"]) in PACKED:
+            answer = PACKED[accepted](answer)
+            headers["Content-Encoding"] = accepted
+        self._send(200, answer, headers)
         if first == "!hangup":
             # Without a word to the client, as a server that drops idle connections does it.
             self.close_connection = True

@@ -117,7 +117,7 @@ def test_what_is_no_text_is_refused_with_its_place() -> None:
 def test_an_answer_becomes_translations() -> None:
     """Plain Python values, in order."""
     answer = outputs("Grüße", "b", finish_reason=np.array([[b"stop", b"length"]], np.object_))
-    translations = read_outputs(answer, 2)
+    translations = read_outputs(answer, 2, 0.0)
     assert translations == [Translation("Grüße", 1, "stop"), Translation("b", 2, "length")]
     assert type(translations[0].output_tokens) is int
 
@@ -134,4 +134,4 @@ def test_an_answer_becomes_translations() -> None:
 def test_an_answer_that_does_not_fit_is_an_error(answer: dict[str, Any], message: str) -> None:
     """Never fewer translations than texts."""
     with pytest.raises(ServerError, match=message):
-        read_outputs(answer, 2)
+        read_outputs(answer, 2, 0.0)

@@ -1,17 +1,23 @@
 """Histograms, intervals, objectives, the search for capacity: arithmetic of the load test."""
 
+import asyncio
+import dataclasses
 import gzip
 import math
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from dragoman_load_test.capacity import find_capacity, machines_for
 from dragoman_load_test.confidence import Estimate, difference, drift
 from dragoman_load_test.latency import LatencyHistogram
+from dragoman_load_test.load_test import objections
+from dragoman_load_test.loops import NOT_SENT
 from dragoman_load_test.measurement import is_behind, is_steady
 from dragoman_load_test.objectives import Objective
 from dragoman_load_test.own_load import limits_found
+from dragoman_load_test.results import Capacity, Trial, Window
 from dragoman_load_test.server_figures import ServerFigures, read_metrics
 from dragoman_load_test.texts import TextMix, in_batches, read_texts
 from load_results import point, window
@@ -138,10 +144,28 @@ def test_a_request_without_an_answer_is_slow() -> None:
     assert not Objective.parse("errors=1.9%").judge(load).met
 
 
+Holds = Callable[[float], bool]
+
+
+def search(start: float, holds: Holds, confirms: Holds | None = None) -> Capacity:
+    """What the search finds where these rates hold."""
+
+    async def briefly(rate: float) -> str:
+        return "" if holds(rate) else "too slow"
+
+    async def at_length(rate: float) -> str:
+        return "" if (confirms or holds)(rate) else "too slow"
+
+    told: list[Trial] = []
+    found = asyncio.run(find_capacity(start, briefly, at_length, told.append))
+    assert tuple(told) == found.trials
+    return found
+
+
 @pytest.mark.parametrize("start", [20, 90, 200, 1000])
 def test_the_search_ends_near_the_limit(start: float) -> None:
     """Wherever it begins."""
-    found = find_capacity(start, *[lambda rate: "" if rate <= 100 else "too slow"] * 2)
+    found = search(start, lambda rate: rate <= 100)
     assert 94 <= found.sentences_per_s <= 100
     assert [trial.held for trial in found.trials] == [trial.rate <= 100 for trial in found.trials]
     assert len(found.trials) < 15
@@ -149,27 +173,39 @@ def test_the_search_ends_near_the_limit(start: float) -> None:
 
 def test_what_is_found_was_confirmed() -> None:
     """A short trial may be lucky."""
-    confirmed = []
-
-    def confirm(rate: float) -> str:
-        confirmed.append(rate)
-        return "" if rate <= 80 else "too slow"
-
-    found = find_capacity(100, lambda rate: "" if rate <= 100 else "too slow", confirm)
+    found = search(100, lambda rate: rate <= 100, lambda rate: rate <= 80)
     assert 76 <= found.sentences_per_s <= 80
-    assert found.sentences_per_s == confirmed[-1]
+    assert found.sentences_per_s == found.trials[-1].rate
     assert found.trials[-1].held
 
 
-def test_a_server_that_holds_nothing_has_no_capacity() -> None:
+@pytest.mark.parametrize("start", [0, 100])
+def test_a_server_that_holds_nothing_has_no_capacity(start: float) -> None:
     """And the search comes to its end."""
-    found = find_capacity(100, lambda rate: "too slow", lambda rate: "")
+    found = search(start, lambda rate: False)
     assert found.sentences_per_s == 0
     assert len(found.trials) < 20
     assert not any(trial.held for trial in found.trials)
     assert machines_for(200, 0) is None
     assert machines_for(200, 100) == 2
     assert machines_for(200, 99) == 3
+
+
+def test_what_speaks_against_a_rate() -> None:
+    """An objective, a backlog, and a generator that did not keep up."""
+    fast = [Objective.parse("p99=1s")]
+
+    def tried(*windows: Window, rate: float) -> list[str]:
+        return objections(point(*windows, closed=False, amount=rate), fast)
+
+    kept = window([10] * 100)
+    assert tried(kept, kept, rate=50) == []
+    assert "p99=1s missed" in tried(window([2000] * 100), kept, rate=50)[0]
+    grown = dataclasses.replace(kept, in_flight=40)
+    assert tried(kept, grown, rate=50) == ["more came than was answered"]
+    assert tried(kept, kept, rate=80) == ["the generator sent only 50.0 sentences/s"]
+    unsent = window([10] * 60, {NOT_SENT: 40})
+    assert "the generator sent only 30.0 sentences/s" in tried(unsent, unsent, rate=50)
 
 
 def test_the_generator_says_when_it_was_the_limit() -> None:

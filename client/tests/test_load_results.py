@@ -121,6 +121,14 @@ def test_the_page_holds_all_it_needs() -> None:
         assert text in page.text
 
 
+def test_a_test_without_anything_is_drawn_all_the_same() -> None:
+    """No answers, and not a whole second."""
+    empty = run(point(window([], {"ServerError": 3}), timeline=()))
+    assert "<svg" in draw_run(empty)
+    assert "no answers" not in run_page(empty)
+    assert "<svg" in draw_comparison(Comparison(("a", "b"), empty, empty))
+
+
 def test_names_stay_text_in_pictures() -> None:
     """matplotlib escapes them."""
     odd = run(point(window(range(1, 9)), load="<script>&"), point(window([], {"ServerError": 3})))
@@ -138,13 +146,24 @@ def test_a_comparison_tells_noise_from_change() -> None:
     noise = {d.figure: d.verdict for d in Comparison(("a", "b"), before, same).differences()}
     assert set(noise.values()) == {"within noise"}
     change = {d.figure: d for d in Comparison(("a", "b"), before, faster).differences()}
+    assert change.pop("errors, %").verdict == "within noise"
     assert {d.verdict for d in change.values()} == {"better"}
     assert change["sentences/s"].relative == 0.25
     back = Comparison(("a", "b"), faster, before)
-    assert {d.verdict for d in back.differences()} == {"worse"}
+    assert {d.verdict for d in back.differences()} == {"worse", "within noise"}
     page = _Page(comparison_page(back))
     assert "worse" in page.text
     assert not page.addresses
+
+
+def test_a_server_that_was_away_does_not_compare_well() -> None:
+    """Windows without an answer count as throughput of nothing, and errors are compared."""
+    before = run(point(*(window([10 + n % 2] * 40) for n in range(6))))
+    away = window([], {"ServerUnavailable": 100})
+    after = run(point(*(away if n < 3 else window([10 + n % 2] * 40) for n in range(6))))
+    found = {d.figure: d for d in Comparison(("a", "b"), before, after).differences()}
+    assert (found["sentences/s"].before, found["sentences/s"].after) == (20, 10)
+    assert found["errors, %"].after == 50
 
 
 def test_a_comparison_says_what_else_differs() -> None:

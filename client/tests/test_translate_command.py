@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dragoman_client
@@ -291,3 +292,92 @@ class _Raw(io.RawIOBase):
     def write(self, data: Any) -> int:
         """On to the target."""
         return self._target.write(data)
+
+
+def test_files_with_ids_and_columns(run: Run, transport: FakeTransport, tmp_path: Path) -> None:
+    """From file to file, or to standard output."""
+    objects, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    objects.write_text('{"id": 1, "body": "a"}\n\n{"id": 2, "body": "b"}\n')
+    words = ("--format", "jsonl", "--field", "body", "--input", str(objects))
+    assert run(*words, "--output", str(target)) == []
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [(row.get("id"), row["translation"]) for row in rows] == [
+        (1, "<A>"),
+        (None, ""),
+        (2, "<B>"),
+    ]
+    columns = tmp_path / "in.tsv"
+    columns.write_text("1\ta\n2\tb\n")
+    words = ("--format", "tsv", "--column", "2", "--input", str(columns))
+    assert run(*words) == ["1\ta\t<A>", "2\tb\t<B>"]
+    assert run("--format", "tsv", "--column", "2", stdin=b"1\ta\n") == ["1\ta\t<A>"]
+
+
+def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_path: Path) -> None:
+    """The message says how, and nothing is translated twice."""
+    infer = transport.infer
+
+    def fail(inputs: Any, timeout_s: float) -> dict[str, Any]:
+        if len(transport.requests) >= 3:
+            raise ServerUnavailable("away")
+        return infer(inputs)
+
+    transport.infer = fail  # type: ignore[method-assign]
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_text("".join(f"line {n}\n" for n in range(20)))
+    words = ("--input", str(source), "--output", str(target), "--batch-size", "2", "--resume")
+    with pytest.raises(DragomanError, match=r"after line .*away; --resume goes on from there"):
+        run(*words, "--retries", "0")
+    transport.infer = infer  # type: ignore[method-assign]
+    run(*words)
+    assert target.read_text().splitlines() == [translated(f"line {n}") for n in range(20)]
+    sent = [text for request in transport.requests for text in request["text_input"].tolist()]
+    assert sorted(sent) == sorted(f"line {n}".encode() for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--output", "out"), "--output: give an --input"),
+        (("--output", "out", "--input", "in", "a text"), "--output: give an --input"),
+        (("--resume",), "--resume: give the --output"),
+        (("--input", "nowhere"), "nowhere: cannot be read"),
+        (("--json", "--format", "tsv"), "--json is for text"),
+        (("--format", "tsv", "--column", "0"), "columns are counted from 1"),
+        (("--format", "jsonl", "a text"), "text 1: not JSON"),
+    ],
+)
+def test_files_that_make_no_sense(
+    run: Run, transport: FakeTransport, words: tuple[str, ...], message: str
+) -> None:
+    """In one line."""
+    with pytest.raises(UsageError, match=message):
+        run(*words)
+    assert not transport.requests
+
+
+def test_a_line_of_another_format_names_itself(
+    run: Run, transport: FakeTransport, tmp_path: Path
+) -> None:
+    """In a file and on standard input."""
+    source = tmp_path / "in"
+    source.write_text('{"text": "a"}\n{"text": 1}\n')
+    with pytest.raises(UsageError, match="in, line 2: no text under 'text'"):
+        run("--format", "jsonl", "--input", str(source), "--output", str(tmp_path / "out"))
+    with pytest.raises(UsageError, match="standard input, line 1: not JSON"):
+        run("--format", "jsonl", stdin=b"x\n")
+    with pytest.raises(DragomanError, match="nowhere/out"):
+        run("--input", str(source), "--output", str(tmp_path / "nowhere" / "out"))
+
+
+def test_progress_of_a_file_knows_its_end(
+    run: Run, transport: FakeTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many of how many, and how fast."""
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    (tmp_path / "in").write_text("a\nb\n")
+    run("--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"))
+    assert "2/2 lines" in terminal.getvalue()
+    assert "lines/s" in terminal.getvalue()

@@ -197,12 +197,17 @@ def test_several_threads_share_a_translator() -> None:
 
 
 def test_the_examples_of_the_readme_run(
-    grpc_url: str, http_url: str, capsys: pytest.CaptureFixture[str]
+    grpc_url: str,
+    http_url: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Against servers that speak Triton's protocol."""
     readme = Path(dragoman_client.translator.__file__).parents[2] / "README.md"
     blocks = readme.read_text("utf-8").split("```python\n")[1:]
-    assert len(blocks) == 6
+    assert len(blocks) == 8
+    monkeypatch.chdir(tmp_path)
     for block in blocks:
         code = block.split("```")[0].replace("http://localhost:8000", http_url)
         code = code.replace("grpc://localhost:8001", grpc_url)
@@ -211,8 +216,12 @@ def test_the_examples_of_the_readme_run(
     assert printed[:3] == ["<GOOD MORNING.> 13 stop", "<GOOD MORNING.>", "<GOOD NIGHT.>"]
     assert printed[3:103] == [f"<CHAPTER {number}.>" for number in range(1, 101)]
     assert printed[103] == "< "
-    assert printed[-6:] == [
+    assert printed[-9:] == [
         "<I WOULD LIKE A CUP OF COFFEE.> stop",
+        '1 0 {"id": 1, "text": "Good morning.", "translation": "<GOOD MORNING.>", '
+        '"output_tokens": 13, "finish_reason": "stop"}',
+        "",
+        "Health(ready=True, reason=None) ('en', 'de')",
         *("<PAGE 1.>", "<PAGE 2.>", "<PAGE 3.>"),
         *("<GOOD MORNING.>", "<GOOD NIGHT.>"),
     ]

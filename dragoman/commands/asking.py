@@ -74,9 +74,12 @@ def read_token(file: Path | None) -> str | None:
     if file is None:
         return os.environ.get("DRAGOMAN_TOKEN") or None
     try:
-        return file.read_text(encoding="utf-8").strip()
+        token = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--token-file {file}: cannot be read: {error}") from error
+    if not token:
+        raise UsageError(f"--token-file {file}: is empty")
+    return token
 
 
 def one_line(error: Exception) -> str:

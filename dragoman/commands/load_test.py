@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
+import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from dragoman_load_test.load_test import LoadTest, Watcher
     from dragoman_load_test.loops import Load
     from dragoman_load_test.measurement import Progress
+    from dragoman_load_test.objectives import Objective
     from dragoman_load_test.results import Point, Run
     from dragoman_load_test.target import Target
 
@@ -110,10 +113,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Test, or compare two tests."""
-    try:
-        return _compare(arguments) if arguments.compare else _test(arguments)
-    except ValueError as error:
-        raise UsageError(one_line(error)) from error
+    return _compare(arguments) if arguments.compare else _test(arguments)
 
 
 def _test(arguments: argparse.Namespace) -> int:
@@ -121,38 +121,79 @@ def _test(arguments: argparse.Namespace) -> int:
     from dragoman_load_test.objectives import Objective
     from dragoman_load_test.table import HEAD, conclusion_lines
 
-    objectives = [Objective.parse(text) for text in arguments.slo]
-    wanted_per_s = None if arguments.plan is None else _rate(arguments.plan)
-    if arguments.find_capacity and not objectives:
-        raise UsageError("--find-capacity: give an objective, such as --slo p99=300ms")
-    if arguments.find_capacity and len(arguments.batch_size) > 1:
-        raise UsageError("--find-capacity: give one --batch-size")
-    if wanted_per_s is not None and not arguments.find_capacity:
-        raise UsageError("--plan: add --find-capacity, which finds what one machine holds")
-    loads = list(_loads(arguments))
-    test = _load_test(arguments)
+    points: list[Point] = []
     try:
-        test.ask_once()
-    except TranslationError as error:
-        kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
-        raise kind(f"{arguments.url}: {one_line(error)}") from error
-    print(HEAD, flush=True)
-    if arguments.find_capacity:
+        objectives = [Objective.parse(text) for text in arguments.slo]
+        _check_question(arguments, objectives)
+        loads = list(_loads(arguments))
+        test = _load_test(arguments, points)
+    except ValueError as error:
+        raise UsageError(one_line(error)) from error
+    _check_outputs(arguments)
+
+    async def run() -> Run:
+        try:
+            await test.ask_once()
+        except TranslationError as error:
+            kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
+            raise kind(f"{arguments.url}: {one_line(error)}") from error
+        print(HEAD, flush=True)
+        if not arguments.find_capacity:
+            return await test.sweep(loads, objectives)
+        wanted_per_s = None if arguments.plan is None else _rate(arguments.plan)
         batch_size = arguments.batch_size[0]
-        found = test.find_capacity(objectives, batch_size, arguments.arrivals, wanted_per_s)
-    else:
-        found = test.sweep(loads, objectives)
+        return await test.find_capacity(objectives, batch_size, arguments.arrivals, wanted_per_s)
+
+    try:
+        found = asyncio.run(run())
+    except KeyboardInterrupt:
+        if points:
+            _keep(arguments, test.run_of(points, ()))
+        raise
     for line in conclusion_lines(found):
         print(line)
     _keep(arguments, found)
+    return _verdict(arguments, found)
+
+
+def _verdict(arguments: argparse.Namespace, found: Run) -> int:
+    """The exit code 0, or what was missed."""
     if found.capacity is not None and not found.capacity.sentences_per_s:
         raise CheckFailed(f"no rate held {', '.join(arguments.slo)}")
     if missed := [judgement for judgement in found.judgements if not judgement.met]:
         raise CheckFailed(f"{len(missed)} of {len(found.judgements)} objectives were missed")
+    if silent := [point.load for point in found.points if not len(point.latencies)]:
+        raise CheckFailed(f"no request was answered under {', '.join(silent)}")
     return 0
 
 
-def _load_test(arguments: argparse.Namespace) -> LoadTest:
+def _check_question(arguments: argparse.Namespace, objectives: Sequence[Objective]) -> None:
+    """Refuse what cannot be answered, before anything is measured."""
+    if not arguments.stream and any(one.measure == "first part" for one in objectives):
+        raise UsageError("--slo first-p...: add --stream; only streams have parts")
+    if arguments.plan is not None:
+        _rate(arguments.plan)
+        if not arguments.find_capacity:
+            raise UsageError("--plan: add --find-capacity, which finds what one machine holds")
+    if not arguments.find_capacity:
+        return
+    if not any(one.measure != "sentences" for one in objectives):
+        raise UsageError("--find-capacity: give an objective, such as --slo p99=300ms")
+    if any(one.measure == "sentences" for one in objectives):
+        raise UsageError("--find-capacity: it finds the sentences/s itself; give other objectives")
+    for name in ("concurrency", "rate", "arrivals_file"):
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"--find-capacity: it chooses its loads; leave out {_option(name)}")
+    if len(arguments.batch_size) > 1:
+        raise UsageError("--find-capacity: give one --batch-size")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
+    """The test; its points are added to a list as they come."""
     from dragoman_client import TranslationOptions
     from dragoman_client.access import Access
     from dragoman_load_test.load_test import LoadTest
@@ -162,7 +203,7 @@ def _load_test(arguments: argparse.Namespace) -> LoadTest:
     for name in ("warm_up_s", "window_s", "timeout_s"):
         value = getattr(arguments, name)
         if not 0 < value < float("inf"):
-            raise UsageError(f"--{name.replace('_', '-')} {value:g}: give more than 0")
+            raise UsageError(f"{_option(name)} {value:g}: give more than 0")
     if arguments.windows < 1:
         raise UsageError(f"--windows {arguments.windows}: give at least 1")
     access = Access(
@@ -171,6 +212,8 @@ def _load_test(arguments: argparse.Namespace) -> LoadTest:
         certificate_file=arguments.certificate_file,
         key_file=arguments.key_file,
     )
+    if arguments.url.startswith(("https", "grpcs")):
+        access.tls_context()  # says now what is wrong with a file
     target = Target.of(
         arguments.url,
         options=TranslationOptions(**translation_options(arguments)),
@@ -188,14 +231,17 @@ def _load_test(arguments: argparse.Namespace) -> LoadTest:
     )
     command = shlex.join(["dragoman", *sys.argv[1:]])
     metrics_url = _metrics_url(arguments.metrics_url, target)
-    return LoadTest(target, texts, name, schedule, metrics_url, command, _watcher(arguments.quiet))
+    return LoadTest(
+        target, texts, name, schedule, metrics_url, command, _watcher(arguments.quiet, points)
+    )
 
 
-def _watcher(quiet: bool) -> Watcher:
+def _watcher(quiet: bool, points: list[Point]) -> Watcher:
     from dragoman_load_test.load_test import Watcher
     from dragoman_load_test.table import point_lines, trial_line, window_line
 
     def show_point(point: Point) -> None:
+        points.append(point)
         print("\n".join(point_lines(point)), flush=True)
 
     def show_window(progress: Progress) -> None:
@@ -256,38 +302,67 @@ def _compare(arguments: argparse.Namespace) -> int:
 
     if arguments.json or arguments.csv:
         raise UsageError("--compare writes --html and --svg only")
+    _check_outputs(arguments)
     before, after = arguments.compare
     names = (before.stem, after.stem) if before.stem != after.stem else (str(before), str(after))
-    comparison = Comparison(names, Run.read(before), Run.read(after))
+    try:
+        comparison = Comparison(names, Run.read(before), Run.read(after))
+    except ValueError as error:
+        raise UsageError(one_line(error)) from error
     if not comparison.pairs:
         raise UsageError(f"{before} and {after} have no load in common")
     for line in comparison_lines(comparison):
         print(line)
-    _write(arguments.html, lambda: comparison_page(comparison))
-    _write(arguments.svg, lambda: draw_comparison(comparison))
+    _write(
+        {
+            arguments.html: lambda: comparison_page(comparison),
+            arguments.svg: lambda: draw_comparison(comparison),
+        }
+    )
     return 0
 
 
+def _check_outputs(arguments: argparse.Namespace) -> None:
+    """Refuse files that could not be written after a long test."""
+    for file in (arguments.json, arguments.csv, arguments.html, arguments.svg):
+        if file is None:
+            continue
+        if file.is_dir() or not file.parent.is_dir():
+            raise UsageError(f"{file}: cannot be written: name a file in a folder that is there")
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise UsageError(f"{file}: cannot be written: permission denied")
+
+
 def _keep(arguments: argparse.Namespace, run: Run) -> None:
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its fonts
     from dragoman_load_test.plots import draw_run
     from dragoman_load_test.report import run_page
     from dragoman_load_test.results import csv_of
 
-    _write(arguments.json, run.to_json)
-    _write(arguments.csv, lambda: csv_of(run.points))
-    _write(arguments.html, lambda: run_page(run))
-    _write(arguments.svg, lambda: draw_run(run))
+    _write(
+        {
+            arguments.json: run.to_json,
+            arguments.csv: lambda: csv_of(run.points),
+            arguments.html: lambda: run_page(run),
+            arguments.svg: lambda: draw_run(run),
+        }
+    )
 
 
-def _write(file: Path | None, content: Callable[[], str]) -> None:
-    if file is None:
-        return
-    try:
-        file.write_text(content(), encoding="utf-8")
-    except OSError as error:
-        raise DragomanError(f"{file}: cannot be written: {error.strerror}") from error
-    print(f"wrote {file}", file=sys.stderr)
+def _write(files: Mapping[Path | None, Callable[[], str]]) -> None:
+    """Write what is asked for; one that fails does not cost the others."""
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its fonts
+    failed = None
+    for file, content in files.items():
+        if file is None:
+            continue
+        try:
+            file.write_text(content(), encoding="utf-8")
+        except OSError as error:
+            failed = DragomanError(f"{file}: cannot be written: {error.strerror}")
+            continue
+        print(f"wrote {file}", file=sys.stderr)
+    if failed is not None:
+        raise failed
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:

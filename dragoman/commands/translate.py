@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import codecs
-import collections
 import contextlib
-import json
 import logging
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dragoman.commands.asking import (
     configure_server,
@@ -23,13 +20,14 @@ from dragoman.commands.asking import (
 from dragoman.errors import DragomanError, UsageError
 
 if TYPE_CHECKING:
-    from dragoman_client import Translation, Translator
+    from dragoman_client import FileProgress, InvalidRequest, Translator
+    from dragoman_client.line_formats import LineFormat
+    from dragoman_client.line_translation import Line
     from dragoman_client.request import OptionArguments
 
 HELP = "translate sentences, or standard input line by line, through a running server"
 
-_TEXT_REFUSED = re.compile(r"text \d+ ")
-"""How the server begins when one text, and not an option, is at fault."""
+_FORMATS = ("text", "jsonl", "tsv")
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +51,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=2,
         help="how often a request is sent again that no server could take (default: 2)",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    files = parser.add_argument_group("files, of which each line holds a text")
+    files.add_argument("--input", type=Path, metavar="FILE", help="instead of standard input")
+    files.add_argument(
+        "--output", type=Path, metavar="FILE", help="written as FILE.partial until it is whole"
+    )
+    files.add_argument(
+        "--resume", action="store_true", help="go on with the --output of an interrupted run"
+    )
+    files.add_argument(
+        "--format",
+        choices=_FORMATS,
+        default="text",
+        help="of lines: text; jsonl, objects that get `translation`, `output_tokens` and "
+        "`finish_reason`; tsv, columns that get one more",
+    )
+    files.add_argument("--field", default="text", help="which member of jsonl (default: text)")
+    files.add_argument("--column", type=int, default=1, help="which of tsv, from 1 (default: 1)")
+    files.add_argument("--json", action="store_true", help="text in, one JSON object a line out")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         # Checked before the first line is read; the translator checks the same once more.
         TranslationOptions(**options)
+        form = _form(arguments)
         translator = Translator(
             arguments.url,
             timeout_s=arguments.timeout_s,
@@ -75,177 +91,193 @@ def run(arguments: argparse.Namespace) -> int:
         )
     except ValueError as error:
         raise UsageError(one_line(error)) from error
-    # A person at the keyboard wants an answer to each line, not to the thirty-second.
-    batch_size = 1 if not arguments.text and sys.stdin.isatty() else arguments.batch_size
-    if batch_size < 1:
-        raise UsageError(f"--batch-size {batch_size}: give at least 1")
-    lines = _arguments(arguments.text) if arguments.text else _lines(sys.stdin.buffer)
-    done = cut = 0
-    # A text of the command line that is refused is an error; a line of a file must not cost the
-    # rest of the file.
-    refused: list[int] | None = None if arguments.text else []
+    if arguments.batch_size < 1:
+        raise UsageError(f"--batch-size {arguments.batch_size}: give at least 1")
+    work = _Work(arguments, translator, form, options)
     try:
-        with translator, _progress(arguments.quiet) as show:
-            for source, translation in _translate(translator, lines, batch_size, options, refused):
-                write = _json_line if arguments.json else _text_line
-                sys.stdout.buffer.write(write(source, translation).encode() + b"\n")
-                sys.stdout.buffer.flush()
-                done += 1
-                cut += translation is not None and translation.finish_reason == "length"
-                show(done)
+        with translator:
+            if arguments.output is None:
+                work.to_standard_output()
+            else:
+                work.to_file()
     except TranslationError as error:
         kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
-        where = f" after line {done}" if done else ""
-        raise kind(f"{arguments.url}{where}: {one_line(error)}") from error
-    if cut:
-        _log.warning("%d of %d translations were cut: raise --max-tokens", cut, done)
-    if refused:
-        raise DragomanError(f"{len(refused)} of {done} lines were refused and left empty")
+        where = f" after line {work.lines}" if work.lines else ""
+        raise kind(f"{arguments.url}{where}: {one_line(error)}{work.mend}") from error
+    except ValueError as error:
+        raise UsageError(f"{one_line(error)}{work.mend}") from error
+    except KeyboardInterrupt:
+        if work.mend:
+            _log.warning("interrupted after line %d%s", work.lines, work.mend)
+        raise
+    if work.cut:
+        _log.warning("%d of %d translations were cut: raise --max-tokens", work.cut, work.lines)
+    if work.refused:
+        raise DragomanError(f"{work.refused} of {work.lines} lines were refused and left empty")
     return 0
 
 
-def _translate(
-    translator: Translator,
-    lines: Iterable[str],
-    batch_size: int,
-    options: OptionArguments,
-    refused: list[int] | None,
-) -> Iterator[tuple[str, Translation | None]]:
-    """Each line with its translation; a line that is blank, or was refused, has None.
+class _Work:
+    """What is to be translated, and how far it is."""
 
-    Args:
-        translator: the client.
-        lines: what to translate.
-        batch_size: lines in a request.
-        options: of the translation.
-        refused: gets the numbers of refused lines; None: a refusal is an error.
-    """
-    from dragoman_client import InvalidRequest
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        translator: Translator,
+        form: LineFormat,
+        options: OptionArguments,
+    ) -> None:
+        self._arguments, self._translator = arguments, translator
+        self._form, self._options = form, options
+        self.lines = self.cut = self.refused = 0
+        self.mend = ""
+        """How an interrupted run goes on, for messages."""
 
-    incoming = iter(lines)
-    waiting: collections.deque[str] = collections.deque()  # read, but to be sent again
-    unanswered: collections.deque[str] = collections.deque()
-    answered = 0
+    def to_file(self) -> None:
+        """Translate one file into another."""
+        source, target = self._arguments.input, self._arguments.output
+        if source is None or self._arguments.text:
+            raise UsageError("--output: give an --input, since only a file can be read once more")
+        with _progress(self._arguments.quiet) as show:
 
-    def to_send() -> Iterator[str]:
-        while (line := waiting.popleft() if waiting else next(incoming, None)) is not None:
-            unanswered.append(line)
-            if line.strip():
-                yield line
+            def tell(progress: FileProgress) -> None:
+                self.lines, self.cut = progress.lines, progress.cut
+                self.mend = "; --resume goes on from there" if progress.lines else ""
+                show(progress.lines, progress.resumed_at, progress.of)
 
-    while True:
-        translations = translator.translate_batches(
-            to_send(),
-            batch_size=batch_size,
-            concurrency=1 if batch_size == 1 else 2,
-            **options,
-        )
-        try:
-            for translation in translations:
-                while not unanswered[0].strip():
-                    answered += 1
-                    yield unanswered.popleft(), None
-                answered += 1
-                yield unanswered.popleft(), translation
-        except InvalidRequest as error:
-            if refused is None or not _TEXT_REFUSED.match(str(error)):
-                raise
+            try:
+                done = self._translator.translate_file(
+                    source,
+                    target,
+                    form=self._form,
+                    batch_size=self._arguments.batch_size,
+                    resume=self._arguments.resume,
+                    tell=tell,
+                    refuse=self._note_refusal,
+                    **self._options,
+                )
+                self.refused = done.refused
+            except FileExistsError as error:
+                _log.warning("%s: %s", error.filename, error.strerror)
+            except OSError as error:
+                file = error.filename or target
+                raise DragomanError(f"{file}: {error.strerror or error}") from error
+
+    def to_standard_output(self) -> None:
+        """Translate the texts of the command line, a file, or standard input."""
+        from dragoman_client.file_translation import lines_of, read_lines
+        from dragoman_client.line_translation import translate_lines
+
+        arguments = self._arguments
+        if arguments.text and arguments.input:
+            raise UsageError("--input: give a file, or texts, not both")
+        if arguments.resume:
+            raise UsageError("--resume: give the --output of the interrupted run")
+        # A person at the keyboard wants an answer to each line, not to the thirty-second.
+        interactive = not arguments.text and arguments.input is None and sys.stdin.isatty()
+        batch_size = 1 if interactive else arguments.batch_size
+        if arguments.text:
+            lines = _arguments(arguments.text, self._form)
+        elif arguments.input is not None:
+            lines = read_lines(arguments.input, self._form)
         else:
-            for line in unanswered:
-                yield line, None
-            return
-        # One text of the first batch without an answer was refused: ask for each by itself.
-        waiting.extendleft(reversed(unanswered))
-        unanswered.clear()
-        for _ in range(min(batch_size, len(waiting))):
-            line = waiting.popleft()
-            answered += 1
-            yield line, _translate_alone(translator, line, options, answered, refused)
+            lines = lines_of(sys.stdin.buffer, self._form, "standard input")
+        # A text of the command line that is refused is an error; a line of a file must not cost
+        # the rest of the file.
+        refuse = None if arguments.text else self._note_refusal
+        try:
+            with _progress(arguments.quiet) as show:
+                for line, translation in translate_lines(
+                    self._translator,
+                    lines,
+                    batch_size=batch_size,
+                    concurrency=1 if batch_size == 1 else 2,
+                    options=self._options,
+                    refuse=refuse,
+                ):
+                    written = self._form.write(line.line, translation)
+                    sys.stdout.buffer.write(written.encode() + b"\n")
+                    sys.stdout.buffer.flush()
+                    self.lines += 1
+                    self.cut += translation is not None and translation.finish_reason == "length"
+                    show(self.lines, 0, None)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            if error.filename is None:
+                raise DragomanError(f"standard output: {error.strerror or error}") from error
+            raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
-
-def _translate_alone(
-    translator: Translator, line: str, options: OptionArguments, number: int, refused: list[int]
-) -> Translation | None:
-    """A line's translation; None if it is blank, or is refused, which `refused` is told."""
-    from dragoman_client import InvalidRequest
-
-    if not line.strip():
-        return None
-    try:
-        return translator.translate(line, **options)
-    except InvalidRequest as error:
-        refused.append(number)
+    def _note_refusal(self, number: int, error: InvalidRequest) -> None:
+        self.refused += 1
         _log.warning("line %d was refused: %s", number, one_line(error))
-        return None
 
 
-def _arguments(texts: Iterable[str]) -> Iterator[str]:
+def _form(arguments: argparse.Namespace) -> LineFormat:
+    """How lines are read and written.
+
+    Raises:
+        ValueError: a column before the first.
+    """
+    from dragoman_client import JsonLines, PlainLines, PlainLinesToJson, TabColumns
+
+    if arguments.json and arguments.format != "text":
+        raise UsageError(f"--json is for text: --format {arguments.format} keeps its own form")
+    if arguments.format == "jsonl":
+        return JsonLines(arguments.field)
+    if arguments.format == "tsv":
+        return TabColumns(arguments.column)
+    return PlainLinesToJson() if arguments.json else PlainLines()
+
+
+def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:
     """The texts of the command line, if they are text."""
+    from dragoman_client.line_translation import Line
+
     for number, text in enumerate(texts, start=1):
         try:
             text.encode()
+            yield Line(text, form.read(text))
         except UnicodeEncodeError as error:
             raise UsageError(f"text {number} is not valid UTF-8") from error
-        yield text
-
-
-def _lines(stream: BinaryIO) -> Iterator[str]:
-    """Lines of a file in UTF-8, without their ends.
-
-    Only a line feed ends a line: Python's text mode would also split at what UTF-8 text may hold.
-    """
-    for number, line in enumerate(stream, start=1):
-        if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)
-        try:
-            yield line.rstrip(b"\r\n").decode("utf-8")
-        except UnicodeDecodeError as error:
-            mend = "convert the input, for example with iconv"
-            raise UsageError(f"standard input, line {number}: not valid UTF-8: {mend}") from error
-
-
-def _text_line(source: str, translation: Translation | None) -> str:
-    """A translation in one line, whatever it holds."""
-    text = translation.text if translation else ""
-    return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
-
-
-def _json_line(source: str, translation: Translation | None) -> str:
-    """A translation with all that is known of it."""
-    row = {
-        "source": source,
-        "translation": translation.text if translation else "",
-        "output_tokens": translation.output_tokens if translation else 0,
-        "finish_reason": translation.finish_reason if translation else "stop",
-    }
-    return json.dumps(row, ensure_ascii=False)
+        except ValueError as error:
+            raise UsageError(f"text {number}: {error}") from error
 
 
 @contextlib.contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, as a function that takes the number of lines done.
+def _progress(quiet: bool) -> Iterator[Callable[[int, int, int | None], None]]:
+    """A progress bar on stderr, as a function of lines done, done before, and of all, if known.
 
     There is none where stdout is a terminal too: the lines themselves show the progress there, and
     the bar would be drawn over them.
     """
     if quiet or not sys.stderr.isatty() or sys.stdout.isatty():
-        yield lambda done: None
+        yield lambda done, before, of: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         BarColumn(),
-        TextColumn("{task.completed} lines"),
+        TextColumn("{task.fields[count]} lines"),
         TextColumn("{task.fields[rate]:.1f} lines/s"),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, redirect_stdout=False) as progress:
-        task = progress.add_task("", total=None, rate=0.0)
+        task = progress.add_task("", total=None, rate=0.0, count="0")
 
-        def show(done: int) -> None:
+        def show(done: int, before: int, of: int | None) -> None:
             elapsed_s = progress.tasks[0].elapsed or 0.0
-            progress.update(task, completed=done, rate=done / elapsed_s if elapsed_s else 0.0)
+            rate = (done - before) / elapsed_s if elapsed_s else 0.0
+            count = str(done) if of is None else f"{done}/{of}"
+            progress.update(task, completed=done, total=of, rate=rate, count=count)
 
         yield show

@@ -13,6 +13,8 @@ AUTO = "auto"
 _ENGINE = ("precision", "runtime", "workers", "lone_threads", "max_rows", "max_waiting")
 RULES = ("deadline_s", "allow_priority")
 """Parameters that say what requests may ask."""
+LANGUAGES = "languages"
+"""Parameter that tells clients what the bundle translates between."""
 
 
 def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
@@ -21,7 +23,7 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
     Raises:
         UsageError: a parameter that is unknown, or not what it should be, by name.
     """
-    check_names(parameters, (*_ENGINE, *RULES))
+    check_names(parameters, (*_ENGINE, *RULES, LANGUAGES))
     precision = _choice(parameters, "precision", get_args(Precision))
     runtime = _choice(parameters, "runtime", get_args(Runtime))
     waiting = _number(parameters, "max_waiting")
@@ -44,6 +46,17 @@ def check_names(parameters: Mapping[str, str], known: Sequence[str]) -> None:
     for name in parameters:
         if name not in known:
             raise UsageError(f"config.pbtxt: unknown parameter {name!r}; known: {', '.join(known)}")
+
+
+def check_languages(parameters: Mapping[str, str], languages: Sequence[str]) -> None:
+    """Refuse a configuration that tells clients of other languages than the bundle's.
+
+    Raises:
+        UsageError: it does.
+    """
+    told, has = parameters.get(LANGUAGES), ",".join(languages)
+    if told is not None and told != has:
+        raise UsageError(f"config.pbtxt: languages is {told!r}: the bundle has {has!r}")
 
 
 def request_rules(parameters: Mapping[str, str]) -> RequestRules:

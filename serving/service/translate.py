@@ -8,10 +8,11 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
+from dragoman.manifest import Manifest
 from serving.engine.engine import EngineFailure
 from serving.service import answers
 from serving.service.answers import Form
-from serving.service.configuration import engine_settings, request_rules
+from serving.service.configuration import check_languages, engine_settings, request_rules
 from serving.service.figures import FigureReporter
 from serving.service.frames import Hello, Request
 from serving.service.model import InFlight, Send, last_answer, parameters, understand
@@ -34,6 +35,7 @@ class TranslateModel:
         given = parameters(hello)
         self._rules = request_rules(given)
         bundle = Path(hello.folder) / str(hello.version) / "bundle"
+        check_languages(given, Manifest.load(bundle).languages)
         self.translator = Translator(bundle, engine_settings(given), on_failure)
         try:
             self.translator.translate(["1"])

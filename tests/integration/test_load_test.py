@@ -104,7 +104,7 @@ def test_two_tests_are_compared(
     command = ["load-test", "--compare", str(before), str(after), "--html", str(page)]
     assert main(command) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len([line for line in lines if line.startswith("1 at once")]) == 4
+    assert len([line for line in lines if line.startswith("1 at once")]) == 5
     assert "before and after" in page.read_text()
 
 
@@ -163,5 +163,5 @@ def test_a_server_without_metrics_is_measured_all_the_same(
 def test_what_cannot_be_written_is_told(
     shipped: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert load_test(shipped, "--concurrency", "1", "--json", "/nowhere/run.json") == 1
+    assert load_test(shipped, "--concurrency", "1", "--json", "/nowhere/run.json") == 2
     assert "/nowhere/run.json: cannot be written" in capsys.readouterr().err

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import grpc
 import pytest
+from dragoman_client.protoset import protoset
+from dragoman_load_test.messages import INFER
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from tritonclient.grpc import service_pb2
 
 from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served
@@ -69,6 +76,55 @@ def test_translate_command(shipped: Served, tmp_path: Path) -> None:
     assert len(lines) == 3
     assert lines[0] == "I'm hungry."
     assert lines[1] == ""
+
+
+def test_files_with_ids(shipped: Served, tmp_path: Path) -> None:
+    (code,) = blocks("console", "--format jsonl")
+    (tmp_path / "english.jsonl").write_text('{"id": 7, "text": "Good morning."}\n')
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    script = f"cd {tmp_path}\n{code}"
+    run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
+    row = json.loads((tmp_path / "german.jsonl").read_text(encoding="utf-8"))
+    assert (row["id"], row["translation"]) == (7, "Gute Morgen!")
+
+
+def test_load_test(shipped: Served, tmp_path: Path) -> None:
+    (code,) = blocks("console", "--html report.html")
+    (tmp_path / "english.txt").write_text("Good morning.\n")
+    briefly = "--warm-up-s 0.1 --window-s 0.2 --windows 2 --metrics-url none"
+    script = f"cd {tmp_path}\n{code.strip()} {briefly} --slo p99=60s"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    script = script.replace("--slo p99=100ms", "")  # which is the machine's affair
+    printed = run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
+    assert printed.count("at once: met") == 6
+    assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_grpcurl(shipped: Served, tmp_path: Path) -> None:
+    """By the program where it is installed, else by its message alone."""
+    text = (REPOSITORY / "client" / "README.md").read_text(encoding="utf-8")
+    (code,) = [code for _, code in BLOCK.findall(text) if "grpcurl" in code]
+    if shutil.which("grpcurl"):
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        script = f"cd {tmp_path}\n{here(code, shipped)}"
+        answer = json.loads(run(["bash", "-ec", script], PATH=path))
+        raw = base64.b64decode(answer["rawOutputContents"][0])
+    else:
+        files = descriptor_pb2.FileDescriptorSet.FromString(protoset())
+        pool = descriptor_pool.DescriptorPool()
+        for file in files.file:
+            pool.Add(file)
+        (service,) = files.file[1].service
+        assert f"{files.file[1].package}.{service.name}/ModelInfer" in code
+        kind = pool.FindMessageTypeByName("inference.ModelInferRequest")
+        message = message_factory.GetMessageClass(kind)()
+        json_format.Parse(code[code.index("{") : code.rindex("}") + 1], message)
+        with grpc.insecure_channel(shipped.server.grpc_url.removeprefix("grpc://")) as channel:
+            call = channel.unary_unary(INFER)
+            raw = service_pb2.ModelInferResponse.FromString(
+                call(message.SerializeToString())
+            ).raw_output_contents[0]
+    assert raw[4:] == b"Gute Morgen!"
 
 
 @pytest.mark.parametrize("target", ["serve", "test", "demo", "help"])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
+from dragoman_client import AsyncTranslator, Translation
 from dragoman_client import Translator as Client
 
 from dragoman.commands.demo import SENTENCES
@@ -36,6 +39,31 @@ def sentences(number: int) -> list[tuple[str, str]]:
 def test_translations_are_german_and_english(shipped: Served) -> None:
     assert shipped.grpc.translate("I'm hungry.").text == "Ich habe Hunger."
     assert "Tom" in shipped.grpc.translate("Tom schläft.", target_language="en").text
+
+
+def test_the_server_tells_its_languages(shipped: Served) -> None:
+    assert shipped.grpc.languages() == shipped.http.languages() == ("en", "de")
+    assert shipped.grpc.health()
+    assert shipped.http.health()
+
+
+@pytest.mark.parametrize("compression", ["gzip", "deflate"])
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_packed_requests_are_answered_alike(
+    shipped: Served, protocol: Literal["grpc", "http"], compression: Literal["gzip", "deflate"]
+) -> None:
+    texts = ["I would like a cup of coffee."] * 20
+    expected = getattr(shipped, protocol).translate(texts)
+    url = getattr(shipped.server, f"{protocol}_url")
+    with Client(url, compression=compression) as client:
+        assert client.translate(texts) == expected
+        assert list(client.translate_stream(texts[0]))[-1] == expected[0]
+
+    async def translate() -> list[Translation]:
+        async with AsyncTranslator(url, compression=compression) as translator:
+            return await translator.translate(texts)
+
+    assert asyncio.run(translate()) == expected
 
 
 @pytest.fixture(scope="module")

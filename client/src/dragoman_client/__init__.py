@@ -12,6 +12,9 @@ from dragoman_client.errors import (
     ServerUnavailable,
     TranslationError,
 )
+from dragoman_client.file_translation import FileProgress
+from dragoman_client.health import Health
+from dragoman_client.line_formats import JsonLines, PlainLines, PlainLinesToJson, TabColumns
 from dragoman_client.request import Translation, TranslationOptions
 from dragoman_client.translator import Translator
 
@@ -19,9 +22,15 @@ __all__ = [
     "AccessDenied",
     "AsyncTranslator",
     "DeadlineExceeded",
+    "FileProgress",
+    "Health",
     "InvalidRequest",
+    "JsonLines",
+    "PlainLines",
+    "PlainLinesToJson",
     "ServerError",
     "ServerUnavailable",
+    "TabColumns",
     "Translation",
     "TranslationError",
     "TranslationOptions",

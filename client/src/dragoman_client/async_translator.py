@@ -8,14 +8,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import threading
+import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, Unpack, overload
 
 from dragoman_client.access import FilePath
 from dragoman_client.async_transport import AsyncTransport, open_async_transport
-from dragoman_client.errors import TranslationError
+from dragoman_client.errors import InvalidRequest, TranslationError
+from dragoman_client.file_translation import FileProgress
+from dragoman_client.health import Health, languages_of
+from dragoman_client.line_formats import LineFormat
 from dragoman_client.request import (
     OptionArguments,
     Translation,
@@ -26,7 +31,8 @@ from dragoman_client.request import (
 from dragoman_client.retrying import with_async_retries
 from dragoman_client.settings import ClientSettings, check_batching
 from dragoman_client.streams import Part
-from dragoman_client.translator import DEFAULT_URL
+from dragoman_client.translator import DEFAULT_URL, Translator
+from dragoman_client.wire import Compression
 
 
 class AsyncTranslator:
@@ -46,13 +52,27 @@ class AsyncTranslator:
         ca_file: FilePath | None = None,
         certificate_file: FilePath | None = None,
         key_file: FilePath | None = None,
+        compression: Compression | None = None,
         transport: AsyncTransport | None = None,
     ) -> None:
         """Prepare a connection, which the first request makes; see `Translator`."""
         self._settings = ClientSettings.of(
-            timeout_s, retries, token, headers, ca_file, certificate_file, key_file
+            timeout_s, retries, token, headers, ca_file, certificate_file, key_file, compression
         )
-        self._transport = transport or open_async_transport(url, timeout_s, self._settings.access)
+        self._transport = transport or open_async_transport(url, self._settings)
+        self._open_blocking = functools.partial(
+            Translator,
+            url,
+            timeout_s=timeout_s,
+            retries=retries,
+            token=token,
+            headers=headers,
+            ca_file=ca_file,
+            certificate_file=certificate_file,
+            key_file=key_file,
+            compression=compression,
+        )
+        self._is_handed_in = transport is not None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -75,11 +95,20 @@ class AsyncTranslator:
 
     async def is_ready(self) -> bool:
         """Whether the server can translate now; False as well where nothing answers."""
+        return (await self.health()).ready
+
+    async def health(self) -> Health:
+        """See `Translator.health`."""
         self._check_open()
         try:
-            return await self._transport.is_ready()
-        except TranslationError:
-            return False
+            return Health.of(await self._transport.is_ready())
+        except TranslationError as error:
+            return Health(False, str(error))
+
+    async def languages(self) -> tuple[str, ...]:
+        """See `Translator.languages`."""
+        self._check_open()
+        return languages_of(await self._transport.config())
 
     # A str is a sequence of str too; the order of the overloads decides.
     @overload
@@ -123,11 +152,12 @@ class AsyncTranslator:
                 coming = self._transport.stream(inputs, timeout_s)
                 return await anext(coming), coming  # what fails later has been read in part
 
+            begin_s = time.monotonic()
             first, coming = await with_async_retries(begin, self._settings.tries())
             async with contextlib.aclosing(coming):
-                yield read_outputs(first, 1)[0]
+                yield read_outputs(first, 1, time.monotonic() - begin_s)[0]
                 async for part in coming:
-                    yield read_outputs(part, 1)[0]
+                    yield read_outputs(part, 1, time.monotonic() - begin_s)[0]
 
         return parts()
 
@@ -143,6 +173,61 @@ class AsyncTranslator:
         self._check_open()
         check_batching(texts, batch_size, concurrency)
         return self._batches(texts, batch_size, concurrency, TranslationOptions(**options))
+
+    async def translate_file(
+        self,
+        source: FilePath,
+        target: FilePath,
+        *,
+        form: LineFormat | None = None,
+        batch_size: int = 32,
+        concurrency: int = 2,
+        resume: bool = False,
+        tell: Callable[[FileProgress], None] = lambda _: None,
+        refuse: Callable[[int, InvalidRequest], None] = lambda number, error: None,
+        **options: Unpack[OptionArguments],
+    ) -> FileProgress:
+        """Translate a file line by line into another one; see `Translator.translate_file`.
+
+        Files block, so that a thread of its own reads, asks and writes, over a connection of its
+        own to the translator's URL. `tell` and `refuse` are called in the event loop. Cancelling
+        the task stops the thread after the line that it is at, and waits for that; it can be
+        resumed.
+        """
+        self._check_open()
+        if self._is_handed_in:
+            raise RuntimeError("translate_file connects by itself, not over a transport handed in")
+        loop, stopped = asyncio.get_running_loop(), threading.Event()
+
+        def told(progress: FileProgress) -> None:
+            if stopped.is_set():
+                raise _StoppedError
+            loop.call_soon_threadsafe(tell, progress)
+
+        def refused(number: int, error: InvalidRequest) -> None:
+            loop.call_soon_threadsafe(refuse, number, error)
+
+        def work() -> FileProgress:
+            with self._open_blocking() as translator:
+                return translator.translate_file(
+                    source,
+                    target,
+                    form=form,
+                    batch_size=batch_size,
+                    concurrency=concurrency,
+                    resume=resume,
+                    tell=told,
+                    refuse=refused,
+                    **options,
+                )
+
+        working = asyncio.create_task(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            stopped.set()
+            await asyncio.gather(working, return_exceptions=True)
+            raise
 
     async def _batches(
         self,
@@ -173,15 +258,20 @@ class AsyncTranslator:
         self, texts: Sequence[str], options: TranslationOptions, first_index: int = 0
     ) -> list[Translation]:
         """One request."""
+        begin_s = time.monotonic()
         inputs = build_inputs(texts, options, first_index)
         send = functools.partial(self._transport.infer, inputs)
         answer = await with_async_retries(send, self._settings.tries())
-        return read_outputs(answer, len(texts))
+        return read_outputs(answer, len(texts), time.monotonic() - begin_s)
 
     def _check_open(self) -> None:
         """Refuse work after `close`."""
         if self._closed:
             raise RuntimeError("this AsyncTranslator is closed")
+
+
+class _StoppedError(Exception):
+    """Nobody waits for the file any more."""
 
 
 async def _cut(

@@ -25,6 +25,7 @@ from dragoman_client.errors import (
     from_stream,
 )
 from dragoman_client.request import MODEL, STREAM_MODEL, Array
+from dragoman_client.settings import ClientSettings
 from dragoman_client.streams import (
     ENDED_EARLY,
     Part,
@@ -36,9 +37,13 @@ from dragoman_client.streams import (
 )
 from dragoman_client.wire import (
     HEADER_LENGTH,
+    Compression,
     arrays,
     grpc_arguments,
+    grpc_config,
     http_answer,
+    http_config,
+    http_ready,
     http_request,
     microseconds,
     refusal_message,
@@ -66,6 +71,10 @@ class AsyncTransport(Protocol):
         """See `Transport.is_ready`."""
         ...
 
+    async def config(self) -> Mapping[str, Any]:
+        """See `Transport.config`."""
+        ...
+
     async def close(self) -> None:
         """Let go of the connections."""
 
@@ -73,9 +82,16 @@ class AsyncTransport(Protocol):
 class AsyncGrpcTransport:
     """Over gRPC: one channel."""
 
-    def __init__(self, address: Address, timeout_s: float, access: Access) -> None:
+    def __init__(
+        self,
+        address: Address,
+        timeout_s: float,
+        access: Access,
+        compression: Compression | None = None,
+    ) -> None:
         """Prepare a channel, which the first request opens; see `GrpcTransport`."""
         self._arguments, self._timeout_s = grpc_arguments(address, access), timeout_s
+        self._compression = compression
         self._headers = access.all_headers
         self._opened: Any = None
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -95,6 +111,7 @@ class AsyncGrpcTransport:
                     timeout=microseconds(left_s),
                     client_timeout=left_s,
                     headers=self._headers,
+                    compression_algorithm=self._compression,
                 )
         return arrays(result)
 
@@ -125,7 +142,10 @@ class AsyncGrpcTransport:
                 yield {"model_name": STREAM_MODEL, "inputs": sent, "timeout": timeout}
 
             answers = self._client.stream_infer(
-                requests(), stream_timeout=left_s, headers=self._headers
+                requests(),
+                stream_timeout=left_s,
+                headers=self._headers,
+                compression_algorithm=self._compression,
             )
             try:
                 with _grpc_failures():
@@ -149,6 +169,14 @@ class AsyncGrpcTransport:
                 )
             )
 
+    async def config(self) -> Mapping[str, Any]:
+        """See `AsyncTransport`."""
+        with _grpc_failures():
+            answer = await self._client.get_model_config(
+                MODEL, as_json=True, client_timeout=self._timeout_s, headers=self._headers
+            )
+        return grpc_config(answer)
+
     async def close(self) -> None:
         """See `AsyncTransport`."""
         if self._opened is not None:
@@ -167,9 +195,16 @@ class AsyncGrpcTransport:
 class AsyncHttpTransport:
     """Over HTTP: aiohttp's pool of connections, with tritonclient's bodies."""
 
-    def __init__(self, address: Address, timeout_s: float, access: Access) -> None:
+    def __init__(
+        self,
+        address: Address,
+        timeout_s: float,
+        access: Access,
+        compression: Compression | None = None,
+    ) -> None:
         """Prepare a pool, which the first request opens; see `HttpTransport`."""
         self._address, self._timeout_s = address, timeout_s
+        self._compression = compression
         self._headers = access.all_headers
         self._tls = access.tls_context() if address.tls else None
         scheme = "https" if address.tls else "http"
@@ -180,7 +215,7 @@ class AsyncHttpTransport:
         self, inputs: Mapping[str, Array], timeout_s: float
     ) -> Mapping[str, Array | None]:
         """See `AsyncTransport`."""
-        body, headers = http_request(inputs, timeout_s)
+        body, headers = http_request(inputs, timeout_s, self._compression)
         with self._failures(timeout_s):
             request = self._session.post(
                 f"{self._models}/{MODEL}/infer",
@@ -222,7 +257,16 @@ class AsyncHttpTransport:
         with self._failures(self._timeout_s):
             url = f"{self._models}/{MODEL}/ready"
             async with self._session.get(url, timeout=_timeout(self._timeout_s)) as response:
-                return bool(response.status == http.HTTPStatus.OK)
+                answer = await response.read()
+        return http_ready(response.status, answer)
+
+    async def config(self) -> Mapping[str, Any]:
+        """See `AsyncTransport`."""
+        with self._failures(self._timeout_s):
+            url = f"{self._models}/{MODEL}/config"
+            async with self._session.get(url, timeout=_timeout(self._timeout_s)) as response:
+                answer = await response.read()
+        return http_config(self._address.authority, response.status, answer)
 
     async def close(self) -> None:
         """See `AsyncTransport`."""
@@ -236,7 +280,12 @@ class AsyncHttpTransport:
             import aiohttp
 
             connector = aiohttp.TCPConnector(ssl=self._tls or True)
-            self._opened = aiohttp.ClientSession(connector=connector, headers=self._headers)
+            self._opened = aiohttp.ClientSession(
+                connector=connector,
+                headers=self._headers,
+                # By default it asks for compressed answers, which is for `compression` to say.
+                skip_auto_headers=("Accept-Encoding",),
+            )
         return self._opened
 
     @contextlib.contextmanager
@@ -273,8 +322,8 @@ def _timeout(seconds: float) -> Any:
     return aiohttp.ClientTimeout(total=seconds)
 
 
-def open_async_transport(url: str, timeout_s: float, access: Access) -> AsyncTransport:
+def open_async_transport(url: str, settings: ClientSettings) -> AsyncTransport:
     """See `open_transport`."""
-    address = read_url(url, access)
+    address = read_url(url, settings.access)
     kind = AsyncGrpcTransport if address.is_grpc else AsyncHttpTransport
-    return kind(address, timeout_s, access)
+    return kind(address, settings.timeout_s, settings.access, settings.compression)

@@ -98,11 +98,14 @@ class Translation:
         text: the translation.
         output_tokens: how many tokens it has.
         finish_reason: "stop", or "length" where the limit of tokens cut it.
+        elapsed_s: from sending its request to reading its answer, or as far as it is read, retries
+            included; does not count when translations are compared.
     """
 
     text: str
     output_tokens: int
     finish_reason: str
+    elapsed_s: float = dataclasses.field(default=0.0, compare=False)
 
 
 def build_inputs(
@@ -137,13 +140,16 @@ def build_inputs(
     return inputs
 
 
-def read_outputs(outputs: Mapping[str, Array | None], count: int) -> list[Translation]:
+def read_outputs(
+    outputs: Mapping[str, Array | None], count: int, elapsed_s: float
+) -> list[Translation]:
     """Read the model's answer.
 
     Args:
         outputs: tensors by name, each of shape [1, N]: `text_output` and `finish_reason` object of
             UTF-8 bytes, `output_tokens` int32; None: the server did not send it.
         count: N, how many texts were sent.
+        elapsed_s: since they were.
 
     Raises:
         ServerError: a tensor is missing, of another length, or not UTF-8.
@@ -158,11 +164,13 @@ def read_outputs(outputs: Mapping[str, Array | None], count: int) -> list[Transl
         columns.append(values[0])
     try:
         return [
-            Translation(text.decode("utf-8"), int(tokens), reason.decode("utf-8"))
+            Translation(text.decode("utf-8"), int(tokens), reason.decode("utf-8"), elapsed_s)
             for text, tokens, reason in zip(*columns, strict=True)
         ]
     except UnicodeDecodeError as error:
         raise ServerError(f"the answer is not UTF-8: {error}") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ServerError(f"the answer has tensors of other types: {error}") from error
 
 
 def _encode(text: str, what: str) -> bytes:

@@ -9,6 +9,7 @@ from typing import Self
 
 from dragoman_client.access import Access, FilePath
 from dragoman_client.retrying import Tries
+from dragoman_client.wire import COMPRESSIONS, Compression
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +19,7 @@ class ClientSettings:
     timeout_s: float
     retries: int
     access: Access
+    compression: Compression | None
 
     @classmethod
     def of(
@@ -29,6 +31,7 @@ class ClientSettings:
         ca_file: FilePath | None,
         certificate_file: FilePath | None,
         key_file: FilePath | None,
+        compression: Compression | None,
     ) -> Self:
         """Check the arguments of a client.
 
@@ -44,6 +47,8 @@ class ClientSettings:
             raise TypeError(f"retries must be int, got {type(retries).__name__}")
         if retries < 0:
             raise ValueError(f"retries is {retries}: it must be at least 0")
+        if compression not in (None, *COMPRESSIONS):
+            raise ValueError(f"compression is {compression!r}: give one of {COMPRESSIONS}, or None")
         access = Access(
             token=token,
             headers=headers or {},
@@ -51,7 +56,7 @@ class ClientSettings:
             certificate_file=certificate_file,
             key_file=key_file,
         )
-        return cls(timeout_s, retries, access)
+        return cls(timeout_s, retries, access, compression)
 
     def tries(self) -> Tries:
         """Those of one request."""

@@ -19,7 +19,7 @@ from tritonclient.utils import InferenceServerException
 
 from dragoman_client.errors import DeadlineExceeded, ServerError, from_stream
 from dragoman_client.request import OUTPUTS, STREAM_MODEL, Array
-from dragoman_client.wire import arrays, microseconds
+from dragoman_client.wire import Compression, arrays, microseconds
 
 Part = Mapping[str, Array | None]
 """Outputs by name, each of shape [1, 1]."""
@@ -36,7 +36,11 @@ def as_stream_inputs(inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def grpc_parts(
-    client: Any, tensors: list[Any], timeout_s: float, headers: Mapping[str, str]
+    client: Any,
+    tensors: list[Any],
+    timeout_s: float,
+    headers: Mapping[str, str],
+    compression: Compression | None,
 ) -> Generator[Part, None, None]:
     """The parts of an answer over gRPC.
 
@@ -45,6 +49,7 @@ def grpc_parts(
         tensors: its inputs.
         timeout_s: for the whole stream.
         headers: sent along.
+        compression: of what is sent.
 
     Raises:
         TranslationError: it went wrong, before the first part or later.
@@ -54,6 +59,7 @@ def grpc_parts(
         client.start_stream(
             lambda result, error: came.put((result, error)),
             stream_timeout=timeout_s,
+            compression_algorithm=compression,
             headers=headers,  # not `triton_grpc_error`: an error would end Triton 24.10 itself
         )
         with contextlib.suppress(InferenceServerException):  # it has ended, and has said why

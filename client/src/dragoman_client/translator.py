@@ -9,13 +9,18 @@ import collections
 import contextlib
 import functools
 import itertools
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack, overload
 
 from dragoman_client.access import FilePath
-from dragoman_client.errors import TranslationError
+from dragoman_client.errors import InvalidRequest, TranslationError
+from dragoman_client.file_translation import FileProgress, translate_file
+from dragoman_client.health import Health, languages_of
+from dragoman_client.line_formats import LineFormat, PlainLines
 from dragoman_client.request import (
     Array,
     OptionArguments,
@@ -28,6 +33,7 @@ from dragoman_client.retrying import with_retries
 from dragoman_client.settings import ClientSettings, check_batching
 from dragoman_client.streams import Part
 from dragoman_client.transport import Transport, open_transport
+from dragoman_client.wire import Compression
 
 DEFAULT_URL = "grpc://localhost:8001"
 """Where Triton listens unless told otherwise."""
@@ -51,6 +57,7 @@ class Translator:
         ca_file: FilePath | None = None,
         certificate_file: FilePath | None = None,
         key_file: FilePath | None = None,
+        compression: Compression | None = None,
         transport: Transport | None = None,
     ) -> None:
         """Prepare a connection, which the first request makes.
@@ -67,6 +74,7 @@ class Translator:
                 system's.
             certificate_file: the client's own certificate, in PEM, where the server asks for one.
             key_file: its private key, in PEM.
+            compression: "gzip" or "deflate", where the network is slower than the packing.
             transport: another way to the server, instead of the URL's; closed with the translator.
 
         Raises:
@@ -75,9 +83,9 @@ class Translator:
                 cannot be sent, or a file that does not hold what it should.
         """
         self._settings = ClientSettings.of(
-            timeout_s, retries, token, headers, ca_file, certificate_file, key_file
+            timeout_s, retries, token, headers, ca_file, certificate_file, key_file, compression
         )
-        self._transport = transport or open_transport(url, timeout_s, self._settings.access)
+        self._transport = transport or open_transport(url, self._settings)
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -100,11 +108,24 @@ class Translator:
 
     def is_ready(self) -> bool:
         """Whether the server can translate now; False as well where nothing answers."""
+        return self.health().ready
+
+    def health(self) -> Health:
+        """Whether the server can translate now, and if not, why; no error of the server's."""
         self._check_open()
         try:
-            return self._transport.is_ready()
-        except TranslationError:
-            return False
+            return Health.of(self._transport.is_ready())
+        except TranslationError as error:
+            return Health(False, str(error))
+
+    def languages(self) -> tuple[str, ...]:
+        """The languages between which the server translates, such as "en" and "de".
+
+        Raises:
+            TranslationError: the server could not be asked, or does not say.
+        """
+        self._check_open()
+        return languages_of(self._transport.config())
 
     # A str is a sequence of str too; the order of the overloads decides.
     @overload
@@ -171,10 +192,11 @@ class Translator:
             parts = self._transport.stream(inputs, timeout_s)
             return next(parts), parts  # what fails later has been read in part
 
+        begin_s = time.monotonic()
         first, parts = with_retries(begin, self._settings.tries())
         with contextlib.closing(parts):
             for part in itertools.chain([first], parts):
-                yield read_outputs(part, 1)[0]
+                yield read_outputs(part, 1, time.monotonic() - begin_s)[0]
 
     def translate_batches(
         self,
@@ -206,6 +228,60 @@ class Translator:
         # Not a generator itself, so that wrong options are told here and not at the first text.
         return self._stream(texts, batch_size, concurrency, TranslationOptions(**options))
 
+    def translate_file(
+        self,
+        source: FilePath,
+        target: FilePath,
+        *,
+        form: LineFormat | None = None,
+        batch_size: int = 32,
+        concurrency: int = 2,
+        resume: bool = False,
+        tell: Callable[[FileProgress], None] = lambda _: None,
+        refuse: Callable[[int, InvalidRequest], None] = lambda number, error: None,
+        **options: Unpack[OptionArguments],
+    ) -> FileProgress:
+        """Translate a file line by line into another one, in constant memory.
+
+        What is written stands in `TARGET.partial` until it is whole.
+
+        Args:
+            source: in UTF-8.
+            target: written anew; a line for each of the source's.
+            form: of its lines; None: `PlainLines`.
+            batch_size: lines in a request.
+            concurrency: requests under way at once.
+            resume: go on with what an interrupted call has written.
+            tell: called after each line.
+            refuse: called with the number of a line that the server refused, and why; the line is
+                left empty.
+            **options: see `TranslationOptions`; what is left out is the server's choice.
+
+        Returns:
+            What was done.
+
+        Raises:
+            OSError: a file cannot be read or written.
+            TypeError: an option of another type.
+            TranslationError: a request failed; what was written stays, to be resumed.
+            ValueError: an option out of range, a line that is not of the format, or what is to be
+                resumed belongs to something else.
+        """
+        self._check_open()
+        TranslationOptions(**options)
+        return translate_file(
+            self,
+            Path(source),
+            Path(target),
+            form=form or PlainLines(),
+            batch_size=batch_size,
+            concurrency=concurrency,
+            resume=resume,
+            options=options,
+            tell=tell,
+            refuse=refuse,
+        )
+
     def _stream(
         self, texts: Iterable[str], batch_size: int, concurrency: int, options: TranslationOptions
     ) -> Iterator[Translation]:
@@ -229,9 +305,11 @@ class Translator:
         self, texts: Sequence[str], options: TranslationOptions, first_index: int = 0
     ) -> list[Translation]:
         """One request."""
+        begin_s = time.monotonic()
         inputs = build_inputs(texts, options, first_index)
         send = functools.partial(self._transport.infer, inputs)
-        return read_outputs(with_retries(send, self._settings.tries()), len(texts))
+        answer = with_retries(send, self._settings.tries())
+        return read_outputs(answer, len(texts), time.monotonic() - begin_s)
 
     def _check_open(self) -> None:
         """Refuse work after `close`."""

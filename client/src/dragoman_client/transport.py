@@ -26,16 +26,22 @@ from dragoman_client.errors import (
     from_stream,
 )
 from dragoman_client.request import MODEL, STREAM_MODEL, Array
+from dragoman_client.settings import ClientSettings
 from dragoman_client.streams import Part, as_json, as_stream_inputs, grpc_parts, http_parts
 from dragoman_client.wire import (
     HEADER_LENGTH,
+    Compression,
     arrays,
     grpc_arguments,
+    grpc_config,
     http_answer,
+    http_config,
+    http_ready,
     http_request,
     microseconds,
     refusal_message,
     tensors,
+    unpacked,
 )
 
 _LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -76,6 +82,13 @@ class Transport(Protocol):
             TranslationError: nobody could be asked.
         """
 
+    def config(self) -> Mapping[str, Any]:
+        """Triton's configuration of the model, as JSON has it.
+
+        Raises:
+            TranslationError: nobody could be asked, or what was answered is no configuration.
+        """
+
     def close(self) -> None:
         """Let go of the connections."""
 
@@ -83,13 +96,20 @@ class Transport(Protocol):
 class GrpcTransport:
     """Over gRPC: one channel, which all threads share."""
 
-    def __init__(self, address: Address, timeout_s: float, access: Access) -> None:
+    def __init__(
+        self,
+        address: Address,
+        timeout_s: float,
+        access: Access,
+        compression: Compression | None = None,
+    ) -> None:
         """Prepare a channel, without a connection yet.
 
         Args:
             address: of the server.
             timeout_s: longest time to wait for news of the server.
             access: what goes with every request.
+            compression: of what is sent and answered.
 
         Raises:
             ValueError: a file of `access` does not hold what it should.
@@ -103,6 +123,7 @@ class GrpcTransport:
         self._client = self._connect()
         self._headers = access.all_headers
         self._timeout_s = timeout_s
+        self._compression = compression
 
     def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
         """See `Transport`."""
@@ -112,18 +133,30 @@ class GrpcTransport:
             tensors(self._tensor, inputs),
             timeout=microseconds(timeout_s),
             client_timeout=timeout_s,
+            compression_algorithm=self._compression,
         )
         return arrays(result)
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
         """See `Transport`."""
         sent = tensors(self._tensor, as_stream_inputs(inputs))
-        return grpc_parts(self._connect(), sent, timeout_s, self._headers)
+        return grpc_parts(self._connect(), sent, timeout_s, self._headers, self._compression)
 
     def is_ready(self) -> bool:
         """Whether the model can answer."""
         ready = self._call(self._client.is_model_ready, MODEL, client_timeout=self._timeout_s)
         return bool(ready)
+
+    def config(self) -> Mapping[str, Any]:
+        """See `Transport`."""
+        return grpc_config(
+            self._call(
+                self._client.get_model_config,
+                MODEL,
+                as_json=True,
+                client_timeout=self._timeout_s,
+            )
+        )
 
     def close(self) -> None:
         """Close the channel; requests under way end at once."""
@@ -145,13 +178,20 @@ class HttpTransport:
     used it keeps an event loop of four file descriptors for as long as the process lives.
     """
 
-    def __init__(self, address: Address, timeout_s: float, access: Access) -> None:
+    def __init__(
+        self,
+        address: Address,
+        timeout_s: float,
+        access: Access,
+        compression: Compression | None = None,
+    ) -> None:
         """Prepare an empty pool.
 
         Args:
             address: of the server.
             timeout_s: longest time to wait for news of the server.
             access: what goes with every request.
+            compression: of what is sent and answered; streams, whose parts are small, have none.
 
         Raises:
             ValueError: a file of `access` does not hold what it should.
@@ -162,14 +202,16 @@ class HttpTransport:
         self._timeout_s = timeout_s
         self._headers = access.all_headers
         self._tls = access.tls_context() if address.tls else None
+        self._compression = compression
         self._idle: collections.deque[http.client.HTTPConnection] = collections.deque()
         self._closed = False
 
     def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
         """See `Transport`."""
-        body, headers = http_request(inputs, timeout_s)
+        body, headers = http_request(inputs, timeout_s, self._compression)
         response, answer = self._exchange("POST", "/infer", timeout_s, body, headers)
         length = response.headers[HEADER_LENGTH]
+        answer = unpacked(answer, response.headers["Content-Encoding"])
         return http_answer(self._authority, response.status, length, answer)
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
@@ -189,7 +231,13 @@ class HttpTransport:
 
     def is_ready(self) -> bool:
         """Whether the model can answer."""
-        return self._exchange("GET", "/ready", self._timeout_s)[0].status == http.HTTPStatus.OK
+        response, answer = self._exchange("GET", "/ready", self._timeout_s)
+        return http_ready(response.status, answer)
+
+    def config(self) -> Mapping[str, Any]:
+        """See `Transport`."""
+        response, answer = self._exchange("GET", "/config", self._timeout_s)
+        return http_config(self._authority, response.status, answer)
 
     def close(self) -> None:
         """Close the connections that are not in use; the others close as their answers come."""
@@ -264,20 +312,19 @@ class HttpTransport:
         return http.client.HTTPSConnection(self._authority, timeout=timeout_s, context=self._tls)
 
 
-def open_transport(url: str, timeout_s: float, access: Access) -> Transport:
+def open_transport(url: str, settings: ClientSettings) -> Transport:
     """The transport that a URL names; it connects with the first request.
 
     Args:
         url: see `read_url`.
-        timeout_s: longest time to wait for news of the server.
-        access: what goes with every request.
+        settings: the client's.
 
     Raises:
         ValueError: a URL that names no server, or certificates that it has no use for.
     """
-    address = read_url(url, access)
+    address = read_url(url, settings.access)
     kind = GrpcTransport if address.is_grpc else HttpTransport
-    return kind(address, timeout_s, access)
+    return kind(address, settings.timeout_s, settings.access, settings.compression)
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -5,12 +5,14 @@ Shared by the transports that wait and those of asyncio.
 
 from __future__ import annotations
 
+import gzip
 import http
 import json
 import os
 import struct
+import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
@@ -23,7 +25,11 @@ _MAX_INT32 = 2**31 - 1
 HEADER_LENGTH = "Inference-Header-Content-Length"
 """Header with the length of the JSON part of a body."""
 
-_CHANNEL_ARGUMENTS = [
+Compression = Literal["gzip", "deflate"]
+COMPRESSIONS = ("gzip", "deflate")
+"""What Triton understands over both protocols."""
+
+CHANNEL_ARGUMENTS = [
     # These replace tritonclient's own, so its unlimited message sizes are said again.
     ("grpc.max_send_message_length", _MAX_INT32),
     ("grpc.max_receive_message_length", _MAX_INT32),
@@ -31,6 +37,13 @@ _CHANNEL_ARGUMENTS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
+
+
+_DAMAGED = (
+    *(AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error),
+    InferenceServerException,
+)
+"""What tritonclient raises over an answer that is damaged."""
 
 
 def tensors(kind: Any, inputs: Mapping[str, Array]) -> list[Any]:
@@ -42,8 +55,15 @@ def tensors(kind: Any, inputs: Mapping[str, Array]) -> list[Any]:
 
 
 def arrays(result: Any) -> dict[str, Array | None]:
-    """The outputs of an answer; None for one that is not in it."""
-    return {name: result.as_numpy(name) for name in OUTPUTS}
+    """The outputs of an answer; None for one that is not in it.
+
+    Raises:
+        ServerError: they are not what they say they are.
+    """
+    try:
+        return {name: result.as_numpy(name) for name in OUTPUTS}
+    except _DAMAGED as error:
+        raise ServerError(f"not an answer of Triton: {error}") from error
 
 
 def microseconds(seconds: float) -> int:
@@ -65,21 +85,42 @@ def grpc_arguments(address: Address, access: Access) -> dict[str, Any]:
         "root_certificates": _path(access.ca_file),
         "certificate_chain": _path(access.certificate_file),
         "private_key": _path(access.key_file),
-        "channel_args": _CHANNEL_ARGUMENTS,
+        "channel_args": CHANNEL_ARGUMENTS,
     }
 
 
-def http_request(inputs: Mapping[str, Array], timeout_s: float) -> tuple[bytes, dict[str, str]]:
+def http_request(
+    inputs: Mapping[str, Array], timeout_s: float, compression: Compression | None
+) -> tuple[bytes, dict[str, str]]:
     """Body and headers of a request over HTTP."""
     from tritonclient.http import InferenceServerClient, InferInput
 
     body, header_bytes = InferenceServerClient.generate_request_body(
         tensors(InferInput, inputs), timeout=microseconds(timeout_s)
     )
-    return body, {
-        "Content-Type": "application/octet-stream",
-        HEADER_LENGTH: str(header_bytes),
-    }
+    headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(header_bytes)}
+    if compression is None:
+        return body, headers
+    packed = gzip.compress(body) if compression == "gzip" else zlib.compress(body)
+    return packed, {**headers, "Content-Encoding": compression, "Accept-Encoding": compression}
+
+
+def unpacked(body: bytes, encoding: str | None) -> bytes:
+    """A body without the compression that its header names.
+
+    Raises:
+        ServerError: it is damaged, or compressed in another way.
+    """
+    try:
+        if encoding in (None, "", "identity"):
+            return body
+        if encoding == "gzip":
+            return gzip.decompress(body)
+        if encoding == "deflate":
+            return zlib.decompress(body)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ServerError(f"an answer in {encoding} is damaged: {error}") from error
+    raise ServerError(f"an answer in {encoding!r}, which was not asked for")
 
 
 def http_answer(
@@ -106,8 +147,53 @@ def http_answer(
                 body, header_length=int(header_bytes) if header_bytes else None
             )
         )
-    except (InferenceServerException, KeyError, TypeError, ValueError, struct.error) as error:
+    except _DAMAGED as error:
         raise ServerError(f"{authority}: not an answer of Triton: {error}") from error
+
+
+def http_ready(status: int, body: bytes) -> bool:
+    """What was answered over HTTP to the question whether a model is ready.
+
+    Raises:
+        TranslationError: somebody else answered, such as a proxy that wants a token.
+    """
+    if status in (http.HTTPStatus.OK, http.HTTPStatus.BAD_REQUEST):
+        return status == http.HTTPStatus.OK  # Triton says so with 400
+    raise from_status(str(status), refusal_message(body))
+
+
+def grpc_config(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A model's configuration in what tritonclient answers.
+
+    Raises:
+        ServerError: it holds none.
+    """
+    return _config(answer.get("config"))
+
+
+def http_config(authority: str, status: int, body: bytes) -> Mapping[str, Any]:
+    """A model's configuration in what was answered over HTTP.
+
+    Args:
+        authority: of the server, for messages.
+        status: of the answer.
+        body: its body.
+
+    Raises:
+        TranslationError: the server refused, or it holds none.
+    """
+    if status != http.HTTPStatus.OK:
+        raise from_status(str(status), refusal_message(body))
+    try:
+        return _config(json.loads(body))
+    except ValueError as error:
+        raise ServerError(f"{authority}: not an answer of Triton: {error}") from error
+
+
+def _config(found: Any) -> Mapping[str, Any]:
+    if not isinstance(found, dict):
+        raise ServerError("the answer holds no configuration of a model")
+    return found
 
 
 def _path(file: FilePath | None) -> str | None:

@@ -6,26 +6,34 @@ Knows rates, and a function that tries one; must not know servers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from dragoman_load_test.results import Capacity, Trial
 
+_FIRST = 0.8
 _STEP_BACK = 0.95
 _NOTHING = 0.02
 """Part of a closed loop's throughput below which a server is held to hold nothing."""
 _MOST_TRIALS = 16
 
-Try = Callable[[float], str]
-"""Puts a server under a rate for a short while; what spoke against it, empty if nothing did."""
+Try = Callable[[float], Awaitable[str]]
+"""Puts a server under a rate for a while; what spoke against it, empty if nothing did."""
 
 
-def find_capacity(start: float, try_rate: Try, confirm: Try, resolution: float = 0.05) -> Capacity:
+async def find_capacity(
+    start: float,
+    try_rate: Try,
+    confirm: Try,
+    tell: Callable[[Trial], None] = lambda _: None,
+    resolution: float = 0.05,
+) -> Capacity:
     """Halve the distance between a rate that holds and one that does not.
 
     Args:
         start: sentences a second that may be about the most, as a closed loop has it.
         try_rate: a short trial.
         confirm: a long one, of what the search ends with; it steps back until one holds.
+        tell: called after each of them.
         resolution: how close to each other the two rates come, over the rate.
 
     Returns:
@@ -33,21 +41,23 @@ def find_capacity(start: float, try_rate: Try, confirm: Try, resolution: float =
     """
     trials: list[Trial] = []
 
-    def holds(rate: float, trial: Try) -> bool:
-        why = trial(rate)
+    async def holds(rate: float, trial: Try) -> bool:
+        why = await trial(rate)
         trials.append(Trial(rate, not why, why))
+        tell(trials[-1])
         return not why
 
+    least = _NOTHING * start
     low, high = 0.0, math.inf
-    rate = 0.8 * start
-    while len(trials) < _MOST_TRIALS and high > _NOTHING * start and high - low > resolution * low:
-        if holds(rate, try_rate):
+    rate = _FIRST * start
+    while start and len(trials) < _MOST_TRIALS and high > least and high - low > resolution * low:
+        if await holds(rate, try_rate):
             low = rate
         else:
             high = rate
         rate = (low + high) / 2 if math.isfinite(high) else 1.25 * low
-    while low > _NOTHING * start and len(trials) < 2 * _MOST_TRIALS:
-        if holds(low, confirm):
+    while low > least and len(trials) < 2 * _MOST_TRIALS:
+        if await holds(low, confirm):
             return Capacity(low, tuple(trials))
         low *= _STEP_BACK
     return Capacity(0.0, tuple(trials))

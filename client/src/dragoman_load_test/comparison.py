@@ -76,8 +76,7 @@ class Comparison:
                 f", batches of {before.batch_size}" if before.batch_size > 1 else ""
             )
             for name, of, more_is_better in _FIGURES:
-                first = [of(window) for window in before.windows if len(window.histogram)]
-                second = [of(window) for window in after.windows if len(window.histogram)]
+                first, second = _values(before, of), _values(after, of)
                 if first and second:
                     yield Difference(
                         load,
@@ -95,17 +94,31 @@ class Comparison:
             "texts": (self.before.texts.sha256[:12], self.after.texts.sha256[:12]),
             "options": (dict(self.before.options), dict(self.after.options)),
             "machine": (self.before.machine, self.after.machine),
+            "windows": (f"{self.before.window_s:g} s", f"{self.after.window_s:g} s"),
         }
         return [f"{name}: {a} and {b}" for name, (a, b) in same.items() if a != b]
 
 
-def _percentile(percentile: float) -> Callable[[Window], float]:
-    return lambda window: window.histogram.percentile_ms(percentile)
+def _percentile(percentile: float) -> Callable[[Window], float | None]:
+    """Of a window; None where nothing was answered."""
+    return lambda window: (
+        window.histogram.percentile_ms(percentile) if len(window.histogram) else None
+    )
 
 
-_FIGURES: tuple[tuple[str, Callable[[Window], float], bool], ...] = (
+def _errors_percent(window: Window) -> float:
+    return 100 * sum(window.errors.values()) / max(1, window.requests)
+
+
+def _values(point: Point, of: Callable[[Window], float | None]) -> list[float]:
+    found = (of(window) for window in point.windows)
+    return [value for value in found if value is not None]
+
+
+_FIGURES: tuple[tuple[str, Callable[[Window], float | None], bool], ...] = (
     ("sentences/s", lambda window: window.sentences_per_s, True),
     ("p50, ms", _percentile(50), False),
     ("p90, ms", _percentile(90), False),
     ("p99, ms", _percentile(99), False),
+    ("errors, %", _errors_percent, False),
 )

@@ -80,5 +80,19 @@ def drift(values: Sequence[float]) -> float:
     return (statistics.fmean(values[-half:]) - statistics.fmean(values[:half])) / mean
 
 
+def format_estimate(estimate: Estimate) -> str:
+    """A mean with its interval, if it has one."""
+    spread = f" ± {estimate.half_width:.1f}" if math.isfinite(estimate.half_width) else ""
+    return f"{estimate.mean:.1f}{spread}"
+
+
+def format_change(change: Estimate, before: float) -> str:
+    """A change with its interval, in per cent of what was before."""
+    if not before:
+        return f"{change.mean:+.1f}"
+    spread = f" ± {change.half_width / before:.1%}" if math.isfinite(change.half_width) else ""
+    return f"{change.mean / before:+.1%}{spread}"
+
+
 def _t(freedom: int) -> float:
     return _T_97_5[min(freedom, len(_T_97_5)) - 1]

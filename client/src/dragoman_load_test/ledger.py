@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from dragoman_load_test.latency import LatencyHistogram
+from dragoman_load_test.results import Moment
 from dragoman_load_test.senders import Answered
 
 
@@ -40,15 +41,25 @@ class Page:
     errors: Counter[str] = field(default_factory=Counter)
 
 
+@dataclass
+class _Second:
+    """A second of the timeline, of which little is kept: a test may have many."""
+
+    requests: int = 0
+    sentences: int = 0
+    errors: int = 0
+    latencies: LatencyHistogram = field(default_factory=lambda: LatencyHistogram(digits=2))
+
+
 class Ledger:
-    """Pages of windows and, for a timeline, of seconds."""
+    """Pages of windows, and a timeline of seconds."""
 
     def __init__(self, window_s: float) -> None:
         """An empty book; until `begin` is called, nothing that is entered counts."""
         self._window_s = window_s
         self._begin_s: float | None = None
         self._pages: collections.defaultdict[int, Page] = collections.defaultdict(Page)
-        self._seconds: collections.defaultdict[int, Page] = collections.defaultdict(Page)
+        self._seconds: collections.defaultdict[int, _Second] = collections.defaultdict(_Second)
         self.examples: dict[str, str] = {}
         """A message of each kind of error, warm-up included."""
         self.warm_up_errors: Counter[str] = Counter()
@@ -66,14 +77,15 @@ class Ledger:
     def answered(self, intended_s: float, end_s: float, answered: Answered) -> None:
         """Enter an answer."""
         for page in self._at(end_s):
-            page.answers += 1
             page.sentences += answered.sentences
-            page.tokens += answered.tokens
+            if isinstance(page, Page):
+                page.answers += 1
+                page.tokens += answered.tokens
         for page in self._at(intended_s):
             page.latencies.record(end_s - intended_s)
-            if answered.first_s is not None:
+            if isinstance(page, Page) and answered.first_s is not None:
                 page.first_parts.record(answered.first_s - intended_s)
-                if answered.tokens > 1:
+                if answered.parts > 1 and answered.tokens > 1:
                     page.per_token.record((end_s - answered.first_s) / (answered.tokens - 1))
 
     def failed(self, intended_s: float, kind: str, message: str) -> None:
@@ -82,20 +94,28 @@ class Ledger:
         if self._begin_s is None or intended_s < self._begin_s:
             self.warm_up_errors[kind] += 1
         for page in self._at(intended_s):
-            page.errors[kind] += 1
+            if isinstance(page, Page):
+                page.errors[kind] += 1
+            else:
+                page.errors += 1
 
     def window(self, index: int) -> Page:
         """The page of a window, counted from 0; requests of it may still be under way."""
         return self._pages[index]
 
-    def seconds(self, end_s: float) -> list[Page]:
-        """The pages of all whole seconds from the beginning to a time."""
+    def seconds(self, end_s: float) -> list[Moment]:
+        """All whole seconds from the beginning to a time."""
         if self._begin_s is None:
             return []
-        return [self._seconds[index] for index in range(int(end_s - self._begin_s))]
+        return [_moment(self._seconds[index]) for index in range(int(end_s - self._begin_s))]
 
-    def _at(self, time_s: float) -> tuple[Page, ...]:
+    def _at(self, time_s: float) -> tuple[Page, _Second] | tuple[()]:
         if self._begin_s is None or time_s < self._begin_s:
             return ()
         since_s = time_s - self._begin_s
         return self._pages[int(since_s / self._window_s)], self._seconds[int(since_s)]
+
+
+def _moment(second: _Second) -> Moment:
+    p50_ms, p99_ms, max_ms = map(second.latencies.percentile_ms, (50, 99, 100))
+    return Moment(second.requests, second.sentences, second.errors, p50_ms, p99_ms, max_ms)

@@ -5,7 +5,6 @@ Knows measurements and objectives; must not know command lines or how results ar
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import datetime
 import math
@@ -14,11 +13,11 @@ from dataclasses import dataclass, field
 
 from dragoman_load_test.arrivals import Arrivals
 from dragoman_load_test.capacity import find_capacity, machines_for
-from dragoman_load_test.loops import ClosedLoop, Load, OpenLoop
+from dragoman_load_test.loops import NOT_SENT, ClosedLoop, Load, OpenLoop
 from dragoman_load_test.machine import machine_in_words
 from dragoman_load_test.measurement import Progress, Schedule, is_behind, measure
 from dragoman_load_test.objectives import Objective
-from dragoman_load_test.results import Judgement, Point, Run, Trial
+from dragoman_load_test.results import Point, Run, Trial
 from dragoman_load_test.senders import open_senders
 from dragoman_load_test.target import Target
 from dragoman_load_test.texts import TextMix
@@ -27,6 +26,8 @@ _START_CONCURRENCY = 32
 _TRIAL_REQUESTS = 1000
 """Fewest that a trial sends, so that a 99th percentile means something."""
 _MOST_TRIAL_WINDOWS = 12
+_OFFERED = 0.95
+"""Part of a rate that must really have been sent for it to count as tried."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class LoadTest:
         metrics_url: where the server tells of itself; None: nowhere.
         command: for the record.
         watcher: who is told.
+        date: when it began, in ISO 8601.
     """
 
     target: Target
@@ -59,36 +61,34 @@ class LoadTest:
     metrics_url: str | None = None
     command: str = ""
     watcher: Watcher = field(default_factory=Watcher)
+    date: str = field(default_factory=lambda: _now())
 
-    def ask_once(self) -> None:
+    async def ask_once(self) -> None:
         """Send one text.
 
         Raises:
             TranslationError: it was not translated.
             ValueError: a file of the target's access does not hold what it should.
         """
-        asyncio.run(self._ask_once())
-
-    async def _ask_once(self) -> None:
         async with open_senders(self.target, [[self.texts[0]]]) as (send,):
             await send()
 
-    def sweep(self, loads: Iterable[tuple[Load, int]], objectives: Sequence[Objective]) -> Run:
+    async def sweep(
+        self, loads: Iterable[tuple[Load, int]], objectives: Sequence[Objective]
+    ) -> Run:
         """Put the server under one load after the other.
 
         Args:
             loads: each with its batch size.
             objectives: judged for each load.
         """
-        date = _now()
         points = []
         for load, batch_size in loads:
-            points.append(self._measure(load, batch_size, self.schedule))
+            points.append(await self._measure(load, batch_size, self.schedule))
             self.watcher.point(points[-1])
-        judgements = [objective.judge(point) for point in points for objective in objectives]
-        return self._run(date, points, judgements)
+        return self.run_of(points, objectives)
 
-    def find_capacity(
+    async def find_capacity(
         self,
         objectives: Sequence[Objective],
         batch_size: int = 1,
@@ -106,57 +106,50 @@ class LoadTest:
         Returns:
             A run with a capacity, the loads that led to it, and the verdicts under it.
         """
-        date = _now()
-        short = dataclasses.replace(self.schedule, windows=2, most_windows=2, give_up=True)
-        start = self._measure(ClosedLoop(_START_CONCURRENCY), batch_size, short)
+        brief = dataclasses.replace(self.schedule, windows=2, most_windows=2, give_up=True)
+        start = await self._measure(ClosedLoop(_START_CONCURRENCY), batch_size, brief)
         self.watcher.point(start)
         points = [start]
-        judgements: list[Judgement] = []
+        confirmed: list[Point] = []
 
-        def tried(rate: float, schedule: Schedule) -> str:
-            point = self._measure(OpenLoop(rate, arrivals), batch_size, schedule)
-            verdicts = [objective.judge(point) for objective in objectives]
-            missed = [f"{one.objective} missed: {one.found}" for one in verdicts if not one.met]
-            in_flight = [window.in_flight for window in point.windows]
-            if is_behind(in_flight, point.requests):
-                missed.append("more came than was answered")
-            self.watcher.trial(Trial(rate, not missed, "; ".join(missed)))
-            if len(point.windows) == schedule.windows:
-                points.append(point)
-            judgements[:] = verdicts
-            return "; ".join(missed)
-
-        def try_briefly(rate: float) -> str:
+        def schedule_of(rate: float, least: int, most: int) -> Schedule:
             seconds = _TRIAL_REQUESTS * batch_size / rate
-            windows = math.ceil(seconds / short.window_s)
-            windows = min(max(windows, short.windows), _MOST_TRIAL_WINDOWS)
-            return tried(rate, dataclasses.replace(short, windows=windows))
+            windows = min(max(math.ceil(seconds / brief.window_s), least), most)
+            return dataclasses.replace(brief, windows=windows)
 
-        def try_at_length(rate: float) -> str:
-            return tried(rate, self.schedule)
+        async def try_briefly(rate: float) -> str:
+            schedule = schedule_of(rate, 2, _MOST_TRIAL_WINDOWS)
+            point = await self._measure(OpenLoop(rate, arrivals), batch_size, schedule)
+            if len(point.windows) == schedule.windows:  # else it was given up
+                points.append(point)
+            return "; ".join(objections(point, objectives))
 
-        capacity = find_capacity(start.sentences_per_s.mean, try_briefly, try_at_length)
+        async def try_at_length(rate: float) -> str:
+            least = max(2, self.schedule.windows)
+            schedule = schedule_of(rate, least, max(least, _MOST_TRIAL_WINDOWS))
+            point = await self._measure(OpenLoop(rate, arrivals), batch_size, schedule)
+            points.append(point)
+            confirmed[:] = [point]
+            return "; ".join(objections(point, objectives))
+
+        capacity = await find_capacity(
+            start.sentences_per_s.mean, try_briefly, try_at_length, self.watcher.trial
+        )
+        for point in confirmed:
+            self.watcher.point(point)
         if wanted_per_s is not None:
             machines = machines_for(wanted_per_s, capacity.sentences_per_s)
             capacity = dataclasses.replace(capacity, wanted_per_s=wanted_per_s, machines=machines)
+        judgements = [one.judge(point) for point in confirmed for one in objectives]
         opened = sorted(points[1:], key=lambda point: point.amount)
-        run = self._run(date, [start, *opened], judgements)
-        return dataclasses.replace(run, capacity=capacity)
+        run = self.run_of([start, *opened], ())
+        return dataclasses.replace(run, judgements=tuple(judgements), capacity=capacity)
 
-    def _measure(self, load: Load, batch_size: int, schedule: Schedule) -> Point:
-        return measure(
-            self.target,
-            self.texts,
-            batch_size,
-            load,
-            schedule,
-            self.metrics_url,
-            self.watcher.window,
-        )
-
-    def _run(self, date: str, points: Sequence[Point], judgements: Sequence[Judgement]) -> Run:
+    def run_of(self, points: Sequence[Point], objectives: Sequence[Objective]) -> Run:
+        """What was measured, and whether it meets the objectives."""
+        judgements = [objective.judge(point) for point in points for objective in objectives]
         return Run(
-            date,
+            self.date,
             self.command,
             self.target.url,
             self.target.protocol,
@@ -168,6 +161,32 @@ class LoadTest:
             tuple(points),
             tuple(judgements),
         )
+
+    async def _measure(self, load: Load, batch_size: int, schedule: Schedule) -> Point:
+        return await measure(
+            self.target,
+            self.texts,
+            batch_size,
+            load,
+            schedule,
+            self.metrics_url,
+            self.watcher.window,
+        )
+
+
+def objections(point: Point, objectives: Sequence[Objective]) -> list[str]:
+    """What speaks against a rate: objectives, a backlog, or a generator that fell behind."""
+    verdicts = [objective.judge(point) for objective in objectives]
+    found = [f"{one.objective} missed: {one.found}" for one in verdicts if not one.met]
+    if is_behind([window.in_flight for window in point.windows], point.requests):
+        found.append("more came than was answered")
+    seconds = sum(window.elapsed_s for window in point.windows)
+    sent = (point.requests - point.errors[NOT_SENT]) * point.batch_size / seconds
+    # An open loop of random arrivals has a spread of its own.
+    spread = 3 * math.sqrt(point.amount * point.batch_size / seconds)
+    if sent < _OFFERED * point.amount - spread:
+        found.append(f"the generator sent only {sent:.1f} sentences/s")
+    return found
 
 
 def _now() -> str:

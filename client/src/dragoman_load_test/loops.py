@@ -17,10 +17,11 @@ from dragoman_client.errors import TranslationError
 from dragoman_load_test.arrivals import Arrivals, arrival_times, record_span_s, recorded_times
 from dragoman_load_test.latency import LatencyHistogram
 from dragoman_load_test.ledger import Ledger
-from dragoman_load_test.senders import Send
+from dragoman_load_test.senders import NotSent, Send
 
-GIVEN_UP, NOT_SENT = "GivenUp", "NotSent"
-"""Kinds of errors of the generator's own: ended with the test, and one too many at once."""
+GIVEN_UP = "GivenUp"
+NOT_SENT = NotSent.__name__
+"""Kinds of errors of the generator's own: ended with the test, and what it could not send."""
 _MOST_IN_FLIGHT = 20_000
 _PAUSE_AFTER_ERROR_S = 0.05
 """A server that is away refuses at once; asking it without a pause would only heat the machine."""
@@ -66,7 +67,7 @@ class OpenLoop:
 
     def __str__(self) -> str:
         """As tables name it."""
-        return f"{self.rate:.4g}/s {self.arrivals or 'recorded'}"
+        return f"{round(self.rate, 2):.12g}/s {self.arrivals or 'recorded'}"
 
 
 Load = ClosedLoop | OpenLoop
@@ -138,6 +139,7 @@ class Crowd:
         self._ledger = ledger
         self._lag = lag
         self._sent: set[asyncio.Task[bool]] = set()
+        self._fault: BaseException | None = None
         times = loop.times(batch_size, seed)
         self._arriving = asyncio.create_task(self._arrive(times))
 
@@ -151,9 +153,23 @@ class Crowd:
         self._arriving.cancel()
         await asyncio.gather(self._arriving, return_exceptions=True)
         await _end(self._sent, wait)
+        if self._fault is not None:
+            raise self._fault
 
     async def _arrive(self, times: Iterator[float]) -> None:
         begin_s = time.perf_counter()
+        try:
+            await self._send_at(begin_s, times)
+        except asyncio.CancelledError:
+            # Those that should have been sent by now.
+            for time_s in times:
+                if begin_s + time_s > time.perf_counter():
+                    break
+                self._ledger.sent(begin_s + time_s)
+                self._ledger.failed(begin_s + time_s, NOT_SENT, "the generator was too late")
+            raise
+
+    async def _send_at(self, begin_s: float, times: Iterator[float]) -> None:
         for time_s in times:
             intended_s = begin_s + time_s
             early_s = intended_s - time.perf_counter()
@@ -168,7 +184,12 @@ class Crowd:
             sending = _send(next(self._source), intended_s, self._ledger)
             task = asyncio.create_task(sending)
             self._sent.add(task)
-            task.add_done_callback(self._sent.discard)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[bool]) -> None:
+        self._sent.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._fault = self._fault or task.exception()
 
 
 async def _send(send: Send, intended_s: float, ledger: Ledger) -> bool:

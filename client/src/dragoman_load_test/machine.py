@@ -13,7 +13,11 @@ from pathlib import Path
 
 def machine_in_words() -> str:
     """Its processors and system."""
-    return f"{len(os.sched_getaffinity(0))} x {cpu_name()}, {platform.system()}"
+    try:
+        processors = len(os.sched_getaffinity(0))
+    except AttributeError:  # of Linux alone
+        processors = os.cpu_count() or 1
+    return f"{processors} x {cpu_name()}, {platform.system()}"
 
 
 def cpu_name() -> str:

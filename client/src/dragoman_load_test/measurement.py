@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dragoman_load_test.confidence import Estimate, drift
@@ -17,7 +17,7 @@ from dragoman_load_test.latency import LatencyHistogram
 from dragoman_load_test.ledger import Ledger, Page
 from dragoman_load_test.loops import Clients, ClosedLoop, Crowd, Load, OpenLoop, Running
 from dragoman_load_test.own_load import OwnLoad, limits_found
-from dragoman_load_test.results import Moment, Point, Window
+from dragoman_load_test.results import Point, Window
 from dragoman_load_test.senders import Send, open_senders
 from dragoman_load_test.server_figures import ServerFigures, ServerWatch, watch_server
 from dragoman_load_test.target import Target
@@ -28,6 +28,8 @@ _STEADY = 0.1
 _FALLING_BEHIND = 0.05
 """Part of an open loop's requests that may pile up before it counts as too much for the server."""
 _HOPELESS = 0.25
+"""Part of a window's requests that may pile up before the test is given up."""
+_FEW = 5
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Progress:
     errors: int
 
 
-def measure(
+async def measure(
     target: Target,
     texts: Sequence[str],
     batch_size: int,
@@ -73,6 +75,8 @@ def measure(
     tell: Callable[[Progress], None] = lambda _: None,
 ) -> Point:
     """Put a server under load.
+
+    All measurements of a process are made in one event loop: gRPC does not stand several.
 
     Args:
         target: the server and the form of requests.
@@ -87,20 +91,12 @@ def measure(
         ValueError: a file of the target's access does not hold what it should.
     """
     batches = in_batches(texts, batch_size, schedule.seed)
-    return asyncio.run(_measure(target, batches, batch_size, load, schedule, metrics_url, tell))
-
-
-async def _measure(
-    target: Target,
-    batches: Sequence[Sequence[str]],
-    batch_size: int,
-    load: Load,
-    schedule: Schedule,
-    metrics_url: str | None,
-    tell: Callable[[Progress], None],
-) -> Point:
     ledger = Ledger(schedule.window_s)
-    async with open_senders(target, batches) as senders, _watching(metrics_url) as watch:
+    at_once = load.concurrency if isinstance(load, ClosedLoop) else None
+    async with (
+        open_senders(target, batches, at_once) as senders,
+        _watching(metrics_url) as watch,
+    ):
         own = OwnLoad()
         running = _start(load, senders, ledger, batch_size, schedule, own.lag)
         await asyncio.sleep(schedule.warm_up_s)
@@ -113,29 +109,37 @@ async def _measure(
         hopeless = await ends.wait()
         await own.stop()
         server = await watch.end() if watch else None
-        # What is under way belongs to the windows, too.
-        await running.stop(wait=not hopeless)
-    first = max(0, len(ends.processors) - schedule.windows)
+        # What is under way belongs to the windows, too. And a server that does not notice that a
+        # client has gone would go on with it under the next load.
+        await running.stop(wait=not hopeless or not target.notices_cancellation)
+    pages = [ledger.window(index) for index in range(len(ends.processors))]
+    first = _first_that_counts(pages, schedule.windows)
     windows = tuple(
-        _window(ledger.window(index), schedule.window_s, ends.processors[index], in_flight)
-        for index, in_flight in list(enumerate(ends.in_flight))[first:]
-    )
-    end_s = begin_s + len(ends.processors) * schedule.window_s
-    timeline = tuple(_moment(page) for page in ledger.seconds(end_s))
+        _window(page, schedule.window_s, processors, in_flight)
+        for page, processors, in_flight in zip(pages, ends.processors, ends.in_flight, strict=True)
+    )[first:]
+    timeline = ledger.seconds(begin_s + len(pages) * schedule.window_s)
     point = Point(
         str(load),
         isinstance(load, ClosedLoop),
         load.concurrency if isinstance(load, ClosedLoop) else load.rate,
         batch_size,
         windows,
-        timeline[int(first * schedule.window_s) :],
+        tuple(timeline[int(first * schedule.window_s) :]),
         ledger.examples,
         dict(ledger.warm_up_errors),
         own.lag.encode(),
         server,
         (),
     )
-    return _with_notes(point, ends.in_flight[first:], own.lag, watch, server)
+    notes = list(_notes(point, first, own.lag, watch, server))
+    return dataclasses.replace(point, notes=tuple(notes))
+
+
+def _first_that_counts(pages: Sequence[Page], windows: int) -> int:
+    """The last windows count, unless one before them had errors, which must not be hidden."""
+    first = max(0, len(pages) - windows)
+    return 0 if any(page.errors for page in pages[:first]) else first
 
 
 def _start(
@@ -201,10 +205,12 @@ class _Ends:
         return is_steady([float(self._ledger.window(index).sentences) for index in last])
 
     def _hopeless(self) -> bool:
-        arrived = sum(self._ledger.window(i).requests for i in range(len(self.in_flight)))
-        return isinstance(self._load, OpenLoop) and self.in_flight[-1] > _HOPELESS * max(
-            arrived, 100
-        )
+        """Whether requests pile up so that more windows would tell nothing new."""
+        if isinstance(self._load, ClosedLoop) or len(self.in_flight) < 2:
+            return False
+        arrived = self._ledger.window(len(self.in_flight) - 1).requests
+        grown = self.in_flight[-1] - self.in_flight[-2]
+        return grown > max(_FEW, _HOPELESS * arrived)
 
 
 def is_steady(throughputs: Sequence[float]) -> bool:
@@ -212,30 +218,34 @@ def is_steady(throughputs: Sequence[float]) -> bool:
     return Estimate.of(throughputs).relative <= _STEADY and abs(drift(throughputs)) <= _STEADY
 
 
-def _with_notes(
+def _notes(
     point: Point,
-    in_flight: Sequence[int],
+    left_out: int,
     lag: LatencyHistogram,
     watch: ServerWatch | None,
     server: ServerFigures | None,
-) -> Point:
-    notes = limits_found(point.processors, lag, point.latencies.percentile_ms(50))
+) -> Iterator[str]:
+    """What to know before a point's figures are believed."""
+    yield from limits_found(point.processors, lag, point.latencies.percentile_ms(50))
     throughputs = [window.sentences_per_s for window in point.windows]
-    if point.closed and len(throughputs) > 1 and not is_steady(throughputs):
-        notes.append(
+    if left_out:
+        yield f"{left_out} windows before these did not agree with each other and are left out"
+    if not any(throughputs):
+        yield "no request was answered"
+    elif point.closed and len(throughputs) > 1 and not is_steady(throughputs):
+        yield (
             f"the windows do not agree: throughput to {Estimate.of(throughputs).relative:.0%}, "
             f"with a drift of {drift(throughputs):+.0%}: measure for longer"
         )
-    if not point.closed and is_behind(in_flight, point.requests):
-        notes.append("more came than was answered: the latencies grow with the length of the test")
+    if not point.closed and is_behind([w.in_flight for w in point.windows], point.requests):
+        yield "more came than was answered: the latencies grow with the length of the test"
     if watch and server is None:
-        notes.append(f"no figures of the server: {watch.problem}")
-    return dataclasses.replace(point, notes=tuple(notes))
+        yield f"no figures of the server: {watch.problem}"
 
 
 def is_behind(in_flight: Sequence[int], requests: int) -> bool:
     """Whether requests piled up from the first window's end to the last's."""
-    return in_flight[-1] - in_flight[0] > max(5, _FALLING_BEHIND * requests)
+    return in_flight[-1] - in_flight[0] > max(_FEW, _FALLING_BEHIND * requests)
 
 
 def _window(page: Page, elapsed_s: float, processors: float, in_flight: int) -> Window:
@@ -251,18 +261,6 @@ def _window(page: Page, elapsed_s: float, processors: float, in_flight: int) -> 
         page.per_token.encode(),
         processors,
         in_flight,
-    )
-
-
-def _moment(page: Page) -> Moment:
-    latencies = page.latencies
-    return Moment(
-        page.requests,
-        page.sentences,
-        page.errors.total(),
-        latencies.percentile_ms(50),
-        latencies.percentile_ms(99),
-        latencies.percentile_ms(100),
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from dragoman_client.errors import TranslationError, from_stream
 from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL
+from dragoman_client.wire import microseconds
 from tritonclient.grpc import service_pb2
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -64,7 +65,7 @@ def grpc_request(
     for name in OUTPUTS if streamed else _WANTED:
         request.outputs.add(name=name)
     if timeout_s is not None:
-        request.parameters["timeout"].int64_param = _microseconds(timeout_s)
+        request.parameters["timeout"].int64_param = microseconds(timeout_s)
     return bytes(request.SerializeToString())
 
 
@@ -110,7 +111,7 @@ def http_request(
             {"name": name, "datatype": datatype, "shape": [1, count], "parameters": parameters}
         )
         raws.append(raw)
-    parameters = {"timeout": _microseconds(timeout_s)}
+    parameters = {"timeout": microseconds(timeout_s)}
     outputs = [{"name": name, "parameters": {"binary_data": True}} for name in _WANTED]
     head = json.dumps({"inputs": inputs, "outputs": outputs, "parameters": parameters}).encode()
     return b"".join([head, *raws]), len(head)
@@ -139,7 +140,7 @@ def read_http_answer(body: bytes, head_bytes: int) -> Answer:
 
 def generate_request(text: str, options: Mapping[str, Option], timeout_s: float) -> bytes:
     """A body for `/v2/models/translate_stream/generate_stream`."""
-    asked = {"text_input": text, **options, "timeout": _microseconds(timeout_s)}
+    asked = {"text_input": text, **options, "timeout": microseconds(timeout_s)}
     return json.dumps(asked).encode()
 
 
@@ -214,7 +215,3 @@ def _strings(raw: bytes) -> list[str]:
             raise ValueError("a string is cut off")
         found.append(raw[start - length : start].decode("utf-8"))
     return found
-
-
-def _microseconds(seconds: float) -> int:
-    return max(1, int(seconds * 1e6))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -94,7 +95,7 @@ def _against_latency(axes: Axes, runs: Sequence[tuple[str, Run]]) -> None:
     axes.set_xlim(left=0)
     axes.margins(y=0.15)
     _logarithmic(axes)
-    axes.legend(fontsize=7.5)
+    _legend(axes)
 
 
 def _line(
@@ -134,7 +135,7 @@ def _percentiles(axes: Axes, curves: Sequence[tuple[str, Point, str]], alike: in
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: names.get(value, "")))
     axes.set(xlabel="percentile", ylabel="latency, ms", title="Percentiles of latency")
     _logarithmic(axes)
-    axes.legend(fontsize=7.5)
+    _legend(axes)
 
 
 def _curve(point: Point) -> Iterator[tuple[float, float]]:
@@ -177,15 +178,22 @@ def _course(above: Axes, below: Axes, points: Sequence[Point]) -> None:
     above.tick_params(labelbottom=False)
     below.set(xlabel="seconds under load, warm-up left out", ylabel="latency, ms")
     _logarithmic(below, (1,))
-    below.legend(fontsize=7.5, loc="upper left")
+    _legend(below)
 
 
 def _logarithmic(axes: Axes, ticks: tuple[int, ...] = (1, 2, 5)) -> None:
-    """A scale with ticks at these multiples of powers of ten."""
+    """A scale with ticks at these multiples of powers of ten, if there is anything to show."""
+    if not any(np.any(np.asarray(line.get_ydata(), float) > 0) for line in axes.get_lines()):
+        return
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=ticks))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _legend(axes: Axes) -> None:
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(fontsize=7.5, loc="upper left")
 
 
 def _svg(figure: Figure) -> str:

@@ -5,14 +5,13 @@ Knows results and templates; must not know servers.
 
 from __future__ import annotations
 
-import math
 from importlib import resources
 
 import jinja2
 from markupsafe import Markup
 
 from dragoman_load_test.comparison import Comparison
-from dragoman_load_test.confidence import Estimate
+from dragoman_load_test.confidence import format_change, format_estimate
 from dragoman_load_test.plots import draw_comparison, draw_run
 from dragoman_load_test.results import Run
 
@@ -26,20 +25,6 @@ def comparison_page(comparison: Comparison) -> str:
     """Two runs as HTML."""
     picture = _inline(draw_comparison(comparison))
     return _page("comparison.html", comparison=comparison, picture=picture)
-
-
-def format_estimate(estimate: Estimate) -> str:
-    """A mean with its interval, if it has one."""
-    spread = f" ± {estimate.half_width:.1f}" if math.isfinite(estimate.half_width) else ""
-    return f"{estimate.mean:.1f}{spread}"
-
-
-def format_change(change: Estimate, before: float) -> str:
-    """A change with its interval, in per cent of what was before."""
-    if not before:
-        return f"{change.mean:+.1f}"
-    spread = f" ± {change.half_width / before:.1%}" if math.isfinite(change.half_width) else ""
-    return f"{change.mean / before:+.1%}{spread}"
 
 
 def _page(name: str, **values: object) -> str:

@@ -233,11 +233,6 @@ class Run:
     judgements: tuple[Judgement, ...] = ()
     capacity: Capacity | None = None
 
-    @property
-    def ok(self) -> bool:
-        """Whether all objectives were met."""
-        return all(judgement.met for judgement in self.judgements)
-
     def to_json(self) -> str:
         """All of it."""
         written: bytes = TypeAdapter(_File).dump_json(_File(VERSION, self))

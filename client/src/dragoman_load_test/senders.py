@@ -6,6 +6,7 @@ Knows connections and what their errors mean; must not know when or how often so
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import http
 import time
@@ -19,16 +20,21 @@ from dragoman_client.errors import (
     DeadlineExceeded,
     ServerError,
     ServerUnavailable,
+    TranslationError,
     from_status,
     from_stream,
 )
 from dragoman_client.request import MODEL, STREAM_MODEL
 from dragoman_client.streams import ENDED_EARLY
-from dragoman_client.wire import HEADER_LENGTH, refusal_message
+from dragoman_client.wire import CHANNEL_ARGUMENTS, HEADER_LENGTH, refusal_message
 
 from dragoman_load_test import messages
 from dragoman_load_test.messages import Answer
 from dragoman_load_test.target import Target
+
+_MOST_SHARING = 64
+_CONNECTIONS = 16
+"""Most connections over gRPC, and requests that share one of them."""
 
 
 @dataclass(frozen=True)
@@ -38,54 +44,91 @@ class Answered:
     Attributes:
         sentences: texts translated.
         tokens: of their translations.
-        first_s: when the first part of the answer came, by `time.perf_counter`; None: it came in
-            one.
+        first_s: when the first part of the answer came, by `time.perf_counter`; None: it was not
+            asked for in parts.
+        parts: in which it came.
     """
 
     sentences: int
     tokens: int
     first_s: float | None = None
+    parts: int = 1
 
 
 Send = Callable[[], Awaitable[Answered]]
 """Sends a request and waits for the end of its answer; raises `TranslationError`."""
 
 
+class NotSent(TranslationError):
+    """The generator could not send it; no fault of the server's."""
+
+
 @contextlib.asynccontextmanager
 async def open_senders(
-    target: Target, batches: Sequence[Sequence[str]]
+    target: Target, batches: Sequence[Sequence[str]], at_once: int | None = 1
 ) -> AsyncIterator[list[Send]]:
     """Connect to a server.
 
     Args:
         target: the server and the form of requests.
         batches: the texts of each request; one each, if the target streams.
+        at_once: requests under way at once; None: nobody knows.
 
     Yields:
-        A function for each request. Over gRPC all share a connection; over HTTP each that is under
-        way has its own, and connections are used again.
+        A function for each request. Over gRPC some dozens share a connection; over HTTP each that
+        is under way has its own, and connections are used again.
 
     Raises:
         ValueError: a file of the target's access does not hold what it should.
     """
-    connect = _grpc_senders if target.address.is_grpc else _http_senders
-    async with connect(target, batches) as senders:
-        yield senders
+    _raise_limit_of_files()
+    if target.address.is_grpc:
+        connections = 1 + (at_once or _MOST_SHARING * _CONNECTIONS) // _MOST_SHARING
+        async with _grpc_senders(target, batches, min(connections, _CONNECTIONS)) as senders:
+            yield senders
+    else:
+        async with _http_senders(target, batches) as senders:
+            yield senders
+
+
+def _raise_limit_of_files() -> None:
+    """Connections are files, of which a process may usually open a thousand until it asks."""
+    try:
+        import resource
+    except ImportError:
+        return  # Windows has no such limit
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextlib.asynccontextmanager
 async def _grpc_senders(
+    target: Target, batches: Sequence[Sequence[str]], connections: int
+) -> AsyncIterator[list[Send]]:
+    """Requests over so many connections in turn."""
+    async with contextlib.AsyncExitStack() as stack:
+        shares = [
+            await stack.enter_async_context(_grpc_connection(target, batches[first::connections]))
+            for first in range(connections)
+        ]
+        yield [shares[i % connections][i // connections] for i in range(len(batches))]
+
+
+@contextlib.asynccontextmanager
+async def _grpc_connection(
     target: Target, batches: Sequence[Sequence[str]]
 ) -> AsyncIterator[list[Send]]:
     import grpc
 
-    most = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    # Else channels to one server would share a connection.
+    settings = [*CHANNEL_ARGUMENTS, ("grpc.use_local_subchannel_pool", 1)]
     authority = target.address.authority
     if target.address.tls:
         credentials = _grpc_credentials(target.access)
-        channel = grpc.aio.secure_channel(authority, credentials, most)
+        channel = grpc.aio.secure_channel(authority, credentials, settings)
     else:
-        channel = grpc.aio.insecure_channel(authority, most)
+        channel = grpc.aio.insecure_channel(authority, settings)
     arguments = {
         "timeout": target.timeout_s,
         "metadata": tuple(target.access.all_headers.items()),
@@ -117,15 +160,16 @@ async def _grpc_unary(
 async def _grpc_stream(
     method: Any, arguments: dict[str, Any], message: bytes, texts: int
 ) -> Answered:
-    first_s: float | None = None
+    first_s, parts = None, 0
     with _grpc_failures():
         call = method(iter([message]), **arguments)
         try:
             async for part in call:
                 first_s = first_s or time.perf_counter()
+                parts += 1
                 answer = messages.read_grpc_part(part)
                 if answer.last:
-                    return _answered(answer, texts, first_s)
+                    return _answered(answer, texts, first_s, parts)
         finally:
             call.cancel()
     raise ServerError(ENDED_EARLY)
@@ -171,6 +215,8 @@ async def _http_senders(
     async with aiohttp.ClientSession(
         connector=connector,
         headers=access.all_headers,
+        # By default it asks for answers that are compressed, which costs the server time.
+        skip_auto_headers=("Accept-Encoding",),
         timeout=aiohttp.ClientTimeout(total=target.timeout_s),
     ) as session:
         if target.streamed:
@@ -209,7 +255,7 @@ async def _http_unary(
 
 
 async def _http_stream(post: Callable[..., Any], body: bytes) -> Answered:
-    first_s: float | None = None
+    first_s, parts, last = None, 0, None
     with _http_failures():
         async with post(data=body, headers={"Content-Type": "application/json"}) as response:
             if response.status != http.HTTPStatus.OK:
@@ -220,9 +266,12 @@ async def _http_stream(post: Callable[..., Any], body: bytes) -> Answered:
                 if answer is None:
                     continue
                 first_s = first_s or time.perf_counter()
+                parts += 1
                 if answer.last:
-                    return _answered(answer, 1, first_s)
-    raise ServerError(ENDED_EARLY)
+                    last = answer  # read on: a connection is used again only at its end
+    if last is None:
+        raise ServerError(ENDED_EARLY)
+    return _answered(last, 1, first_s, parts)
 
 
 @contextlib.contextmanager
@@ -234,12 +283,14 @@ def _http_failures() -> Iterator[None]:
     except TimeoutError as error:
         raise DeadlineExceeded("no answer in time") from error
     except (aiohttp.ClientError, OSError) as error:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            raise NotSent("too many connections are open") from error
         raise ServerUnavailable(str(error) or repr(error)) from error
     except ValueError as error:
         raise ServerError(str(error)) from error
 
 
-def _answered(answer: Answer, texts: int, first_s: float | None = None) -> Answered:
+def _answered(answer: Answer, texts: int, first_s: float | None = None, parts: int = 1) -> Answered:
     if len(answer.texts) != texts:
         raise ServerError(f"{len(answer.texts)} translations of {texts} texts")
-    return Answered(texts, answer.tokens, first_s)
+    return Answered(texts, answer.tokens, first_s, parts)

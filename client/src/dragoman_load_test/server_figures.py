@@ -69,7 +69,7 @@ class ServerFigures:
             )
         if ups.get("nv_inference_exec_count_total"):
             batch = ups["nv_inference_count_total"] / ups["nv_inference_exec_count_total"]
-            yield "Triton's batch, texts a hand-over", f"{batch:.1f}"
+            yield "Triton's batch, requests a hand-over", f"{batch:.1f}"
         for name, metric in (
             ("refused as too many waited", "dragoman_sentences_rejected_total"),
             ("overdue", "dragoman_sentences_overdue_total"),

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dragoman_load_test.comparison import Comparison
+from dragoman_load_test.confidence import format_change, format_estimate
 from dragoman_load_test.measurement import Progress
-from dragoman_load_test.report import format_change, format_estimate
 from dragoman_load_test.results import Point, Run, Trial
 
 HEAD = (
@@ -76,5 +76,8 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
             f"{found.load:<24} {found.figure:<12} {found.before:>16.1f} {found.after:>16.1f} "
             f"{change:>18}  {found.verdict}"
         )
+    for name, run in zip(comparison.names, (comparison.before, comparison.after), strict=True):
+        if run.capacity is not None:
+            yield f"capacity of {name}: {run.capacity.sentences_per_s:.1f} sentences/s"
     for unlike in comparison.unlike():
         yield f"note: they differ in more than the server: {unlike}"

@@ -62,6 +62,11 @@ class Target:
         )
 
     @property
+    def notices_cancellation(self) -> bool:
+        """Whether Triton gives up what its client has given up; over HTTP only streams."""
+        return self.address.is_grpc or self.streamed
+
+    @property
     def protocol(self) -> str:
         """As reports name it."""
         return ("gRPC" if self.address.is_grpc else "HTTP") + (", streamed" * self.streamed)

@@ -19,6 +19,7 @@ from export.bundle import export_bundle
 from export.parity import Outcome, verify
 from export.publishing import publish
 from serving.engine.onnx_session import OnnxSession
+from serving.model_config import read_model_config
 from tests.conftest import REPOSITORY, tiny_config, tiny_model
 from tests.toy import reverse_pairs
 from training import checkpoint
@@ -141,7 +142,8 @@ def test_a_published_repository_holds_the_whole_bundle(random_bundle: Path, tmp_
     repository = tmp_path / "repository"
     publish(random_bundle, repository, REPOSITORY / "model_repository")
     folder = repository / "translate"
-    assert (folder / "config.pbtxt").is_file()
+    parameters = read_model_config(folder / "config.pbtxt").parameters
+    assert parameters["languages"] == ",".join(Manifest.load(random_bundle).languages)
     assert (repository / "translate_stream" / "1").is_dir()
     assert Manifest.load(folder / "1" / "bundle") == Manifest.load(random_bundle)
     assert (folder / "1" / "bundle" / FILE_NAME).is_file()

@@ -1,0 +1,259 @@
+"""A file, line by line, into another one; after an interruption it goes on where it stopped.
+
+What is written goes into `NAME.partial`, which gets its name when it is whole. Beside it stands
+`NAME.partial.json`, which says of what it is a translation, so that nothing else is added to it.
+
+Knows files; must not know servers or what lines look like.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import dataclasses
+import errno
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from dragoman_client.errors import InvalidRequest
+from dragoman_client.line_formats import LineFormat
+from dragoman_client.line_translation import BatchTranslator, Line, Refuse, translate_lines
+from dragoman_client.request import OptionArguments
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileProgress:
+    """How far a file is translated.
+
+    Attributes:
+        lines: written, those of earlier runs included.
+        of: all there are.
+        resumed_at: lines that were there when this run began.
+        refused: lines that the server refused, and that were left empty.
+        cut: translations of this run that the limit of tokens cut.
+    """
+
+    lines: int
+    of: int
+    resumed_at: int = 0
+    refused: int = 0
+    cut: int = 0
+
+
+Tell = Callable[[FileProgress], None]
+
+
+def translate_file(
+    translator: BatchTranslator,
+    source: Path,
+    target: Path,
+    *,
+    form: LineFormat,
+    batch_size: int,
+    concurrency: int,
+    resume: bool,
+    options: OptionArguments,
+    tell: Tell,
+    refuse: Refuse,
+) -> FileProgress:
+    """See `Translator.translate_file`.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        TranslationError: a request failed; what was written stays, to be resumed.
+        ValueError: the source is not of the format, or what is there is of another translation.
+    """
+    if not source.is_file():
+        source.stat()  # which says that it is not there
+        raise ValueError(f"{source}: not a file, and only a file can be read once more")
+    # All lines are looked at before one is sent: a mended source could not be resumed.
+    digest, count = _digest(source), sum(1 for _ in read_lines(source, form))
+    given = {name: value for name, value in options.items() if value is not None}
+    asked = {"source_sha256": digest, "format": repr(form), "options": given}
+    with _PartialFile.opened(source, target, asked, resume) as output:
+        if output.lines > count:
+            raise ValueError(f"{output.path}: has more lines than {source}")
+        progress = FileProgress(output.lines, count, output.lines, output.refused)
+
+        def note(number: int, error: InvalidRequest) -> None:
+            nonlocal progress
+            progress = dataclasses.replace(progress, refused=progress.refused + 1)
+            output.keep_refused(progress.refused)
+            refuse(progress.resumed_at + number, error)
+
+        tell(progress)
+        lines = read_lines(source, form, progress.lines)
+        with contextlib.closing(lines):
+            for line, translation in translate_lines(
+                translator,
+                # A source that grows meanwhile is noticed by one line too many.
+                itertools.islice(lines, count - output.lines + 1),
+                batch_size=batch_size,
+                concurrency=concurrency,
+                options=options,
+                refuse=note,
+            ):
+                output.write(form.write(line.line, translation))
+                cut = translation is not None and translation.finish_reason == "length"
+                progress = dataclasses.replace(
+                    progress, lines=progress.lines + 1, cut=progress.cut + cut
+                )
+                tell(progress)
+        if progress.lines != count:
+            raise ValueError(f"{source}: has changed meanwhile: it had {count} lines")
+        output.finish()
+    return progress
+
+
+def read_lines(source: Path, form: LineFormat, skip: int = 0) -> Generator[Line, None, None]:
+    """Lines of a file in UTF-8, without their ends, each with its text.
+
+    Args:
+        source: the file.
+        form: of its lines.
+        skip: lines that are passed over.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: a line is not UTF-8, or not of the format; the message names it.
+    """
+    with source.open("rb") as file:
+        yield from lines_of(file, form, str(source), skip)
+
+
+def lines_of(file: BinaryIO, form: LineFormat, name: str, skip: int = 0) -> Iterator[Line]:
+    """As `read_lines`, of what is open already.
+
+    Only a line feed ends a line: Python's text mode would also split at what UTF-8 text may hold.
+    """
+    for number, raw in enumerate(file, start=1):
+        if number <= skip:
+            continue
+        try:
+            content = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+            line = content.rstrip(b"\r\n").decode("utf-8")
+            text = form.read(line)
+        except UnicodeDecodeError as error:
+            mend = "convert the input, for example with iconv"
+            raise ValueError(f"{name}, line {number}: not valid UTF-8: {mend}") from error
+        except ValueError as error:
+            raise ValueError(f"{name}, line {number}: {error}") from error
+        yield Line(line, text)
+
+
+def _digest(source: Path) -> str:
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Keep other runs away, until the file is closed."""
+    try:
+        import fcntl
+    except ImportError:
+        return  # Windows does not have it
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(f"{path}: another run is writing it") from None
+
+
+class _PartialFile:
+    """What is written before it is whole; nobody else writes to it meanwhile.
+
+    Attributes:
+        path: where it is.
+        lines: whole ones that an earlier run has written.
+        refused: how many of them were refused.
+    """
+
+    def __init__(self, path: Path, target: Path, file: BinaryIO) -> None:
+        """Use `opened`."""
+        self.path, self._target, self._file = path, target, file
+        self._note = path.with_name(path.name + ".json")
+        self._asked: Mapping[str, object] = {}
+        self.lines = self.refused = 0
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(
+        cls, source: Path, target: Path, asked: Mapping[str, object], resume: bool
+    ) -> Iterator[Self]:
+        """Make it, or find what was written before.
+
+        Args:
+            source: what is translated.
+            target: its name when it is whole.
+            asked: of what it is a translation.
+            resume: add to what is there.
+
+        Raises:
+            FileExistsError: it is whole already, and there is nothing to resume.
+            OSError: it cannot be written.
+            ValueError: what is there is of another translation, or is not to be added to, or
+                somebody writes to it.
+        """
+        path = target.with_name(target.name + ".partial")
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+        for taken in (target, path, path.with_name(path.name + ".json")):
+            if taken.exists() and taken.samefile(source):
+                raise ValueError(f"{source}: is to be read and to be written")
+        begun = path.exists() and path.stat().st_size > 0
+        if resume and not begun and target.exists():
+            message = "is there already, and nothing is left to resume"
+            raise FileExistsError(errno.EEXIST, message, str(target))
+        if begun and not resume:
+            raise ValueError(f"{path}: an interrupted run left it: resume that, or remove it")
+        with path.open("ab") as file:
+            _lock(file, path)
+            output = cls(path, target, file)
+            if begun:
+                output._go_on(asked)
+            output._asked = asked
+            output.keep_refused(output.refused)
+            yield output
+
+    def write(self, line: str) -> None:
+        """Add a line, at once."""
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+
+    def keep_refused(self, refused: int) -> None:
+        """Note how many lines were refused, for the next run."""
+        note = json.dumps({"asked": self._asked, "refused": refused}, sort_keys=True)
+        self._note.write_text(note, encoding="utf-8")
+
+    def finish(self) -> None:
+        """Give it its name."""
+        os.fsync(self._file.fileno())
+        os.replace(self.path, self._target)
+        self._note.unlink(missing_ok=True)
+
+    def _go_on(self, asked: Mapping[str, object]) -> None:
+        """See what is there, and cut off a line whose end was not written."""
+        try:
+            note = json.loads(self._note.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            note = None
+        if not isinstance(note, dict) or note.get("asked") != json.loads(json.dumps(asked)):
+            raise ValueError(
+                f"{self.path}: begun with another input, format or options: remove it to start anew"
+            )
+        self.refused = int(note.get("refused", 0))
+        whole = position = 0
+        with self.path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                if b"\n" in chunk:
+                    self.lines += chunk.count(b"\n")
+                    whole = position + chunk.rindex(b"\n") + 1
+                position += len(chunk)
+        self._file.truncate(whole)

@@ -1,0 +1,128 @@
+"""Many lines through a translator, in order; a line that is refused does not cost the others.
+
+Knows batches and refusals; must not know files or what lines look like.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, Unpack
+
+from dragoman_client.errors import InvalidRequest
+from dragoman_client.request import OptionArguments, Translation
+
+REFUSED = Translation("", 0, "refused")
+"""What stands for the translation of a line that the server refused."""
+_TEXT_REFUSED = re.compile(r"text \d+ ")
+"""How the server begins when one text, and not an option, is at fault."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line, and the text in it that is translated."""
+
+    line: str
+    text: str
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing to translate."""
+        return not self.text.strip()
+
+
+class BatchTranslator(Protocol):
+    """What is asked of a translator; see `Translator`."""
+
+    def translate_batches(
+        self,
+        texts: Iterable[str],
+        *,
+        batch_size: int = ...,
+        concurrency: int = ...,
+        **options: Unpack[OptionArguments],
+    ) -> Iterator[Translation]:
+        """Any number of texts, in order."""
+
+
+Refuse = Callable[[int, InvalidRequest], None]
+"""Is told the number of a refused line, counted from 1, and why."""
+
+
+def translate_lines(
+    translator: BatchTranslator,
+    lines: Iterable[Line],
+    *,
+    batch_size: int,
+    concurrency: int,
+    options: OptionArguments,
+    refuse: Refuse | None,
+) -> Iterator[tuple[Line, Translation | None]]:
+    """Each line with its translation; a blank one has None, a refused one `REFUSED`.
+
+    Args:
+        translator: the client.
+        lines: read only a little ahead of what has been handed out.
+        batch_size: lines in a request.
+        concurrency: requests under way at once.
+        options: of the translation.
+        refuse: is told of refused lines; None: a refusal is an error.
+
+    Raises:
+        TranslationError: a request failed.
+    """
+    incoming = iter(lines)
+    waiting: collections.deque[Line] = collections.deque()  # read, but to be sent again
+    unanswered: collections.deque[Line] = collections.deque()
+    answered = 0
+
+    def to_send() -> Iterator[str]:
+        while (line := waiting.popleft() if waiting else next(incoming, None)) is not None:
+            unanswered.append(line)
+            if not line.is_blank:
+                yield line.text
+
+    while True:
+        translations = translator.translate_batches(
+            to_send(), batch_size=batch_size, concurrency=concurrency, **options
+        )
+        try:
+            for translation in translations:
+                while unanswered[0].is_blank:
+                    answered += 1
+                    yield unanswered.popleft(), None
+                answered += 1
+                yield unanswered.popleft(), translation
+        except InvalidRequest as error:
+            if refuse is None or not _TEXT_REFUSED.match(str(error)):
+                raise
+        else:
+            for line in unanswered:
+                yield line, None
+            return
+        # One text of the first batch without an answer was refused: ask for each by itself.
+        waiting.extendleft(reversed(unanswered))
+        unanswered.clear()
+        for _ in range(min(batch_size, len(waiting))):
+            line = waiting.popleft()
+            answered += 1
+            yield line, _translate_alone(translator, line, options, answered, refuse)
+
+
+def _translate_alone(
+    translator: BatchTranslator,
+    line: Line,
+    options: OptionArguments,
+    number: int,
+    refuse: Refuse,
+) -> Translation | None:
+    """A line's translation; None if it is blank."""
+    if line.is_blank:
+        return None
+    try:
+        return next(translator.translate_batches([line.text], concurrency=1, **options))
+    except InvalidRequest as error:
+        refuse(number, error)
+        return REFUSED

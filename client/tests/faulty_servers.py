@@ -1,0 +1,178 @@
+"""Servers that go wrong as they are told: slow, broken off, half, nonsense."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.utils import deserialize_bytes_tensor
+
+Fault = Callable[[socket.socket, bytes], None]
+"""Does something wrong with a connection, given the right answer."""
+
+
+def strings(values: list[bytes]) -> bytes:
+    """A tensor of strings, raw."""
+    return b"".join(struct.pack("<I", len(value)) + value for value in values)
+
+
+def tensors(texts: list[str]) -> dict[str, tuple[str, bytes]]:
+    """What a whole answer holds."""
+    return {
+        "text_output": ("BYTES", strings([f"<{text}>".encode() for text in texts])),
+        "output_tokens": ("INT32", struct.pack(f"<{len(texts)}i", *map(len, texts))),
+        "finish_reason": ("BYTES", strings([b"stop"] * len(texts))),
+    }
+
+
+def http_answer(texts: list[str], status: str = "200 OK") -> bytes:
+    """The right answer over HTTP, with its head."""
+    found = tensors(texts)
+    outputs = [
+        {
+            "name": name,
+            "datatype": datatype,
+            "shape": [1, len(texts)],
+            "parameters": {"binary_data_size": len(raw)},
+        }
+        for name, (datatype, raw) in found.items()
+    ]
+    head = json.dumps({"outputs": outputs}).encode()
+    body = head + b"".join(raw for _, raw in found.values())
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n"
+        f"Inference-Header-Content-Length: {len(head)}\r\n\r\n"
+    ).encode() + body
+
+
+def reset(connection: socket.socket) -> None:
+    """End a connection as a machine does that dies."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+@contextmanager
+def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[str, list[str]]]:
+    """A server that asks for each request what to do wrong; None: nothing.
+
+    Yields:
+        Its URL, and the texts that it answered rightly.
+    """
+    answered: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve(connection: socket.socket) -> None:
+            try:
+                with connection, connection.makefile("rb") as incoming:
+                    while (texts := _read_request(incoming)) is not None:
+                        fault = behave(texts)
+                        if fault is None:
+                            connection.sendall(http_answer(texts))
+                            answered.extend(texts)
+                        else:
+                            fault(connection, http_answer(texts))
+                            return
+            except OSError:
+                return  # the client has gone
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", answered
+
+
+def _read_request(incoming: Any) -> list[str] | None:
+    """The texts of a request; None: there is no more."""
+    line = incoming.readline()
+    if not line:
+        return None
+    headers = {}
+    while (header := incoming.readline().strip()) != b"":
+        name, _, value = header.partition(b":")
+        headers[name.strip().lower()] = value.strip()
+    body = incoming.read(int(headers[b"content-length"]))
+    if b"generate_stream" in line:
+        return [json.loads(body)["text_input"]]
+    head_bytes = int(headers[b"inference-header-content-length"])
+    sizes = [
+        (tensor["name"], tensor["parameters"]["binary_data_size"])
+        for tensor in json.loads(body[:head_bytes])["inputs"]
+    ]
+    assert sizes[0][0] == "text_input"
+    raw = body[head_bytes : head_bytes + sizes[0][1]]
+    return [text.decode() for text in deserialize_bytes_tensor(raw)]
+
+
+class FaultyGrpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
+    """Triton's gRPC service, which asks for each request what to do wrong."""
+
+    def __init__(self, behave: Callable[[list[str], Any, Any], Any]) -> None:
+        """Ask `behave` with the texts, the right response, and the call's context."""
+        self._behave = behave
+        self.answered: list[str] = []
+
+    def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """An answer, unless it is to go wrong."""
+        raw = request.raw_input_contents[0]
+        texts = [text.decode() for text in deserialize_bytes_tensor(raw)]
+        response = service_pb2.ModelInferResponse(model_name="translate")
+        for name, (datatype, content) in tensors(texts).items():
+            response.outputs.add(name=name, datatype=datatype, shape=[1, len(texts)])
+            response.raw_output_contents.append(content)
+        found = self._behave(texts, response, context)
+        if found is response:
+            self.answered.extend(texts)
+        return found
+
+    def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
+        """One part, and then what goes wrong."""
+        for request in requests:
+            raw = request.raw_input_contents[0]
+            texts = [text.decode() for text in deserialize_bytes_tensor(raw)]
+            response = service_pb2.ModelInferResponse(model_name="translate_stream")
+            parts = {**tensors(texts), "finish_reason": ("BYTES", strings([b""]))}
+            for name, (datatype, content) in parts.items():
+                response.outputs.add(name=name, datatype=datatype, shape=[1])
+                response.raw_output_contents.append(content)
+            yield service_pb2.ModelStreamInferResponse(infer_response=response)
+            yield service_pb2.ModelStreamInferResponse(
+                infer_response=self._behave(texts, response, context)
+            )
+
+
+@contextmanager
+def grpc_server(
+    behave: Callable[[list[str], Any, Any], Any],
+) -> Iterator[tuple[str, list[str]]]:
+    """As `http_server`, over gRPC."""
+    servicer = FaultyGrpc(behave)
+    server = grpc.server(ThreadPoolExecutor(8))
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"grpc://127.0.0.1:{port}", servicer.answered
+    finally:
+        server.stop(grace=None)
+
+
+def dribble(connection: socket.socket, answer: bytes) -> None:
+    """Byte by byte, for a minute."""
+    for byte in answer:
+        connection.sendall(bytes([byte]))
+        time.sleep(60 / len(answer))

@@ -1,0 +1,130 @@
+"""What a client learns of a server, and how it talks to it: health, languages, compression."""
+
+import asyncio
+import gzip
+from typing import Any
+
+import pytest
+from conftest import HEADERS, FakeTransport, translated
+from dragoman_client import AsyncTranslator, Health, ServerError, ServerUnavailable, Translator
+from dragoman_client.health import languages_of
+from dragoman_client.wire import unpacked
+
+
+def test_a_server_tells_its_languages(url: str) -> None:
+    """With asyncio and without."""
+    with Translator(url) as translator:
+        assert translator.languages() == ("en", "de")
+
+    async def ask() -> tuple[str, ...]:
+        async with AsyncTranslator(url) as translator:
+            return await translator.languages()
+
+    assert asyncio.run(ask()) == ("en", "de")
+
+
+@pytest.mark.parametrize("config", [{}, {"parameters": {}}, {"parameters": {"languages": {}}}])
+def test_one_that_does_not_tell_is_an_error(config: dict[str, Any]) -> None:
+    """In words."""
+    with pytest.raises(ServerError, match="does not tell its languages"):
+        languages_of(config)
+
+
+def test_health_says_why_not(url: str, free_port: int) -> None:
+    """And raises nothing."""
+    nowhere = f"{url.partition(':')[0]}://127.0.0.1:{free_port}"
+    with Translator(url) as translator, Translator(nowhere) as away:
+        assert translator.health() == Health(True)
+        assert translator.is_ready()
+        found = away.health()
+        assert not found
+        assert not away.is_ready()
+        assert found.reason
+
+    async def ask() -> tuple[Health, Health]:
+        async with AsyncTranslator(url) as translator, AsyncTranslator(nowhere) as away:
+            return await translator.health(), await away.health()
+
+    there, gone = asyncio.run(ask())
+    assert there
+    assert not gone
+    assert gone.reason
+
+    class Starting(FakeTransport):
+        def is_ready(self) -> bool:
+            return False
+
+    with Translator(transport=Starting()) as translator:
+        assert translator.health() == Health(False, "the model is not ready")
+
+
+@pytest.mark.parametrize("compression", ["gzip", "deflate"])
+def test_requests_and_answers_are_packed(url: str, compression: Any) -> None:
+    """Over both protocols, streams too; the texts stay what they are."""
+    HEADERS.clear()
+    texts = ["Grüße " * 100, "a"]
+    with Translator(url, compression=compression) as translator:
+        assert [t.text for t in translator.translate(texts)] == [translated(t) for t in texts]
+        assert list(translator.translate_stream("abc"))[-1].text == translated("abc")
+
+    async def ask() -> list[str]:
+        async with AsyncTranslator(url, compression=compression) as translator:
+            parts = [part.text async for part in translator.translate_stream("abc")]
+            return [*[t.text for t in await translator.translate(texts)], parts[-1]]
+
+    assert asyncio.run(ask()) == [translated(text) for text in (*texts, "abc")]
+    if url.startswith("http"):
+        assert {seen["content-encoding"] for seen in HEADERS} == {compression}
+        assert {seen["accept-encoding"] for seen in HEADERS} == {compression}
+
+
+def test_nothing_is_packed_unless_asked_for(http_url: str) -> None:
+    """aiohttp and http.client would ask for packed answers by themselves."""
+    HEADERS.clear()
+
+    async def ask() -> None:
+        async with AsyncTranslator(http_url) as translator:
+            await translator.translate("a")
+
+    asyncio.run(ask())
+    with Translator(http_url) as translator:
+        translator.translate("a")
+    assert {seen.get("accept-encoding", "identity") for seen in HEADERS} == {"identity"}
+
+
+def test_a_packed_answer_that_is_damaged_is_an_error() -> None:
+    """As is one packed in a way that was not asked for."""
+    assert unpacked(b"a", None) == unpacked(gzip.compress(b"a"), "gzip") == b"a"
+    for body, encoding in ((b"a", "gzip"), (b"a", "deflate"), (gzip.compress(b"a")[:-4], "gzip")):
+        with pytest.raises(ServerError, match="damaged"):
+            unpacked(body, encoding)
+    with pytest.raises(ServerError, match="not asked for"):
+        unpacked(b"a", "br")
+
+
+@pytest.mark.parametrize("compression", ["zip", "", True])
+def test_another_compression_is_refused(compression: Any) -> None:
+    """Before anything is sent."""
+    with pytest.raises(ValueError, match="compression is"):
+        Translator(compression=compression)
+
+
+def test_translations_tell_how_long_they_took(url: str) -> None:
+    """Parts of a stream one after the other; who compares translations does not care."""
+    with Translator(url) as translator:
+        one, other = translator.translate("abc"), translator.translate("abc")
+        assert one == other
+        assert 0 < one.elapsed_s < 30
+        times = [part.elapsed_s for part in translator.translate_stream("abc")]
+        assert times == sorted(times)
+        assert times[0] > 0
+
+
+def test_a_server_that_is_away_has_no_languages(free_port: int) -> None:
+    """Nobody can be asked."""
+    for scheme in ("grpc", "http"):
+        with (
+            Translator(f"{scheme}://127.0.0.1:{free_port}") as translator,
+            pytest.raises(ServerUnavailable),
+        ):
+            translator.languages()

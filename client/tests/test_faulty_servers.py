@@ -1,0 +1,299 @@
+"""The client against servers that go wrong: nothing hangs, nothing is lost, doubled or moved."""
+
+import asyncio
+import json
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from dragoman_client import (
+    AsyncTranslator,
+    DeadlineExceeded,
+    ServerError,
+    ServerUnavailable,
+    TranslationError,
+    Translator,
+)
+from faulty_servers import dribble, grpc_server, http_answer, http_server, reset
+from tritonclient.grpc import service_pb2
+
+TIMEOUT_S = 0.6
+GRACE_S = 5.0
+"""Beyond the deadline, for a machine that is busy."""
+
+
+def ask(url: str, asynchronously: bool, streamed: bool = False, **more: Any) -> list[str]:
+    """What one request ends in."""
+    if not asynchronously:
+        with Translator(url, timeout_s=TIMEOUT_S, **more) as translator:
+            if streamed:
+                return [part.text for part in translator.translate_stream("a")]
+            return [translator.translate("a").text]
+
+    async def run() -> list[str]:
+        async with AsyncTranslator(url, timeout_s=TIMEOUT_S, **more) as translator:
+            if streamed:
+                return [part.text async for part in translator.translate_stream("a")]
+            return [(await translator.translate("a")).text]
+
+    return asyncio.run(run())
+
+
+def silence(connection: socket.socket, answer: bytes) -> None:
+    """Nothing, for longer than anybody waits."""
+    time.sleep(60)
+
+
+def half_then_silence(connection: socket.socket, answer: bytes) -> None:
+    """The rest does not come."""
+    connection.sendall(answer[: len(answer) // 2])
+    time.sleep(60)
+
+
+def half_then_gone(connection: socket.socket, answer: bytes) -> None:
+    """The connection is closed in an orderly way."""
+    connection.sendall(answer[: len(answer) // 2])
+
+
+def half_then_reset(connection: socket.socket, answer: bytes) -> None:
+    """The connection is broken."""
+    connection.sendall(answer[: len(answer) // 2])
+    reset(connection)
+
+
+def only_reset(connection: socket.socket, answer: bytes) -> None:
+    """Without a byte."""
+    reset(connection)
+
+
+def no_http(connection: socket.socket, answer: bytes) -> None:
+    """Another protocol."""
+    connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n" * 50)
+
+
+def endless_head(connection: socket.socket, answer: bytes) -> None:
+    """Headers without an end."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        connection.sendall(b"X-More: and more\r\n" * 100)
+
+
+def answer_with(body: bytes, head_bytes: int | str | None) -> Callable[..., None]:
+    """This body, with that length of its JSON."""
+
+    def send(connection: socket.socket, answer: bytes) -> None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n"
+        if head_bytes is not None:
+            head += f"Inference-Header-Content-Length: {head_bytes}\r\n"
+        connection.sendall(head.encode() + b"\r\n" + body)
+
+    return send
+
+
+def outputs(**changes: Any) -> bytes:
+    """The JSON of an answer with something wrong in it."""
+    output = {
+        "name": "text_output",
+        "datatype": "BYTES",
+        "shape": [1, 1],
+        "parameters": {"binary_data_size": 5},
+        **changes,
+    }
+    return json.dumps({"outputs": [output]}).encode()
+
+
+NONSENSE = {
+    "no JSON": answer_with(b"<html>", 6),
+    "an array": answer_with(b"[1]", 3),
+    "no outputs": answer_with(b"{}", 2),
+    "outputs of another type": answer_with(b'{"outputs": 5}', 14),
+    "no length of the head": answer_with(outputs(), None),
+    "a head that is too long": answer_with(outputs(), 99_999),
+    "a head that is no number": answer_with(outputs(), "x"),
+    "a negative head": answer_with(outputs(), -5),
+    "another datatype": answer_with(outputs(datatype="FP32") + b"abcde", len(outputs()) - 1),
+    "a shape of strings": answer_with(outputs(shape=["a"]) + b"abcde", len(outputs(shape=["a"]))),
+    "a huge shape": answer_with(outputs(shape=[1, 2**40]) + b"a", len(outputs(shape=[1, 2**40]))),
+    "fewer bytes than said": answer_with(outputs() + b"a", len(outputs())),
+    "bytes that are no strings": answer_with(outputs() + b"\xff" * 5, len(outputs())),
+}
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+@pytest.mark.parametrize(
+    ("fault", "kinds"),
+    [
+        (silence, DeadlineExceeded),
+        (half_then_silence, DeadlineExceeded),
+        (half_then_gone, (ServerUnavailable, ServerError)),
+        (half_then_reset, (ServerUnavailable, ServerError)),
+        (only_reset, ServerUnavailable),
+        (no_http, ServerUnavailable),
+        (endless_head, TranslationError),
+    ],
+)
+def test_broken_answers_over_http(
+    fault: Callable[..., None], kinds: Any, asynchronously: bool
+) -> None:
+    """Each ends in an error of ours, soon."""
+    with http_server(lambda texts: fault) as (url, _):
+        begin_s = time.monotonic()
+        with pytest.raises(kinds):
+            ask(url, asynchronously)
+        assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+@pytest.mark.parametrize("what", NONSENSE)
+def test_nonsense_over_http(what: str, asynchronously: bool) -> None:
+    """Is a fault of the server's, and no exception of somebody else's."""
+    with (
+        http_server(lambda texts: NONSENSE[what]) as (url, _),
+        pytest.raises((ServerError, ServerUnavailable)),
+    ):
+        ask(url, asynchronously, retries=0)
+
+
+def test_a_slow_dribble_ends_with_the_deadline() -> None:
+    """Under asyncio; without it the deadline is for each wait, as its description says."""
+    with http_server(lambda texts: dribble) as (url, _):
+        begin_s = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            ask(url, asynchronously=True)
+        assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+@pytest.mark.parametrize("ending", [half_then_silence, half_then_gone, half_then_reset])
+def test_streams_that_break_off_over_http(
+    ending: Callable[..., None], asynchronously: bool
+) -> None:
+    """After a part that was read."""
+    event = {"text_output": "<", "output_tokens": 0, "finish_reason": ""}
+    part = f"data: {json.dumps(event)}\n\n".encode()
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + part
+
+    def break_off(connection: socket.socket, _: bytes) -> None:
+        ending(connection, whole * 2)
+
+    with http_server(lambda texts: break_off) as (url, _):
+        begin_s = time.monotonic()
+        with pytest.raises(TranslationError):
+            ask(url, asynchronously, streamed=True)
+        assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
+
+
+def hang(texts: list[str], response: Any, context: Any) -> Any:
+    """Until the client has gone."""
+    gone = threading.Event()
+    context.add_callback(gone.set)
+    gone.wait(60)
+    return response
+
+
+def abort(code: grpc.StatusCode) -> Callable[..., Any]:
+    """With this status."""
+    return lambda texts, response, context: context.abort(code, "no")
+
+
+def change(edit: Callable[[Any], object]) -> Callable[..., Any]:
+    """The right answer, with something wrong in it."""
+
+    def behave(texts: list[str], response: Any, context: Any) -> Any:
+        wrong = service_pb2.ModelInferResponse()
+        wrong.CopyFrom(response)
+        edit(wrong)
+        return wrong
+
+    return behave
+
+
+GRPC_FAULTS: dict[str, tuple[Callable[..., Any], Any]] = {
+    "silence": (hang, DeadlineExceeded),
+    "unavailable": (abort(grpc.StatusCode.UNAVAILABLE), ServerUnavailable),
+    "resource exhausted": (abort(grpc.StatusCode.RESOURCE_EXHAUSTED), ServerError),
+    "data loss": (abort(grpc.StatusCode.DATA_LOSS), ServerError),
+    "an empty answer": (change(lambda r: r.Clear()), ServerError),
+    "a tensor less": (change(lambda r: r.raw_output_contents.pop()), ServerError),
+    "an output less": (change(lambda r: r.outputs.pop()), ServerError),
+    "another datatype": (change(lambda r: setattr(r.outputs[0], "datatype", "FP32")), ServerError),
+    "an unknown datatype": (change(lambda r: setattr(r.outputs[0], "datatype", "X")), ServerError),
+    "a huge shape": (change(lambda r: r.outputs[0].shape.append(2**40)), ServerError),
+    "a string cut off": (
+        change(lambda r: r.raw_output_contents.__setitem__(0, b"\x09\0\0\0a")),
+        ServerError,
+    ),
+    "half a number": (change(lambda r: r.raw_output_contents.__setitem__(1, b"\0")), ServerError),
+    "no UTF-8": (
+        change(lambda r: r.raw_output_contents.__setitem__(0, b"\x01\0\0\0\xff")),
+        ServerError,
+    ),
+}
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("what", GRPC_FAULTS)
+def test_broken_answers_over_grpc(what: str, streamed: bool, asynchronously: bool) -> None:
+    """The same, also as the second part of a stream."""
+    behave, kinds = GRPC_FAULTS[what]
+    with grpc_server(behave) as (url, _):
+        begin_s = time.monotonic()
+        with pytest.raises(kinds):
+            ask(url, asynchronously, streamed, retries=0)
+        assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("asynchronously", [False, True])
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_many_texts_survive_a_server_that_is_often_away(
+    protocol: str, asynchronously: bool, seed: int
+) -> None:
+    """Every third request fails as one may that is tried again; all are answered, in order."""
+    generator, lock = random.Random(seed), threading.Lock()
+
+    def draw() -> float:
+        with lock:
+            return generator.random()
+
+    def over_http(texts: list[str]) -> Any:
+        chance = draw()
+        if chance < 0.15:
+            return only_reset
+        if chance < 0.33:
+            return lambda connection, answer: connection.sendall(
+                http_answer([], "503 Service Unavailable")
+            )
+        time.sleep(0.01 * draw())
+        return None
+
+    def over_grpc(texts: list[str], response: Any, context: Any) -> Any:
+        if draw() < 0.33:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "busy")
+        time.sleep(0.01 * draw())
+        return response
+
+    texts = [f"text {number}" for number in range(200)]
+    server = grpc_server(over_grpc) if protocol == "grpc" else http_server(over_http)
+    with server as (url, answered):
+        settings = {"timeout_s": 60.0, "retries": 20}
+        batches = {"batch_size": 5, "concurrency": 4}
+        if asynchronously:
+
+            async def translate() -> list[str]:
+                async with AsyncTranslator(url, **settings) as translator:
+                    found = translator.translate_batches(texts, **batches)
+                    return [translation.text async for translation in found]
+
+            found = asyncio.run(translate())
+        else:
+            with Translator(url, **settings) as translator:
+                found = [t.text for t in translator.translate_batches(texts, **batches)]
+    assert found == [f"<{text}>" for text in texts]
+    assert sorted(answered) == sorted(texts)  # none was translated twice

@@ -1,0 +1,413 @@
+"""Files of lines: their formats, their translation, and how an interrupted one goes on."""
+
+import asyncio
+import itertools
+import json
+import os
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FakeTransport, translated
+from dragoman_client import (
+    AsyncTranslator,
+    FileProgress,
+    InvalidRequest,
+    JsonLines,
+    PlainLines,
+    PlainLinesToJson,
+    ServerUnavailable,
+    TabColumns,
+    Translation,
+    TranslationError,
+    Translator,
+)
+from dragoman_client.line_formats import LineFormat
+
+ANSWER = Translation("zwei\nZeilen\tund", 3, "stop")
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "text", "written", "blank"),
+    [
+        (PlainLines(), "a b", "a b", "zwei Zeilen\tund", ""),
+        (TabColumns(), "a\tb", "a", "a\tb\tzwei Zeilen und", "a\tb\t"),
+        (TabColumns(2), "a\tb", "b", "a\tb\tzwei Zeilen und", "a\tb\t"),
+        (TabColumns(3), "", "", "\tzwei Zeilen und", "\t"),
+    ],
+)
+def test_lines_and_columns(
+    form: LineFormat, line: str, text: str, written: str, blank: str
+) -> None:
+    """Whatever a translation holds, it stays in its line and column."""
+    assert form.read(line) == text
+    assert form.write(line, ANSWER) == written
+    assert form.write(line, None) == blank
+
+
+def test_objects_keep_what_else_they_hold() -> None:
+    """Such as an id."""
+    line = '{"id": 7, "text": "Grüße", "more": [1]}'
+    form = JsonLines()
+    assert form.read(line) == "Grüße"
+    assert json.loads(form.write(line, ANSWER)) == {
+        "id": 7,
+        "text": "Grüße",
+        "more": [1],
+        "translation": "zwei\nZeilen\tund",
+        "output_tokens": 3,
+        "finish_reason": "stop",
+    }
+    assert "\n" not in form.write(line, ANSWER)
+    assert json.loads(form.write(line, None))["translation"] == ""
+    assert JsonLines("body").read('{"body": "b"}') == "b"
+    assert form.read(" ") == ""
+    row = json.loads(PlainLinesToJson().write("a", ANSWER))
+    assert (row["source"], row["translation"]) == ("a", ANSWER.text)
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "message"),
+    [
+        (JsonLines(), "{", "not JSON"),
+        (JsonLines(), "[" * 100_000, "not JSON"),
+        (JsonLines(), "[]", "not a JSON object"),
+        (JsonLines(), '{"text": 5}', "no text under 'text'"),
+        (JsonLines("body"), '{"text": "a"}', "no text under 'body'"),
+        (TabColumns(2), "a", "there is no column 2"),
+    ],
+)
+def test_what_is_not_of_the_format_is_refused(
+    form: LineFormat, line: str, message: str, tmp_path: Path
+) -> None:
+    """With file and line."""
+    with pytest.raises(ValueError, match=message):
+        form.read(line)
+    source = tmp_path / "source"
+    source.write_text(f"{form.write('', None)}\n{line}\n")
+    with (
+        Translator(transport=FakeTransport()) as translator,
+        pytest.raises(ValueError, match=r"source, line 2: "),
+    ):
+        translator.translate_file(source, tmp_path / "target", form=form)
+    with pytest.raises(ValueError, match="counted from 1"):
+        TabColumns(0)
+
+
+class Failing(FakeTransport):
+    """Away after so many requests."""
+
+    def __init__(self, requests: int) -> None:
+        super().__init__(longest_delay_s=0.002)
+        self.left = requests
+
+    def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+        with self._lock:
+            self.left -= 1
+            if self.left < 0:
+                raise ServerUnavailable("away")
+        return super().infer(inputs)
+
+
+def interrupt(
+    source: Path, target: Path, transport: FakeTransport | None = None, **more: Any
+) -> list[FileProgress]:
+    """Translate as far as a server that goes away lets it."""
+    told: list[FileProgress] = []
+    with (
+        Translator(transport=transport or Failing(5), retries=0) as translator,
+        pytest.raises(ServerUnavailable),
+    ):
+        translator.translate_file(source, target, batch_size=4, tell=told.append, **more)
+    return told
+
+
+@pytest.mark.parametrize("count", [0, 1, 51])
+def test_a_file_becomes_a_file(tmp_path: Path, count: int) -> None:
+    """Line for line, with the last line's end or without."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    texts = [f"line {n}" if n % 5 else "" for n in range(1, count + 1)]
+    source.write_text("\n".join(texts))
+    told: list[FileProgress] = []
+    with Translator(transport=FakeTransport(0.002)) as translator:
+        done = translator.translate_file(source, target, batch_size=4, tell=told.append)
+    lines = target.read_text().split("\n")[:-1]
+    expected = texts if texts != [""] else []
+    assert lines == [translated(text) if text else "" for text in expected]
+    assert done == told[-1] == FileProgress(len(lines), len(lines))
+    assert [progress.lines for progress in told] == list(range(len(lines) + 1))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_an_interrupted_file_goes_on(tmp_path: Path) -> None:
+    """Nothing is lost, doubled or translated twice."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    texts = [f"line {n}" for n in range(50)]
+    source.write_text("".join(f"{text}\n" for text in texts))
+    told = interrupt(source, target)
+    written = told[-1].lines
+    assert 0 < written < 50
+    assert not target.exists()
+    partial = tmp_path / "target.partial"
+    assert partial.read_text().splitlines() == [translated(text) for text in texts[:written]]
+    with partial.open("a") as file:
+        file.write("half a li")  # as a machine that loses its power leaves it
+    transport = FakeTransport()
+    with Translator(transport=transport) as translator:
+        done = translator.translate_file(source, target, resume=True)
+    assert target.read_text().splitlines() == [translated(text) for text in texts]
+    assert (done.lines, done.resumed_at) == (50, written)
+    sent = [text for request in transport.requests for text in request["text_input"].tolist()]
+    assert sent == [text.encode() for text in texts[written:]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_what_was_begun_with_something_else_is_not_added_to(tmp_path: Path) -> None:
+    """Another input, another format, other options."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("".join(f"line {n}\n" for n in range(50)))
+    interrupt(source, target, beam_width=1)
+    before = (tmp_path / "target.partial").read_bytes()
+    changes: list[Callable[[Translator], Any]] = [
+        lambda t: t.translate_file(source, target, resume=True),
+        lambda t: t.translate_file(source, target, resume=True, beam_width=2),
+        lambda t: t.translate_file(
+            source, target, resume=True, beam_width=1, form=PlainLinesToJson()
+        ),
+    ]
+    with Translator(transport=FakeTransport()) as translator:
+        for change in changes:
+            with pytest.raises(ValueError, match="begun with another input, format or options"):
+                change(translator)
+        source.write_text("else\n")
+        with pytest.raises(ValueError, match="begun with another input"):
+            translator.translate_file(source, target, resume=True, beam_width=1)
+        with pytest.raises(ValueError, match="an interrupted run left it"):
+            translator.translate_file(source, target)
+        assert (tmp_path / "target.partial").read_bytes() == before
+        (tmp_path / "target.partial").unlink()
+        translator.translate_file(source, target)  # anew
+        assert target.read_text() == f"{translated('else')}\n"
+        with pytest.raises(FileExistsError, match="is there already"):
+            translator.translate_file(source, target, resume=True)
+
+
+def test_refused_lines_are_numbered_in_the_file(tmp_path: Path) -> None:
+    """Also after an interruption."""
+
+    class Refusing(Failing):
+        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+            for index, text in enumerate(inputs["text_input"][0]):
+                if text == b"bad":
+                    raise InvalidRequest(f"text {index} is bad")
+            return super().infer(inputs)
+
+    source, target = tmp_path / "source", tmp_path / "target"
+    texts = ["bad" if n in (3, 30, 49) else f"line {n}" for n in range(50)]
+    source.write_text("".join(f"{text}\n" for text in texts))
+    numbers: list[int] = []
+    interrupt(source, target, Refusing(7), refuse=lambda number, error: numbers.append(number))
+    assert numbers == [4]
+    with Translator(transport=Refusing(99)) as translator:
+        done = translator.translate_file(
+            source, target, resume=True, refuse=lambda number, error: numbers.append(number)
+        )
+    assert numbers == [4, 31, 50]
+    assert done.refused == 3
+    expected = ["" if text == "bad" else translated(text) for text in texts]
+    assert target.read_text().split("\n")[:-1] == expected
+
+
+def test_files_that_cannot_be_had(tmp_path: Path) -> None:
+    """Are told as they are."""
+    (tmp_path / "source").write_text("a\n")
+    with Translator(transport=FakeTransport()) as translator:
+        with pytest.raises(FileNotFoundError):
+            translator.translate_file(tmp_path / "nowhere", tmp_path / "target")
+        with pytest.raises(OSError, match="nowhere"):
+            translator.translate_file(tmp_path / "source", tmp_path / "nowhere" / "target")
+        with pytest.raises(ValueError, match="beam_width"):
+            translator.translate_file(tmp_path / "source", tmp_path / "target", beam_width=0)
+
+
+def test_what_cannot_be_translated_is_told_before_a_request(tmp_path: Path) -> None:
+    """However far behind it stands: what has begun could not be mended any more."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    transport = FakeTransport()
+    with Translator(transport=transport) as translator:
+        for last, message in (
+            (b"\xff", "line 101: not valid UTF-8"),
+            (b'{"text": 1}', "line 101: no text"),
+            (b'{"text": "\\ud800"}', "line 101: a string holds half of a character"),
+            (b'{"text": "a", "id": "\\ud800"}', "line 101: a string holds half of a character"),
+            (b'{"text": "a", "id": 1e400}', "line 101: "),
+        ):
+            source.write_bytes(b'{"text": "a"}\n' * 100 + last)
+            with pytest.raises(ValueError, match=message):
+                translator.translate_file(source, target, form=JsonLines())
+    assert not transport.requests
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_what_is_no_file_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    """A pipe can be read once only; and nothing is read and written at once."""
+    source, pipe = tmp_path / "source", tmp_path / "pipe"
+    source.write_text("a\n")
+    os.mkfifo(pipe)
+    with Translator(transport=FakeTransport()) as translator:
+        with pytest.raises(ValueError, match="only a file can be read once more"):
+            translator.translate_file(pipe, tmp_path / "target")
+        for target in (source, tmp_path / "source.partial"):
+            wrong = source if target == source else tmp_path / "x.partial"
+            wrong.write_text("a\n")
+            with pytest.raises(ValueError, match="is to be read and to be written"):
+                translator.translate_file(
+                    wrong, wrong.with_name(wrong.name.removesuffix(".partial"))
+                )
+            assert wrong.read_text() == "a\n"
+        with pytest.raises(IsADirectoryError):
+            translator.translate_file(source, tmp_path)
+
+
+def test_a_source_that_changes_is_noticed(tmp_path: Path) -> None:
+    """Before the result gets its name."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("a\nb\n")
+
+    class Changing(FakeTransport):
+        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+            with source.open("a") as file:
+                file.write("c\n")
+            return super().infer(inputs)
+
+    with (
+        Translator(transport=Changing()) as translator,
+        pytest.raises(ValueError, match="has changed meanwhile"),
+    ):
+        translator.translate_file(source, target, batch_size=1, concurrency=1)
+    assert not target.exists()
+
+
+def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
+    """The second one is told."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("".join(f"line {n}\n" for n in range(10)))
+
+    def second(progress: FileProgress) -> None:
+        if progress.lines == 5:
+            with (
+                Translator(transport=FakeTransport()) as other,
+                pytest.raises(ValueError, match="another run is writing it"),
+            ):
+                other.translate_file(source, target, resume=True)
+
+    with Translator(transport=FakeTransport()) as translator:
+        translator.translate_file(source, target, tell=second)
+    assert len(target.read_text().splitlines()) == 10
+
+
+def test_a_refused_object_says_so(tmp_path: Path) -> None:
+    """A blank one does not."""
+
+    class Refusing(FakeTransport):
+        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+            raise InvalidRequest("text 0 is bad")
+
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text('{"text": ""}\n{"text": "a"}\n')
+    with Translator(transport=Refusing()) as translator:
+        translator.translate_file(source, target, form=JsonLines())
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [row["finish_reason"] for row in rows] == ["stop", "refused"]
+
+
+def test_a_hundred_thousand_lines_in_constant_memory(tmp_path: Path) -> None:
+    """What is held does not grow with the file."""
+
+    class Forgetful(FakeTransport):
+        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+            self.requests.clear()
+            return super().infer(inputs)
+
+    def peak_bytes(lines: int) -> int:
+        source, target = tmp_path / "source", tmp_path / "target"
+        with source.open("w") as file:
+            file.writelines(f"line {n} of a file that is long\n" for n in range(lines))
+        tracemalloc.start()
+        with Translator(transport=Forgetful()) as translator:
+            done = translator.translate_file(source, target, batch_size=500)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert done.lines == lines
+        with target.open() as file:
+            for number, line in enumerate(file):
+                assert line == translated(f"line {number} of a file that is long") + "\n"
+        assert number == lines - 1
+        return peak
+
+    few, many = peak_bytes(5_000), peak_bytes(100_000)
+    assert many < 1.5 * few + 2_000_000
+
+
+def test_asyncio_translates_files_too(url: str, tmp_path: Path) -> None:
+    """In a thread, while the event loop goes on; both are told there."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("".join(f"line {n}\n" for n in range(20)))
+    told: list[FileProgress] = []
+
+    async def translate() -> FileProgress:
+        async with AsyncTranslator(url) as translator:
+            return await translator.translate_file(source, target, batch_size=3, tell=told.append)
+
+    done = asyncio.run(translate())
+    assert target.read_text().splitlines() == [translated(f"line {n}") for n in range(20)]
+    assert done == FileProgress(20, 20)
+    assert [progress.lines for progress in told] == list(range(len(told)))
+
+
+def test_a_cancelled_file_stops_and_can_be_resumed(url: str, tmp_path: Path) -> None:
+    """As under any interruption."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("".join(f"line {n}\n" for n in range(3000)))
+    reached: asyncio.Event | None = None
+
+    async def translate() -> None:
+        nonlocal reached
+        reached = asyncio.Event()
+
+        def tell(progress: FileProgress) -> None:
+            if progress.lines > 20 and reached is not None:
+                reached.set()
+
+        async with AsyncTranslator(url) as translator:
+            task = asyncio.create_task(
+                translator.translate_file(source, target, batch_size=1, tell=tell)
+            )
+            await reached.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not target.exists()
+            done = await translator.translate_file(source, target, resume=True, batch_size=100)
+            assert 20 < done.resumed_at < 3000
+
+    asyncio.run(translate())
+    assert target.read_text().splitlines() == [translated(f"line {n}") for n in range(3000)]
+
+
+def test_errors_of_the_server_name_no_line_twice(tmp_path: Path) -> None:
+    """A server that refuses an option refuses the whole file."""
+
+    class Strict(FakeTransport):
+        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+            raise InvalidRequest("beam_width is 9: give 1 to 8")
+
+    (tmp_path / "source").write_text("a\nb\n")
+    with (
+        Translator(transport=Strict()) as translator,
+        pytest.raises(TranslationError, match="beam_width is 9"),
+    ):
+        translator.translate_file(tmp_path / "source", tmp_path / "target", beam_width=9)
+    assert list(itertools.islice((tmp_path / "target.partial").open(), 1)) == []

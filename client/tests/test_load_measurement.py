@@ -1,0 +1,127 @@
+"""A server under one load: windows that count, loads that are given up, what is noted."""
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+from dragoman_client import InvalidRequest
+from dragoman_load_test import measurement
+from dragoman_load_test.loops import GIVEN_UP, ClosedLoop, Load, OpenLoop
+from dragoman_load_test.measurement import Progress, Schedule, measure
+from dragoman_load_test.results import Point
+from dragoman_load_test.senders import Answered, Send
+from dragoman_load_test.target import Target
+
+SCHEDULE = Schedule(warm_up_s=0.05, window_s=0.1, windows=3, most_windows=6)
+Answering = Callable[[float], object]
+
+
+def measured(
+    monkeypatch: pytest.MonkeyPatch,
+    load: Load,
+    send: Send,
+    schedule: Schedule = SCHEDULE,
+    url: str = "grpc://localhost",
+) -> tuple[Point, list[Progress]]:
+    """A load of requests that are sent like this."""
+
+    @contextlib.asynccontextmanager
+    async def open_senders(
+        target: Target, batches: Sequence[Sequence[str]], at_once: int | None
+    ) -> AsyncIterator[list[Send]]:
+        yield [send]
+
+    monkeypatch.setattr(measurement, "open_senders", open_senders)
+    told: list[Progress] = []
+    point = measure(Target.of(url), ["a"], 1, load, schedule, None, told.append)
+    return asyncio.run(point), told
+
+
+async def soon() -> Answered:
+    """After a few milliseconds."""
+    await asyncio.sleep(0.005)
+    return Answered(1, 2)
+
+
+def test_windows_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is told of; requests and answers are counted once."""
+    point, told = measured(monkeypatch, ClosedLoop(4), soon)
+    assert 3 <= len(told) <= 6
+    assert len(point.windows) == 3
+    assert point.closed
+    assert point.sentences_per_s.mean == pytest.approx(4 / 0.006, rel=0.4)
+    assert sum(len(w.histogram) for w in point.windows) == point.requests
+    assert point.tokens_per_s == pytest.approx(2 * point.sentences_per_s.mean)
+
+
+def test_windows_that_do_not_agree_are_followed_by_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last ones count, unless errors would be hidden."""
+    begin_s = time.perf_counter()
+
+    async def warming_up() -> Answered:
+        await asyncio.sleep(0.02 if time.perf_counter() < begin_s + 0.3 else 0.005)
+        return Answered(1, 1)
+
+    point, told = measured(monkeypatch, ClosedLoop(4), warming_up)
+    assert len(told) > 3
+    assert len(point.windows) == 3
+    assert any("did not agree with each other and are left out" in n for n in point.notes)
+    begin_s = time.perf_counter()
+
+    async def failing_first() -> Answered:
+        if time.perf_counter() < begin_s + 0.3:
+            raise InvalidRequest("not yet")
+        return await soon()
+
+    point, told = measured(monkeypatch, ClosedLoop(4), failing_first)
+    assert len(point.windows) == len(told) > 3
+    assert point.errors["InvalidRequest"] > 0
+
+
+def test_a_load_without_an_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is divided by it."""
+
+    async def refused() -> Answered:
+        raise InvalidRequest("no")
+
+    point, _ = measured(monkeypatch, ClosedLoop(2), refused)
+    assert point.notes == ("no request was answered",)
+    assert point.sentences_per_s.mean == 0
+
+
+@pytest.mark.parametrize(("url", "waits"), [("grpc://a", False), ("http://a", True)])
+def test_a_hopeless_load_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, url: str, waits: bool
+) -> None:
+    """Over HTTP what is under way is waited for: the server would go on with it."""
+
+    async def slow() -> Answered:
+        await asyncio.sleep(1.0)
+        return Answered(1, 1)
+
+    schedule = dataclasses.replace(SCHEDULE, windows=20, most_windows=20, give_up=True)
+    begin_s = time.perf_counter()
+    point, told = measured(monkeypatch, OpenLoop(300, "constant"), slow, schedule, url)
+    assert len(told) < 5
+    assert ("more came than was answered" in " ".join(point.notes)) is True
+    assert (time.perf_counter() - begin_s > 1.0) is waits
+    assert (GIVEN_UP in point.errors) is not waits
+
+
+def test_long_answers_are_not_hopeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many are under way then, but not ever more."""
+
+    async def slow() -> Answered:
+        await asyncio.sleep(0.3)
+        return Answered(1, 1)
+
+    schedule = dataclasses.replace(SCHEDULE, warm_up_s=0.4, windows=5, give_up=True)
+    point, told = measured(monkeypatch, OpenLoop(200, "constant"), slow, schedule)
+    assert len(told) == 5
+    assert not point.errors
+    assert point.windows[0].in_flight > 40
