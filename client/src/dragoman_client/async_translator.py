@@ -32,6 +32,7 @@ from dragoman_client.retrying import with_async_retries
 from dragoman_client.settings import ClientSettings, check_batching
 from dragoman_client.streams import Part
 from dragoman_client.translator import DEFAULT_URL, Translator
+from dragoman_client.transport import open_transport
 from dragoman_client.wire import Compression
 
 
@@ -60,18 +61,7 @@ class AsyncTranslator:
             timeout_s, retries, token, headers, ca_file, certificate_file, key_file, compression
         )
         self._transport = transport or open_async_transport(url, self._settings)
-        self._open_blocking = functools.partial(
-            Translator,
-            url,
-            timeout_s=timeout_s,
-            retries=retries,
-            token=token,
-            headers=headers,
-            ca_file=ca_file,
-            certificate_file=certificate_file,
-            key_file=key_file,
-            compression=compression,
-        )
+        self._url = url
         self._is_handed_in = transport is not None
         self._closed = False
 
@@ -208,7 +198,11 @@ class AsyncTranslator:
             loop.call_soon_threadsafe(refuse, number, error)
 
         def work() -> FileProgress:
-            with self._open_blocking() as translator:
+            transport = open_transport(self._url, self._settings)
+            timeout_s, retries = self._settings.timeout_s, self._settings.retries
+            with Translator(
+                timeout_s=timeout_s, retries=retries, transport=transport
+            ) as translator:
                 return translator.translate_file(
                     source,
                     target,

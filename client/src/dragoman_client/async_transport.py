@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from tritonclient.utils import InferenceServerException
 
-from dragoman_client.access import Access
 from dragoman_client.address import Address, read_url
 from dragoman_client.errors import (
     AccessDenied,
@@ -37,7 +36,6 @@ from dragoman_client.streams import (
 )
 from dragoman_client.wire import (
     HEADER_LENGTH,
-    Compression,
     arrays,
     grpc_arguments,
     grpc_config,
@@ -82,17 +80,14 @@ class AsyncTransport(Protocol):
 class AsyncGrpcTransport:
     """Over gRPC: one channel."""
 
-    def __init__(
-        self,
-        address: Address,
-        timeout_s: float,
-        access: Access,
-        compression: Compression | None = None,
-    ) -> None:
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
         """Prepare a channel, which the first request opens; see `GrpcTransport`."""
-        self._arguments, self._timeout_s = grpc_arguments(address, access), timeout_s
-        self._compression = compression
-        self._headers = access.all_headers
+        self._arguments, self._timeout_s = (
+            grpc_arguments(address, settings.access),
+            settings.timeout_s,
+        )
+        self._compression = settings.compression
+        self._headers = settings.access.all_headers
         self._opened: Any = None
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
 
@@ -195,18 +190,12 @@ class AsyncGrpcTransport:
 class AsyncHttpTransport:
     """Over HTTP: aiohttp's pool of connections, with tritonclient's bodies."""
 
-    def __init__(
-        self,
-        address: Address,
-        timeout_s: float,
-        access: Access,
-        compression: Compression | None = None,
-    ) -> None:
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
         """Prepare a pool, which the first request opens; see `HttpTransport`."""
-        self._address, self._timeout_s = address, timeout_s
-        self._compression = compression
-        self._headers = access.all_headers
-        self._tls = access.tls_context() if address.tls else None
+        self._address, self._timeout_s = address, settings.timeout_s
+        self._compression = settings.compression
+        self._headers = settings.access.all_headers
+        self._tls = settings.access.tls_context() if address.tls else None
         scheme = "https" if address.tls else "http"
         self._models = f"{scheme}://{address.authority}{address.path}/v2/models"
         self._opened: Any = None
@@ -326,4 +315,4 @@ def open_async_transport(url: str, settings: ClientSettings) -> AsyncTransport:
     """See `open_transport`."""
     address = read_url(url, settings.access)
     kind = AsyncGrpcTransport if address.is_grpc else AsyncHttpTransport
-    return kind(address, settings.timeout_s, settings.access, settings.compression)
+    return kind(address, settings)

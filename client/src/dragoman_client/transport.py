@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 from tritonclient.utils import InferenceServerException
 
-from dragoman_client.access import Access
 from dragoman_client.address import Address, read_url
 from dragoman_client.errors import (
     AccessDenied,
@@ -30,7 +29,6 @@ from dragoman_client.settings import ClientSettings
 from dragoman_client.streams import Part, as_json, as_stream_inputs, grpc_parts, http_parts
 from dragoman_client.wire import (
     HEADER_LENGTH,
-    Compression,
     arrays,
     grpc_arguments,
     grpc_config,
@@ -96,20 +94,12 @@ class Transport(Protocol):
 class GrpcTransport:
     """Over gRPC: one channel, which all threads share."""
 
-    def __init__(
-        self,
-        address: Address,
-        timeout_s: float,
-        access: Access,
-        compression: Compression | None = None,
-    ) -> None:
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
         """Prepare a channel, without a connection yet.
 
         Args:
             address: of the server.
-            timeout_s: longest time to wait for news of the server.
-            access: what goes with every request.
-            compression: of what is sent and answered.
+            settings: the client's.
 
         Raises:
             ValueError: a file of `access` does not hold what it should.
@@ -119,11 +109,13 @@ class GrpcTransport:
 
         self._tensor = InferInput
         # A client of tritonclient's holds one stream; channels to one address share connections.
-        self._connect = functools.partial(InferenceServerClient, **grpc_arguments(address, access))
+        self._connect = functools.partial(
+            InferenceServerClient, **grpc_arguments(address, settings.access)
+        )
         self._client = self._connect()
-        self._headers = access.all_headers
-        self._timeout_s = timeout_s
-        self._compression = compression
+        self._headers = settings.access.all_headers
+        self._timeout_s = settings.timeout_s
+        self._compression = settings.compression
 
     def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
         """See `Transport`."""
@@ -178,20 +170,12 @@ class HttpTransport:
     used it keeps an event loop of four file descriptors for as long as the process lives.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        timeout_s: float,
-        access: Access,
-        compression: Compression | None = None,
-    ) -> None:
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
         """Prepare an empty pool.
 
         Args:
             address: of the server.
-            timeout_s: longest time to wait for news of the server.
-            access: what goes with every request.
-            compression: of what is sent and answered; streams, whose parts are small, have none.
+            settings: the client's; streams, whose parts are small, are not compressed.
 
         Raises:
             ValueError: a file of `access` does not hold what it should.
@@ -199,10 +183,10 @@ class HttpTransport:
         self._authority = address.authority
         self._model_path = f"{address.path}/v2/models/{MODEL}"
         self._stream_path = self._model_path.removesuffix(MODEL) + f"{STREAM_MODEL}/generate_stream"
-        self._timeout_s = timeout_s
-        self._headers = access.all_headers
-        self._tls = access.tls_context() if address.tls else None
-        self._compression = compression
+        self._timeout_s = settings.timeout_s
+        self._headers = settings.access.all_headers
+        self._tls = settings.access.tls_context() if address.tls else None
+        self._compression = settings.compression
         self._idle: collections.deque[http.client.HTTPConnection] = collections.deque()
         self._closed = False
 
@@ -324,7 +308,7 @@ def open_transport(url: str, settings: ClientSettings) -> Transport:
     """
     address = read_url(url, settings.access)
     kind = GrpcTransport if address.is_grpc else HttpTransport
-    return kind(address, settings.timeout_s, settings.access, settings.compression)
+    return kind(address, settings)
 
 
 def _reason(error: ssl.SSLError) -> str:
