@@ -11,9 +11,11 @@ class Hypothesis:
 
     `ids` are its tokens without start and end symbol; `score` is the sum of their
     log-probabilities, the end symbol's included, over the length penalty; `complete` is false where
-    the limit cut it. A search that scores nothing leaves `score` at None.
+    the limit cut it. A search that scores nothing leaves `score` at None. `others` are what it
+    found beside this best one, best first, where they were asked for.
     """
 
     ids: tuple[int, ...]
     score: float | None
     complete: bool
+    others: tuple[Hypothesis, ...] = ()

@@ -32,6 +32,8 @@ MAX_REQUEST_CHARACTERS = 2_000_000
 """All texts of a request together; one request's work must not hold up the others for long."""
 MAX_LENGTH_PENALTY = 10.0
 _DEFAULTS = SearchOptions()
+_PIECES_OF_ONE = 2
+"""Of a text that was not split: a sentence, and nothing behind it."""
 _IDS_OF_NOTHING = 2
 """The tag and the end symbol alone."""
 
@@ -54,6 +56,8 @@ class RequestOptions:
     beam_width: int | None = None
     length_penalty: float | None = None
     split_sentences: bool = False
+    num_return_sequences: int | None = None
+    return_scores: bool = False
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RequestOptions:
@@ -96,11 +100,17 @@ class Terms:
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated text; `complete` is false where the token limit cut one of its sentences."""
+    """A translated text; `complete` is false where the token limit cut one of its sentences.
+
+    `score` is that of `Hypothesis`; None of greedy search, and of a text of several sentences.
+    `others` are further translations of the text, as many as were asked for, best first.
+    """
 
     text: str
     output_tokens: int
     complete: bool
+    score: float | None = None
+    others: tuple[Translation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -267,9 +277,11 @@ class Translator:
         tokens = options.max_tokens
         if tokens is not None and not 1 <= tokens <= limits.max_target_tokens:
             raise InvalidRequest(f"max_tokens is {tokens}: give 1 to {limits.max_target_tokens}")
+        width = _DEFAULTS.beam_width if width is None else width
         return SearchOptions(
-            beam_width=_DEFAULTS.beam_width if width is None else width,
+            beam_width=width,
             length_penalty=_DEFAULTS.length_penalty if alpha is None else alpha,
+            hypotheses=_hypotheses(options, width),
         )
 
     def _sentences(self, pieces: Sequence[Sequence[Sentence | str]]) -> list[Sentence]:
@@ -332,6 +344,9 @@ class Translator:
         remaining = iter(found)
         translations = []
         for of_text in pieces:
+            if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
+                translations.append(self._translation(next(remaining)))
+                continue
             text, tokens, complete = "", 0, True
             for piece in of_text:
                 if isinstance(piece, str):
@@ -343,6 +358,35 @@ class Translator:
                 complete &= hypothesis.complete
             translations.append(Translation(text, tokens, complete))
         return translations
+
+    def _translation(self, found: Hypothesis) -> Translation:
+        """A text that is one sentence."""
+        return Translation(
+            self._tokenizer.decode(found.ids),
+            len(found.ids),
+            found.complete,
+            found.score,
+            tuple(map(self._translation, found.others)),
+        )
+
+
+def _hypotheses(options: RequestOptions, width: int) -> int:
+    """How many translations of a text are wanted.
+
+    Raises:
+        InvalidRequest: more than there are, or scores where there are none.
+    """
+    wanted = options.num_return_sequences
+    if wanted is not None and not 1 <= wanted <= width:
+        raise InvalidRequest(
+            f"num_return_sequences is {wanted}: give 1 to {width}, which is beam_width"
+        )
+    if options.return_scores and width == 1:
+        raise InvalidRequest("return_scores: greedy search has none, give beam_width 2 or more")
+    if options.split_sentences and (options.return_scores or (wanted or 1) > 1):
+        name = "return_scores" if options.return_scores else "num_return_sequences"
+        raise InvalidRequest(f"{name}: not with split_sentences, send the sentences one by one")
+    return wanted or 1
 
 
 def _check_length(index: int, text: str) -> None:

@@ -93,6 +93,18 @@ def beam_search(
     Returns:
         The best hypothesis of each sentence.
     """
+    return [found[0] for found in n_best_search(model, src, limits, beam_width, alpha)]
+
+
+@torch.no_grad()
+def n_best_search(
+    model: Transformer,
+    src: Sequence[Sequence[int]],
+    limits: Sequence[int],
+    beam_width: int,
+    alpha: float,
+) -> list[list[Hypothesis]]:
+    """As `beam_search`: all that each sentence's search finished, best first, at least W."""
     return [
         _beam_search_one(model, ids, limit, beam_width, alpha)
         for ids, limit in zip(src, limits, strict=True)
@@ -101,7 +113,7 @@ def beam_search(
 
 def _beam_search_one(
     model: Transformer, src: Sequence[int], limit: int, beam_width: int, alpha: float
-) -> Hypothesis:
+) -> list[Hypothesis]:
     src_ids = torch.tensor([list(src)])  # [1, S]
     src_keep_mask = torch.ones_like(src_ids, dtype=torch.bool)
     memory = model.encode(src_ids, src_keep_mask)
@@ -131,7 +143,7 @@ def _beam_search_one(
         penalty = length_penalty(limit, alpha)
         for row, score in zip(live[:, 1:].tolist(), live_score.tolist(), strict=True):
             finished.append(Hypothesis(tuple(row), score / penalty, complete=False))
-    return max(finished, key=_score)
+    return sorted(finished, key=_score, reverse=True)
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,28 @@ def test_an_answer_becomes_translations() -> None:
     assert type(translations[0].output_tokens) is int
 
 
+def test_alternatives_belong_to_their_text() -> None:
+    """Next to each other, with scores where they were asked for."""
+    answer = {
+        "text_output": np.array([[b"a", b"b", b"c", b"d"]], np.object_),
+        "output_tokens": np.array([[1, 2, 3, 4]], np.int32),
+        "finish_reason": np.array([[b"stop", b"stop", b"length", b"stop"]], np.object_),
+        "scores": np.array([[-0.5, -1.0, -0.25, -2.0]], np.float32),
+    }
+    options = TranslationOptions(num_return_sequences=2, return_scores=True)
+    first, second = read_outputs(answer, 2, 0.0, options)
+    assert (first.text, first.score) == ("a", -0.5)
+    assert [(one.text, one.score) for one in first.alternatives] == [("b", -1.0)]
+    assert (second.text, second.finish_reason) == ("c", "length")
+    assert [one.text for one in second.alternatives] == ["d"]
+    without = read_outputs(answer, 2, 0.0, TranslationOptions(num_return_sequences=2))
+    assert [one.score for one in without] == [None, None]
+    with pytest.raises(ServerError, match="expected \\[1, 3\\]"):
+        read_outputs(answer, 1, 0.0, TranslationOptions(num_return_sequences=3))
+    with pytest.raises(ServerError, match="lacks scores"):
+        read_outputs({**answer, "scores": None}, 4, 0.0, TranslationOptions(return_scores=True))
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [

@@ -126,6 +126,15 @@ def _row(source: str, translation: str, output_tokens: int, finish_reason: str) 
     return dict(zip(names, (source, translation, output_tokens, finish_reason), strict=True))
 
 
+def test_alternatives_want_json(run: Run, transport: FakeTransport) -> None:
+    """There is no place for them in a line of text."""
+    with pytest.raises(UsageError, match="only --json and jsonl show them"):
+        run("a", "--alternatives", "2")
+    with pytest.raises(UsageError, match="only --json and jsonl show them"):
+        run("a", "--scores", "--format", "tsv")
+    assert not transport.requests
+
+
 def test_cut_translations_are_told(
     run: Run, transport: FakeTransport, caplog: pytest.LogCaptureFixture
 ) -> None:

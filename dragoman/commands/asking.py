@@ -51,6 +51,20 @@ def configure_translation(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def configure_alternatives(parser: argparse.ArgumentParser) -> None:
+    """Declare what `--json` and `--format jsonl` show of other translations."""
+    parser.add_argument(
+        "--alternatives",
+        dest="num_return_sequences",
+        type=int,
+        metavar="N",
+        help="translations of each text, at most the beam's width; shown in JSON",
+    )
+    parser.add_argument(
+        "--scores", dest="return_scores", action="store_true", default=None, help="shown in JSON"
+    )
+
+
 def translation_options(arguments: argparse.Namespace) -> OptionArguments:
     """What `configure_translation` declared."""
     return {
@@ -60,6 +74,8 @@ def translation_options(arguments: argparse.Namespace) -> OptionArguments:
         "beam_width": arguments.beam_width,
         "length_penalty": arguments.length_penalty,
         "split_sentences": arguments.split_sentences,
+        "num_return_sequences": getattr(arguments, "num_return_sequences", None),
+        "return_scores": getattr(arguments, "return_scores", None),
     }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.asking import (
+    configure_alternatives,
     configure_server,
     configure_translation,
     one_line,
@@ -39,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     configure_server(parser)
     configure_translation(parser)
+    configure_alternatives(parser)
     parser.add_argument(
         "--batch-size",
         type=int,
@@ -223,6 +225,10 @@ def _form(arguments: argparse.Namespace) -> LineFormat:
 
     if arguments.json and arguments.format != "text":
         raise UsageError(f"--json is for text: --format {arguments.format} keeps its own form")
+    if (arguments.num_return_sequences or arguments.return_scores) and not (
+        arguments.json or arguments.format == "jsonl"
+    ):
+        raise UsageError("--alternatives and --scores: only --json and jsonl show them")
     if arguments.format == "jsonl":
         return JsonLines(arguments.field)
     if arguments.format == "tsv":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dragoman.errors import DragomanError
 from serving.engine.job import Job
@@ -106,6 +107,8 @@ class Batch:
     def _finish(self, slots: Sequence[int]) -> None:
         for slot in slots:
             job, result = self.jobs[slot], self._decoding.result(slot)
+            if (wanted := job.sentence.options.hypotheses) > 1:
+                result = replace(result, others=self._decoding.next_best(slot, wanted - 1))
             # Counted before anyone can know that it is done.
             self._statistics.completed(job, len(result.ids))
             job.finish(result)

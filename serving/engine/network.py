@@ -44,6 +44,10 @@ class Decoding(Protocol):
         """The translation of a sentence that is done."""
         ...
 
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """What was found beside the result; see `Searches`."""
+        ...
+
     def certain(self, slot: int) -> tuple[int, ...]:
         """The tokens that a sentence's translation will begin with."""
         ...

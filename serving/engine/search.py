@@ -45,6 +45,13 @@ class Searches(Protocol):
         """What a search that is done has found."""
         ...
 
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """What a search that is done has found beside its result, best first; at most so many.
+
+        Together with the result there are as many as the search is wide, or as were asked for.
+        """
+        ...
+
     def certain(self, slot: int) -> tuple[int, ...]:
         """The tokens that a search's translation will begin with."""
         ...
@@ -90,6 +97,10 @@ class GreedySearches:
         ids = self._ids(slot)
         complete = ids[-1] == self._end_id
         return Hypothesis(tuple(ids[:-1] if complete else ids), None, complete)
+
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """See `Searches`."""
+        return ()
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """See `Searches`."""
@@ -149,6 +160,10 @@ class BeamSearches:
         result = self._searches[slot].result
         assert result is not None  # it is done
         return result
+
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """See `Searches`."""
+        return self._searches[slot].next_best(count)
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """See `Searches`."""
@@ -238,6 +253,10 @@ class BeamSearch:
             ]
         self.result = max(self._finished, key=_score)
         return None
+
+    def next_best(self, count: int) -> tuple[Hypothesis, ...]:
+        """What was found beside the result, best first; at most so many."""
+        return tuple(sorted(self._finished, key=_score, reverse=True)[1 : 1 + count])
 
     def certain(self) -> tuple[int, ...]:
         """The tokens that the translation will begin with: those that no outcome differs in."""

@@ -10,11 +10,12 @@ class SearchOptions:
     """How to search for one sentence's translation.
 
     `beam_width` 1 is greedy search. `length_penalty` is the exponent of Wu et al. 2016, equation
-    14.
+    14. `hypotheses` is how many are wanted, at most `beam_width`.
     """
 
     beam_width: int = 4
     length_penalty: float = 0.6
+    hypotheses: int = 1
 
 
 @dataclass(frozen=True)

@@ -42,14 +42,20 @@ class Form:
     """Of the request."""
     outputs: Collection[str]
     shape: tuple[int, ...]
+    scores: bool = False
+    """Whether they were asked for."""
 
 
 def of_translations(translations: Sequence[Translation], form: Form) -> Answer:
-    """The last answer to a request, with one element a text."""
-    reasons = [FINISHED if t.complete else CUT for t in translations]
-    tokens = [translation.output_tokens for translation in translations]
-    texts = [translation.text for translation in translations]
-    return Answer(form.number, _outputs(texts, tokens, reasons, form))
+    """The last answer to a request: one element a text, or several that follow each other."""
+    all_of_them = [one for best in translations for one in (best, *best.others)]
+    each = len(all_of_them) // len(translations)
+    form = replace(form, shape=(*form.shape[:-1], form.shape[-1] * each))
+    reasons = [FINISHED if t.complete else CUT for t in all_of_them]
+    tokens = [translation.output_tokens for translation in all_of_them]
+    texts = [translation.text for translation in all_of_them]
+    scores = [t.score for t in all_of_them if t.score is not None] if form.scores else []
+    return Answer(form.number, _outputs(texts, tokens, reasons, form, scores))
 
 
 def of_beginning(text: str, form: Form) -> Answer:
@@ -79,13 +85,19 @@ def of_stream_error(error: BaseException, number: int) -> Failure:
 
 
 def _outputs(
-    texts: Sequence[str], tokens: Sequence[int], reasons: Sequence[str], form: Form
+    texts: Sequence[str],
+    tokens: Sequence[int],
+    reasons: Sequence[str],
+    form: Form,
+    scores: Sequence[float] = (),
 ) -> tuple[Tensor, ...]:
     columns: dict[str, tuple[DataType, Sequence[Any]]] = {
         "text_output": (DataType.BYTES, [text.encode("utf-8") for text in texts]),
         "output_tokens": (DataType.INT32, tokens),
         "finish_reason": (DataType.BYTES, [reason.encode() for reason in reasons]),
     }
+    if scores:
+        columns["scores"] = (DataType.FP32, scores)
     return tuple(
         Tensor.of(name, datatype, form.shape, values)
         for name, (datatype, values) in columns.items()

@@ -76,7 +76,8 @@ def understand(request: Request, rules: RequestRules) -> tuple[Asked, Form]:
         InvalidRequest: see `read_request`.
     """
     asked = read_request(request, rules)
-    return asked, Form(request.number, request.outputs, asked.shape)
+    scores = asked.options.return_scores
+    return asked, Form(request.number, request.outputs, asked.shape, scores)
 
 
 def last_answer(

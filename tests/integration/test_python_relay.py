@@ -47,6 +47,14 @@ def test_bad_requests_fail_alone(served: Served) -> None:
     assert served.generate({"text_input": "I'm hungry."})[0] == 200
 
 
+def test_scores_pass_too(served: Served) -> None:
+    body = {"text_input": "I'm hungry.", "num_return_sequences": 2, "return_scores": True}
+    status, answer = served.generate(body)
+    assert status == 200
+    assert len(answer["text_output"]) == len(answer["scores"]) == 2
+    assert answer["scores"][0] > answer["scores"][1]
+
+
 def test_a_cancelled_request_frees_its_rows(served: Served) -> None:
     served.cancel_under_way()
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
-from dragoman_client import AsyncTranslator, Translation
+from dragoman_client import AsyncTranslator, InvalidRequest, Translation
 from dragoman_client import Translator as Client
 
 from dragoman.commands.demo import SENTENCES
@@ -45,6 +45,26 @@ def test_the_server_tells_its_languages(shipped: Served) -> None:
     assert shipped.grpc.languages() == shipped.http.languages() == ("en", "de")
     assert shipped.grpc.health()
     assert shipped.http.health()
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_other_translations_with_scores(shipped: Served, protocol: Literal["grpc", "http"]) -> None:
+    client: Client = getattr(shipped, protocol)
+    texts = ["I'm hungry.", "Good morning, my friend."]
+    found = client.translate(texts, num_return_sequences=3, return_scores=True)
+    plain = client.translate(texts)
+    assert [one.text for one in found] == [one.text for one in plain]
+    for one in found:
+        every = [one, *one.alternatives]
+        assert len({other.text for other in every}) == 3
+        scores = [other.score for other in every if other.score is not None]
+        assert len(scores) == 3
+        assert scores == sorted(scores, reverse=True)
+    assert [one.score for one in plain] == [None, None]
+    with pytest.raises(InvalidRequest, match="num_return_sequences is 9: give 1 to 4"):
+        client.translate("a", num_return_sequences=9)
+    with pytest.raises(ValueError, match="a stream has one translation"):
+        client.translate_stream("a", num_return_sequences=2)
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])

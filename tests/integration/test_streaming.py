@@ -53,6 +53,8 @@ def test_greedy_comes_token_by_token(shipped: Served) -> None:
         ({"text_input": ""}, "INVALID_ARGUMENT: text 0 is empty"),
         ({"text_input": "a", "beam_width": 99}, "beam_width is 99: give 1 to 8"),
         ({"text_input": ["a", "b"]}, "text_input has 2 texts: give one"),
+        ({"text_input": "a", "num_return_sequences": 2}, "a stream has one translation"),
+        ({"text_input": "a", "return_scores": True}, "a stream has one translation"),
         ({"text_input": "a", "colour": 1}, "unknown option 'colour'"),
         ({"text_input": TEXT, "timeout": 1}, "CANCELLED: the deadline passed"),
     ],

@@ -26,6 +26,7 @@ from dragoman_client.request import (
     Translation,
     TranslationOptions,
     build_inputs,
+    build_stream_inputs,
     read_outputs,
 )
 from dragoman_client.retrying import with_async_retries
@@ -135,7 +136,7 @@ class AsyncTranslator:
         See `Translator.translate_stream`.
         """
         self._check_open()
-        inputs = build_inputs([text], TranslationOptions(**options))
+        inputs = build_stream_inputs(text, TranslationOptions(**options))
 
         async def parts() -> AsyncGenerator[Translation, None]:
             async def begin(timeout_s: float) -> tuple[Part, AsyncGenerator[Part, None]]:
@@ -256,7 +257,7 @@ class AsyncTranslator:
         inputs = build_inputs(texts, options, first_index)
         send = functools.partial(self._transport.infer, inputs)
         answer = await with_async_retries(send, self._settings.tries())
-        return read_outputs(answer, len(texts), time.monotonic() - begin_s)
+        return read_outputs(answer, len(texts), time.monotonic() - begin_s, options)
 
     def _check_open(self) -> None:
         """Refuse work after `close`."""

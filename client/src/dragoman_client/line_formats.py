@@ -131,11 +131,17 @@ def _in_one_line(translation: Translation | None) -> str:
 
 
 def _answer(translation: Translation | None) -> dict[str, Any]:
-    return {
-        "translation": translation.text if translation else "",
-        "output_tokens": translation.output_tokens if translation else 0,
-        "finish_reason": translation.finish_reason if translation else "stop",
+    translation = translation or Translation("", 0, "stop")
+    found: dict[str, Any] = {
+        "translation": translation.text,
+        "output_tokens": translation.output_tokens,
+        "finish_reason": translation.finish_reason,
     }
+    if translation.score is not None:
+        found["score"] = translation.score
+    if translation.alternatives:
+        found["alternatives"] = list(map(_answer, translation.alternatives))
+    return found
 
 
 def _json(values: dict[str, Any]) -> str:

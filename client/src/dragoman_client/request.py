@@ -24,6 +24,9 @@ STREAM_MODEL: Final = "translate_stream"
 OUTPUTS: Final = ("text_output", "output_tokens", "finish_reason")
 """Names of the tensors that the server answers with, each of shape [1, N]."""
 
+SCORES: Final = "scores"
+"""Name of the one that it answers with beside them if it is asked for."""
+
 Array = npt.NDArray[Any]
 
 _MAX_INT32 = 2**31 - 1
@@ -38,6 +41,8 @@ class OptionArguments(TypedDict, total=False):
     beam_width: int | None
     length_penalty: float | None
     split_sentences: bool | None
+    num_return_sequences: int | None
+    return_scores: bool | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,6 +56,9 @@ class TranslationOptions:
         beam_width: hypotheses that the search keeps, at least 1; 1 is greedy.
         length_penalty: exponent of the length by which scores are divided; higher favours longer.
         split_sentences: whether the server cuts a text into sentences and translates each.
+        num_return_sequences: how many translations of each text are wanted, at most the beam's
+            width; the others are `Translation.alternatives`.
+        return_scores: whether the translations' scores are wanted, which greedy search has not.
 
     Raises:
         TypeError: a value of another type; True is no number.
@@ -63,6 +71,8 @@ class TranslationOptions:
     beam_width: int | None = None
     length_penalty: float | None = None
     split_sentences: bool | None = None
+    num_return_sequences: int | None = None
+    return_scores: bool | None = None
 
     def __post_init__(self) -> None:
         """Check types and ranges."""
@@ -70,7 +80,7 @@ class TranslationOptions:
             self._check_type(name, str)
             if getattr(self, name) == "":
                 raise ValueError(f"{name} is empty: give a language such as 'de', or None")
-        for name in ("max_tokens", "beam_width"):
+        for name in ("max_tokens", "beam_width", "num_return_sequences"):
             self._check_type(name, int)
             value = getattr(self, name)
             if value is not None and not 1 <= value <= _MAX_INT32:
@@ -79,6 +89,7 @@ class TranslationOptions:
         if self.length_penalty is not None and not _fits_float32(self.length_penalty):
             raise ValueError(f"length_penalty is {self.length_penalty}: it must be finite")
         self._check_type("split_sentences", bool)
+        self._check_type("return_scores", bool)
 
     def _check_type(self, name: str, *types: type) -> None:
         """Refuse a value of another type; bool is an int to Python, but not here."""
@@ -98,6 +109,10 @@ class Translation:
         text: the translation.
         output_tokens: how many tokens it has.
         finish_reason: "stop", or "length" where the limit of tokens cut it.
+        score: the sum of the tokens' log-probabilities over the length penalty, where
+            `return_scores` asked for it.
+        alternatives: further translations of the text, best first, where `num_return_sequences`
+            asked for them.
         elapsed_s: from sending its request to reading its answer, or as far as it is read, retries
             included; does not count when translations are compared.
     """
@@ -105,7 +120,21 @@ class Translation:
     text: str
     output_tokens: int
     finish_reason: str
+    score: float | None = None
+    alternatives: tuple[Translation, ...] = ()
     elapsed_s: float = dataclasses.field(default=0.0, compare=False)
+
+
+def build_stream_inputs(text: str, options: TranslationOptions) -> dict[str, Array]:
+    """As `build_inputs`, of one text whose translation comes in parts.
+
+    Raises:
+        TypeError: see `build_inputs`.
+        ValueError: see `build_inputs`; or options that a stream has no place for.
+    """
+    if options.return_scores or (options.num_return_sequences or 1) > 1:
+        raise ValueError("a stream has one translation, without a score")
+    return build_inputs([text], options)
 
 
 def build_inputs(
@@ -141,31 +170,52 @@ def build_inputs(
 
 
 def read_outputs(
-    outputs: Mapping[str, Array | None], count: int, elapsed_s: float
+    outputs: Mapping[str, Array | None],
+    count: int,
+    elapsed_s: float,
+    options: TranslationOptions | None = None,
 ) -> list[Translation]:
     """Read the model's answer.
 
     Args:
-        outputs: tensors by name, each of shape [1, N]: `text_output` and `finish_reason` object of
-            UTF-8 bytes, `output_tokens` int32; None: the server did not send it.
+        outputs: tensors by name, each of shape [1, N x K], the K translations of a text next to
+            each other: `text_output` and `finish_reason` object of UTF-8 bytes, `output_tokens`
+            int32, `scores` float32; None: the server did not send it.
         count: N, how many texts were sent.
         elapsed_s: since they were.
+        options: that they were sent with, K among them.
 
     Raises:
         ServerError: a tensor is missing, of another length, or not UTF-8.
     """
+    options = options or TranslationOptions()
+    each = options.num_return_sequences or 1
+    names = (*OUTPUTS, SCORES) if options.return_scores else OUTPUTS
     columns = []
-    for name in OUTPUTS:
+    for name in names:
         values = outputs.get(name)
         if values is None:
             raise ServerError(f"the answer lacks {name}: is this a Dragoman server?")
-        if values.shape != (1, count):
-            raise ServerError(f"{name} has shape {list(values.shape)}: expected [1, {count}]")
+        if values.shape != (1, count * each):
+            expected = f"expected [1, {count * each}]"
+            raise ServerError(f"{name} has shape {list(values.shape)}: {expected}")
         columns.append(values[0])
     try:
+        found = [
+            Translation(
+                text.decode("utf-8"),
+                int(tokens),
+                reason.decode("utf-8"),
+                float(score[0]) if score else None,
+                elapsed_s=elapsed_s,
+            )
+            for text, tokens, reason, *score in zip(*columns, strict=True)
+        ]
+        if each == 1:
+            return found
         return [
-            Translation(text.decode("utf-8"), int(tokens), reason.decode("utf-8"), elapsed_s)
-            for text, tokens, reason in zip(*columns, strict=True)
+            dataclasses.replace(found[i], alternatives=tuple(found[i + 1 : i + each]))
+            for i in range(0, len(found), each)
         ]
     except UnicodeDecodeError as error:
         raise ServerError(f"the answer is not UTF-8: {error}") from error

@@ -27,6 +27,7 @@ from dragoman_client.request import (
     Translation,
     TranslationOptions,
     build_inputs,
+    build_stream_inputs,
     read_outputs,
 )
 from dragoman_client.retrying import with_retries
@@ -184,7 +185,7 @@ class Translator:
             TranslationError: while iterating: the request failed.
         """
         self._check_open()
-        inputs = build_inputs([text], TranslationOptions(**options))
+        inputs = build_stream_inputs(text, TranslationOptions(**options))
         return self._parts(inputs)
 
     def _parts(self, inputs: Mapping[str, Array]) -> Iterator[Translation]:
@@ -309,7 +310,7 @@ class Translator:
         inputs = build_inputs(texts, options, first_index)
         send = functools.partial(self._transport.infer, inputs)
         answer = with_retries(send, self._settings.tries())
-        return read_outputs(answer, len(texts), time.monotonic() - begin_s)
+        return read_outputs(answer, len(texts), time.monotonic() - begin_s, options)
 
     def _check_open(self) -> None:
         """Refuse work after `close`."""

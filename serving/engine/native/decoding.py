@@ -125,6 +125,10 @@ class NativeDecoding:
         """See `Decoding`."""
         return self._searches.result(slot)
 
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """See `Decoding`."""
+        return self._searches.next_best(slot, count)
+
     def certain(self, slot: int) -> tuple[int, ...]:
         """See `Decoding`."""
         return self._searches.certain(slot)

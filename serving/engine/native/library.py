@@ -207,7 +207,7 @@ class Library:
         self.advance.argtypes = (searches, Pointer, Pointer, Number, Pointer, Pointer)
         self.advance.restype = Number
         self.result = quick.dragoman_result
-        self.result.argtypes = (searches, Number, Pointer, ctypes.POINTER(Found))
+        self.result.argtypes = (searches, Number, Number, Pointer, ctypes.POINTER(Found))
         self.result.restype = None
         self.leave_search = quick.dragoman_leave_search
         self.leave_search.argtypes = (searches, Number)

@@ -174,8 +174,24 @@ static Found greedy_result(const Searches *searches, int64_t slot)
     return (Found){length - complete, complete, 0.0};
 }
 
-/* What a search that is done has found; its tokens stand in `ids` [limit]. */
-void dragoman_result(const Searches *searches, int64_t slot, int32_t *ids, Found *found)
+/* Where the finished hypothesis stands that so many are better than; of equal ones the first is. */
+static int64_t ranked(const Searches *searches, int64_t slot, int64_t rank)
+{
+    const int64_t first = slot * 2 * searches->width, count = searches->finished[slot];
+    const double *const scores = searches->finished_scores + first;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t better = 0;
+        for (int64_t other = 0; other < count; other++)
+            better += scores[other] > scores[i] || (scores[other] == scores[i] && other < i);
+        if (better == rank)
+            return first + i;
+    }
+    return first;
+}
+
+/* What a search that is done has found, the best at rank 0; its tokens stand in `ids` [limit].
+ * Greedy search finds one, beam search as many as it is wide or more. */
+void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids, Found *found)
 {
     const int64_t width = searches->width, history = slot * searches->room * width;
     if (width == 1) {
@@ -183,11 +199,7 @@ void dragoman_result(const Searches *searches, int64_t slot, int32_t *ids, Found
         memcpy(ids, searches->said + history, found->length * sizeof *ids);
         return;
     }
-    const int64_t first = slot * 2 * width;
-    int64_t best = first;
-    for (int64_t i = first; i < first + searches->finished[slot]; i++)
-        if (searches->finished_scores[i] > searches->finished_scores[best])
-            best = i;
+    const int64_t best = ranked(searches, slot, rank);
     found->length = searches->finished_lengths[best];
     found->complete = found->length < searches->limits[slot];
     found->score = searches->finished_scores[best];

@@ -70,8 +70,16 @@ class NativeSearches:
 
     def result(self, slot: int) -> Hypothesis:
         """See `Searches`."""
+        return self._ranked(slot, 0)
+
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """See `Searches`."""
+        found = 1 if self._width == 1 else int(self._finished[slot])
+        return tuple(self._ranked(slot, rank) for rank in range(1, min(1 + count, found)))
+
+    def _ranked(self, slot: int, rank: int) -> Hypothesis:
         found = self._found
-        self._library.result(self.structure, slot, self._ids_address, found)
+        self._library.result(self.structure, slot, rank, self._ids_address, found)
         ids = tuple(self._ids[: found.length].tolist())
         return Hypothesis(ids, found.score if self._width > 1 else None, bool(found.complete))
 

@@ -31,6 +31,24 @@ def test_an_answer_has_an_element_for_each_text() -> None:
     assert {tensor.shape for tensor in answer.outputs} == {(1, 2)}
 
 
+def test_other_translations_follow_the_best_of_their_text() -> None:
+    others = (Translation("Grünes.", 4, True, -2.0),)
+    found = [
+        Translation("Grün.", 3, True, -1.0, others),
+        Translation("Rot", 2, False, -0.5, (Translation("Rotes", 3, True, -0.75),)),
+    ]
+    names = (*ALL, "scores")
+    answer = of_translations(found, Form(7, names, (1, 2), scores=True))
+    assert elements(answer) == {
+        "text_output": ["Grün.".encode(), "Grünes.".encode(), b"Rot", b"Rotes"],
+        "output_tokens": [3, 4, 2, 3],
+        "finish_reason": [b"stop", b"stop", b"length", b"stop"],
+        "scores": [-1.0, -2.0, -0.5, -0.75],
+    }
+    assert {tensor.shape for tensor in answer.outputs} == {(1, 4)}
+    assert "scores" not in elements(of_translations(found, Form(7, names, (1, 2))))
+
+
 def test_only_what_is_wanted_is_sent() -> None:
     answer = of_translations(TRANSLATIONS, Form(7, ("output_tokens", "colour"), (2,)))
     assert elements(answer) == {"output_tokens": [3, 2]}

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from serving.engine.settings import FloatPrecision
 from tests.unit.serving.copy_session import CopySession
 from training import checkpoint
 from training.model import Transformer
-from training.search import beam_search, greedy_search
+from training.search import greedy_search, n_best_search
 
 GREEDY = SearchOptions(beam_width=1, length_penalty=0.0)
 SPECIAL_IDS = SpecialIds(tags={"en": 4, "de": 5})
@@ -296,11 +297,32 @@ class PlannedRunner(OnnxRunner):
         super().run(graph, tensors)
 
 
-def oracle(model: Transformer, asked: Sentence) -> Hypothesis:
+def oracle(model: Transformer, asked: Sentence) -> list[Hypothesis]:
+    """All that it finds, best first."""
     arguments = (model, [asked.src_ids], [asked.max_tokens])
     if asked.options.beam_width == 1:
-        return greedy_search(*arguments)[0]
-    return beam_search(*arguments, asked.options.beam_width, asked.options.length_penalty)[0]
+        return greedy_search(*arguments)
+    return n_best_search(*arguments, asked.options.beam_width, asked.options.length_penalty)[0]
+
+
+def ids_of(found: Hypothesis) -> list[tuple[tuple[int, ...], bool]]:
+    return [(one.ids, one.complete) for one in (found, *found.others)]
+
+
+def assert_right(found: Hypothesis, asked: Sentence, model: Transformer) -> None:
+    """The best one is the oracle's; so are the others, in an order that near ties may change."""
+    best, *others = oracle(model, asked)
+    assert (found.ids, found.complete) == (best.ids, best.complete)
+    if found.score is not None:
+        assert found.score == pytest.approx(best.score, abs=1e-3)
+    right = {other.ids: other.score for other in others}
+    for rank, other in enumerate(found.others):
+        assert other.score == pytest.approx(right[other.ids], abs=1e-3)
+        assert other.score == pytest.approx(others[rank].score, abs=1e-3)
+
+
+def with_hypotheses(options: SearchOptions, wanted: int) -> SearchOptions:
+    return replace(options, hypotheses=min(wanted, options.beam_width))
 
 
 sentences = st.builds(
@@ -308,7 +330,11 @@ sentences = st.builds(
     src_ids=st.lists(st.integers(6, 319), min_size=2, max_size=20).map(tuple),
     max_tokens=st.integers(1, 24),
     options=st.builds(
-        SearchOptions, st.sampled_from([1, 1, 2, 4, 8]), st.sampled_from([0.0, 0.6, 1.0])
+        with_hypotheses,
+        st.builds(
+            SearchOptions, st.sampled_from([1, 1, 2, 4, 8]), st.sampled_from([0.0, 0.6, 1.0])
+        ),
+        st.sampled_from([1, 1, 2, 8]),
     ),
     priority=st.integers(0, 2),
 )
@@ -341,12 +367,10 @@ def test_no_result_depends_on_what_else_is_in_flight(
         if found is None:
             continue
         (alone,) = results(bundle_engine, [asked])
-        assert (alone.ids, alone.complete) == (found.ids, found.complete)
+        assert ids_of(alone) == ids_of(found)
+        assert len(found.others) + 1 == asked.options.hypotheses
         if is_exact:
-            right = oracle(model, asked)
-            assert (found.ids, found.complete) == (right.ids, right.complete)
-            if found.score is not None:
-                assert found.score == pytest.approx(right.score, abs=1e-3)
+            assert_right(found, asked, model)
     wait_until(lambda: bundle_engine.rows == 0)
 
 
@@ -372,4 +396,4 @@ def test_a_device_is_asked_for_no_more_rows_than_may_be_in_flight(
     found = [future.result(WAIT_S) for future in futures]
     engine.close()
     for sentence, hypothesis in list(zip(asked, found, strict=True))[::8]:
-        assert hypothesis.ids == oracle(model, sentence).ids
+        assert hypothesis.ids == oracle(model, sentence)[0].ids

@@ -115,7 +115,9 @@ def run(searches: Searches, width: int, plan: list[tuple[int, Sentence]], seed: 
             session.said[copy.target] = before[copy.source]
         for slot, index in enumerate(slots):
             if slot in advance.done:
-                seen.append(f"{step} {index} {searches.result(slot)}")
+                found = (searches.result(slot), *searches.next_best(slot, 2 * width))
+                assert len(found) >= width
+                seen.append(f"{step} {index} {found} {searches.next_best(slot, 1)}")
                 continue
             seen.append(f"{step} {index} {searches.certain(slot)}")
             for row in range(slot * width, (slot + 1) * width):

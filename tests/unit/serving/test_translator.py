@@ -64,6 +64,18 @@ def test_a_cut_translation_says_so(translator: Translator) -> None:
     assert whole.output_tokens > 1
 
 
+def test_other_translations_come_with_the_best(translator: Translator) -> None:
+    options = RequestOptions(num_return_sequences=3, beam_width=4)
+    best, again = translator.translate(["red dog", "red dog"], options)
+    assert best == again
+    assert len(best.others) == 2
+    scores = [one.score for one in (best, *best.others)]
+    assert None not in scores
+    assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
+    (alone,) = translator.translate(["red dog"], RequestOptions(beam_width=4))
+    assert (alone.text, alone.score, alone.others) == (best.text, best.score, ())
+
+
 def test_split_sentences_are_translated_one_by_one(translator: Translator) -> None:
     first, second = "red blue green.", "White black!"
     (whole,) = translate(translator, [f"{first}\n\n {second} "], split_sentences=True)
@@ -95,6 +107,16 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
         (["red"], {"beam_width": True}, "option beam_width is True"),
         (["red"], {"length_penalty": -0.1}, "length_penalty is -0.1: give 0 to 10"),
         (["red"], {"length_penalty": float("nan")}, "length_penalty is nan"),
+        (["red"], {"num_return_sequences": 5}, "num_return_sequences is 5: give 1 to 4"),
+        (["red"], {"num_return_sequences": 0}, "num_return_sequences is 0: give 1 to 4"),
+        (["red"], {"num_return_sequences": 2, "beam_width": 1}, "give 1 to 1, which is beam_width"),
+        (
+            ["red"],
+            {"return_scores": True, "beam_width": 1},
+            "return_scores: greedy search has none",
+        ),
+        (["red"], {"return_scores": True, "split_sentences": True}, "not with split_sentences"),
+        (["red"], {"num_return_sequences": 2, "split_sentences": True}, "not with split_sentences"),
         (["red"], {"max_tokens": 0}, "max_tokens is 0: give 1 to 320"),
         (["red"], {"max_tokens": 321}, "max_tokens is 321: give 1 to 320"),
         (["red"], {"split_sentences": 1}, "option split_sentences is 1: expected true or false"),
