@@ -25,6 +25,8 @@ from dragoman_load_test.texts import in_batches
 
 _STEADY = 0.1
 """Most half width of the throughput's interval, and most drift, over its mean."""
+_FEWEST_WINDOWS = 3
+"""With fewer, their agreement says nothing."""
 _FALLING_BEHIND = 0.05
 """Part of an open loop's requests that may pile up before it counts as too much for the server."""
 _HOPELESS = 0.25
@@ -232,7 +234,7 @@ def _notes(
         yield f"{left_out} windows before these did not agree with each other and are left out"
     if not any(throughputs):
         yield "no request was answered"
-    elif point.closed and len(throughputs) > 1 and not is_steady(throughputs):
+    elif point.closed and len(throughputs) >= _FEWEST_WINDOWS and not is_steady(throughputs):
         yield (
             f"the windows do not agree: throughput to {Estimate.of(throughputs).relative:.0%}, "
             f"with a drift of {drift(throughputs):+.0%}: measure for longer"
