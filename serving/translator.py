@@ -24,8 +24,10 @@ from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
 from serving.futures import when_all_done
+from serving.language import OtherLanguage, detect_language
 from serving.streaming import TextStream
 
+AUTO = "auto"
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
 MAX_REQUEST_CHARACTERS = 2_000_000
@@ -47,7 +49,8 @@ class RequestOptions:
     """What a request may ask beside its texts; None leaves it to the model.
 
     With `target_language` alone the source is the model's other language, and the reverse; with
-    neither, the model's first language is translated into its second.
+    neither, the model's first language is translated into its second. With a `source_language` of
+    `auto` it is found out, text by text.
     """
 
     source_language: str | None = None
@@ -248,10 +251,23 @@ class Translator:
         """Finish what was submitted, then stop."""
         self._engine.close()
 
+    def _direction(self, index: int, text: str, options: RequestOptions) -> tuple[str, str]:
+        """The languages of a text whose source language is to be found out."""
+        known, target = self.manifest.languages, options.target_language
+        try:
+            source = detect_language(text, [one for one in known if one != target], known)
+        except OtherLanguage as error:
+            raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
+        except UsageError as error:
+            raise InvalidRequest(str(error)) from error
+        return source, target or next(language for language in known if language != source)
+
     def _languages(self, options: RequestOptions) -> tuple[str, str]:
         known = self.manifest.languages
         for name in ("source_language", "target_language"):
             language = getattr(options, name)
+            if name == "source_language" and language == AUTO:
+                continue
             if language is not None and language not in known:
                 raise InvalidRequest(
                     f"{name} {brief(language)} is unknown; known: {', '.join(known)}"
@@ -296,12 +312,15 @@ class Translator:
     def _pieces_of_all(
         self, texts: Sequence[str], options: RequestOptions, terms: Terms
     ) -> list[list[Sentence | str]]:
-        source, target = self._languages(options)
+        languages = self._languages(options)
         search = self._search_options(options)
-        return [
-            self._pieces(index, text, source, target, options, search, terms)
-            for index, text in enumerate(texts)
-        ]
+        found = []
+        for index, text in enumerate(texts):
+            _check_length(index, text)
+            if options.source_language == AUTO:
+                languages = self._direction(index, text, options)
+            found.append(self._pieces(index, text, *languages, options, search, terms))
+        return found
 
     def _pieces(
         self,
@@ -314,7 +333,6 @@ class Translator:
         terms: Terms,
     ) -> list[Sentence | str]:
         """A text as sentences to translate and strings to keep as they are."""
-        _check_length(index, text)
         limits = self.manifest.limits
         pieces: list[Sentence | str] = []
         parts = split_sentences(text, source) if options.split_sentences else [(text, "")]

@@ -39,7 +39,9 @@ def configure_server(parser: argparse.ArgumentParser) -> None:
 
 def configure_translation(parser: argparse.ArgumentParser) -> None:
     """Declare how texts are translated."""
-    parser.add_argument("--from", dest="source_language", metavar="LANGUAGE", help="such as en")
+    parser.add_argument(
+        "--from", dest="source_language", metavar="LANGUAGE", help="such as en, or auto"
+    )
     parser.add_argument("--to", dest="target_language", metavar="LANGUAGE", help="such as de")
     parser.add_argument("--beam-width", type=int, help="1: greedy (default: the server's)")
     parser.add_argument("--max-tokens", type=int, help="most tokens to write for a text")

@@ -47,6 +47,20 @@ def test_the_server_tells_its_languages(shipped: Served) -> None:
     assert shipped.http.health()
 
 
+def test_the_source_language_is_found_out(shipped: Served) -> None:
+    texts = ["I would like a cup of coffee.", "Ich habe heute keine Zeit."]
+    found = [one.text for one in shipped.grpc.translate(texts, source_language="auto")]
+    assert found[0] == shipped.grpc.translate(texts[0], target_language="de").text
+    assert found[1] == shipped.grpc.translate(texts[1], target_language="en").text
+    *_, last = shipped.http.translate_stream(texts[1], source_language="auto")
+    assert last.text == found[1]
+    french = "Je ne sais pas quoi dire à ma mère, qui est malade depuis hier."
+    with pytest.raises(InvalidRequest, match="text 1 is in 'fr', as it seems"):
+        shipped.grpc.translate([texts[0], french], source_language="auto")
+    with pytest.raises(InvalidRequest, match="target_language 'auto' is unknown"):
+        shipped.grpc.translate(texts[0], target_language="auto")
+
+
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_other_translations_with_scores(shipped: Served, protocol: Literal["grpc", "http"]) -> None:
     client: Client = getattr(shipped, protocol)

@@ -50,7 +50,7 @@ class TranslationOptions:
     """How to translate; what is None is the server's choice.
 
     Args:
-        source_language: language of the texts, such as "en".
+        source_language: language of the texts, such as "en", or "auto": found out text by text.
         target_language: language to translate into, such as "de".
         max_tokens: most tokens to write for a text, at least 1.
         beam_width: hypotheses that the search keeps, at least 1; 1 is greedy.
