@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from conftest import ENDLESS, HEADERS, KINDS, LATE, TIMEOUT_S, TlsFiles, translated
 from dragoman_client import (
     AccessDenied,
     AsyncTranslator,
@@ -16,6 +15,7 @@ from dragoman_client import (
     ServerError,
     ServerUnavailable,
 )
+from stand_ins import ENDLESS, HEADERS, KINDS, LATE, TIMEOUT_S, TlsFiles, translated
 
 
 def run(use: Callable[[AsyncTranslator], Awaitable[Any]], url: str, **more: Any) -> Any:

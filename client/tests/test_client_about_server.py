@@ -5,10 +5,10 @@ import gzip
 from typing import Any
 
 import pytest
-from conftest import HEADERS, FakeTransport, translated
 from dragoman_client import AsyncTranslator, Health, ServerError, ServerUnavailable, Translator
 from dragoman_client.health import languages_of
 from dragoman_client.wire import unpacked
+from stand_ins import HEADERS, FakeTransport, translated
 
 
 def test_a_server_tells_its_languages(url: str) -> None:

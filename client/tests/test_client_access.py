@@ -4,9 +4,9 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from conftest import HEADERS, SECRET_ONLY, TlsFiles, translated
 from dragoman_client import AccessDenied, ServerUnavailable, TranslationError, Translator
 from dragoman_client.access import Access
+from stand_ins import HEADERS, SECRET_ONLY, TlsFiles, translated
 
 
 def test_token_headers_and_deadline_go_with_every_request(url: str) -> None:

@@ -5,7 +5,6 @@ import threading
 import time
 
 import pytest
-from conftest import ENDLESS, HEADERS, KINDS, FakeTransport, translated
 from dragoman_client import (
     DeadlineExceeded,
     ServerError,
@@ -13,6 +12,7 @@ from dragoman_client import (
     TranslationError,
     Translator,
 )
+from stand_ins import ENDLESS, HEADERS, KINDS, FakeTransport, translated
 
 
 def test_a_translation_grows_to_its_end(url: str) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import KINDS, LATE, TIMEOUT_S, translated
 from dragoman_client import (
     DeadlineExceeded,
     InvalidRequest,
@@ -17,6 +16,7 @@ from dragoman_client import (
     ServerUnavailable,
     Translator,
 )
+from stand_ins import KINDS, LATE, TIMEOUT_S, translated
 
 
 @pytest.mark.parametrize(

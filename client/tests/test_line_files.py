@@ -1,4 +1,4 @@
-"""Files of lines: their formats, their translation, and how an interrupted one goes on."""
+"""Files that are translated line by line, and how an interrupted one goes on."""
 
 import asyncio
 import itertools
@@ -10,90 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FakeTransport, translated
 from dragoman_client import (
     AsyncTranslator,
     FileProgress,
     InvalidRequest,
     JsonLines,
-    PlainLines,
     PlainLinesToJson,
     ServerUnavailable,
-    TabColumns,
-    Translation,
     TranslationError,
     Translator,
 )
-from dragoman_client.line_formats import LineFormat
-
-ANSWER = Translation("zwei\nZeilen\tund", 3, "stop")
-
-
-@pytest.mark.parametrize(
-    ("form", "line", "text", "written", "blank"),
-    [
-        (PlainLines(), "a b", "a b", "zwei Zeilen\tund", ""),
-        (TabColumns(), "a\tb", "a", "a\tb\tzwei Zeilen und", "a\tb\t"),
-        (TabColumns(2), "a\tb", "b", "a\tb\tzwei Zeilen und", "a\tb\t"),
-        (TabColumns(3), "", "", "\tzwei Zeilen und", "\t"),
-    ],
-)
-def test_lines_and_columns(
-    form: LineFormat, line: str, text: str, written: str, blank: str
-) -> None:
-    """Whatever a translation holds, it stays in its line and column."""
-    assert form.read(line) == text
-    assert form.write(line, ANSWER) == written
-    assert form.write(line, None) == blank
-
-
-def test_objects_keep_what_else_they_hold() -> None:
-    """Such as an id."""
-    line = '{"id": 7, "text": "Grüße", "more": [1]}'
-    form = JsonLines()
-    assert form.read(line) == "Grüße"
-    assert json.loads(form.write(line, ANSWER)) == {
-        "id": 7,
-        "text": "Grüße",
-        "more": [1],
-        "translation": "zwei\nZeilen\tund",
-        "output_tokens": 3,
-        "finish_reason": "stop",
-    }
-    assert "\n" not in form.write(line, ANSWER)
-    assert json.loads(form.write(line, None))["translation"] == ""
-    assert JsonLines("body").read('{"body": "b"}') == "b"
-    assert form.read(" ") == ""
-    row = json.loads(PlainLinesToJson().write("a", ANSWER))
-    assert (row["source"], row["translation"]) == ("a", ANSWER.text)
-
-
-@pytest.mark.parametrize(
-    ("form", "line", "message"),
-    [
-        (JsonLines(), "{", "not JSON"),
-        (JsonLines(), "[" * 100_000, "not JSON"),
-        (JsonLines(), "[]", "not a JSON object"),
-        (JsonLines(), '{"text": 5}', "no text under 'text'"),
-        (JsonLines("body"), '{"text": "a"}', "no text under 'body'"),
-        (TabColumns(2), "a", "there is no column 2"),
-    ],
-)
-def test_what_is_not_of_the_format_is_refused(
-    form: LineFormat, line: str, message: str, tmp_path: Path
-) -> None:
-    """With file and line."""
-    with pytest.raises(ValueError, match=message):
-        form.read(line)
-    source = tmp_path / "source"
-    source.write_text(f"{form.write('', None)}\n{line}\n")
-    with (
-        Translator(transport=FakeTransport()) as translator,
-        pytest.raises(ValueError, match=r"source, line 2: "),
-    ):
-        translator.translate_file(source, tmp_path / "target", form=form)
-    with pytest.raises(ValueError, match="counted from 1"):
-        TabColumns(0)
+from stand_ins import FakeTransport, translated
 
 
 class Failing(FakeTransport):

@@ -115,7 +115,7 @@ def test_something_else_is_no_answer(message: bytes) -> None:
         messages.read_http_answer(message, len(message))
     with pytest.raises(ValueError, match="not an answer of the model translate_stream"):
         messages.read_grpc_part(message)
-    with pytest.raises(ValueError, match="not an answer of the model translate_stream"):
+    with pytest.raises(ServerError, match="not an answer of Triton"):
         messages.read_event(b"data:" + message)
 
 

@@ -4,7 +4,6 @@ import asyncio
 import time
 
 import pytest
-from conftest import ENDLESS, KINDS, LATE, TlsFiles
 from dragoman_client import (
     AccessDenied,
     DeadlineExceeded,
@@ -16,6 +15,7 @@ from dragoman_client import (
 from dragoman_client.access import Access
 from dragoman_load_test.senders import Answered, open_senders
 from dragoman_load_test.target import Target
+from stand_ins import ENDLESS, KINDS, LATE, TlsFiles
 
 
 def send(target: Target, *texts: str) -> Answered:

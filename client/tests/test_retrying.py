@@ -4,7 +4,6 @@ import time
 from typing import Any
 
 import pytest
-from conftest import FakeTransport, translated
 from dragoman_client import (
     AccessDenied,
     DeadlineExceeded,
@@ -14,6 +13,7 @@ from dragoman_client import (
     Translator,
 )
 from dragoman_client.retrying import Tries, with_retries
+from stand_ins import FakeTransport, translated
 
 
 class Failing(FakeTransport):

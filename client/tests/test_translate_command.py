@@ -10,8 +10,8 @@ from typing import Any
 
 import dragoman_client
 import pytest
-from conftest import FakeTransport, translated
 from dragoman_client import InvalidRequest, ServerUnavailable
+from stand_ins import FakeTransport, translated
 
 from dragoman.commands import translate
 from dragoman.errors import DragomanError, UsageError

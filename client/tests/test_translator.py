@@ -8,8 +8,8 @@ from typing import Any
 
 import dragoman_client.translator
 import pytest
-from conftest import FakeTransport, translated
 from dragoman_client import InvalidRequest, Translator
+from stand_ins import FakeTransport, translated
 
 
 class RefusingTransport(FakeTransport):

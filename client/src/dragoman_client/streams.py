@@ -109,7 +109,19 @@ def http_parts(response: http.client.HTTPResponse) -> Generator[Part, None, None
 
 
 def event_part(line: bytes) -> Part | None:
-    """What a line of server-sent events brings; None if it brings nothing.
+    """What a line of server-sent events brings, as `translate` would answer it.
+
+    Raises:
+        TranslationError: see `read_event`.
+    """
+    values = read_event(line)
+    if values is None:
+        return None
+    return {name: np.array([[_value(value)]], np.object_) for name, value in values.items()}
+
+
+def read_event(line: bytes) -> dict[str, Any] | None:
+    """The outputs in a line of server-sent events; None if it brings nothing.
 
     Raises:
         TranslationError: it is an error, or not an answer of Triton.
@@ -120,7 +132,7 @@ def event_part(line: bytes) -> Part | None:
         event = json.loads(line.removeprefix(b"data:"))
         if "error" in event:
             raise from_stream(None, str(event["error"]))
-        return {name: np.array([[_value(event[name])]], np.object_) for name in OUTPUTS}
+        return {name: event[name] for name in OUTPUTS}
     except (KeyError, TypeError, ValueError) as error:
         raise ServerError(f"not an answer of Triton: {error!r}") from error
 

@@ -114,13 +114,27 @@ async def measure(
         # What is under way belongs to the windows, too. And a server that does not notice that a
         # client has gone would go on with it under the next load.
         await running.stop(wait=not hopeless or not target.notices_cancellation)
+    return _point(load, batch_size, schedule, ledger, ends, own.lag, server, watch)
+
+
+def _point(
+    load: Load,
+    batch_size: int,
+    schedule: Schedule,
+    ledger: Ledger,
+    ends: _Ends,
+    lag: LatencyHistogram,
+    server: ServerFigures | None,
+    watch: ServerWatch | None,
+) -> Point:
+    """What a load that has ended has left behind."""
     pages = [ledger.window(index) for index in range(len(ends.processors))]
     first = _first_that_counts(pages, schedule.windows)
     windows = tuple(
         _window(page, schedule.window_s, processors, in_flight)
         for page, processors, in_flight in zip(pages, ends.processors, ends.in_flight, strict=True)
     )[first:]
-    timeline = ledger.seconds(begin_s + len(pages) * schedule.window_s)
+    timeline = ledger.seconds(ends.begin_s + len(pages) * schedule.window_s)
     point = Point(
         str(load),
         isinstance(load, ClosedLoop),
@@ -130,11 +144,11 @@ async def measure(
         tuple(timeline[int(first * schedule.window_s) :]),
         ledger.examples,
         dict(ledger.warm_up_errors),
-        own.lag.encode(),
+        lag.encode(),
         server,
         (),
     )
-    notes = list(_notes(point, first, own.lag, watch, server))
+    notes = list(_notes(point, first, lag, watch, server))
     return dataclasses.replace(point, notes=tuple(notes))
 
 
@@ -171,14 +185,14 @@ class _Ends:
         tell: Callable[[Progress], None],
     ) -> None:
         self._load, self._ledger, self._schedule = load, ledger, schedule
-        self._running, self._own, self._begin_s, self._tell = running, own, begin_s, tell
+        self._running, self._own, self.begin_s, self._tell = running, own, begin_s, tell
         self.processors: list[float] = []
         self.in_flight: list[int] = []
 
     async def wait(self) -> bool:
         """Until enough windows have ended; whether the load is hopelessly too much."""
         while not self._enough():
-            due_s = self._begin_s + (len(self.processors) + 1) * self._schedule.window_s
+            due_s = self.begin_s + (len(self.processors) + 1) * self._schedule.window_s
             await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
             self.processors.append(self._own.processors())
             self.in_flight.append(self._running.in_flight)

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dragoman_client import streams
 from dragoman_client.errors import TranslationError, from_stream
 from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL
 from dragoman_client.wire import microseconds
@@ -148,18 +149,16 @@ def read_event(line: bytes) -> Answer | None:
     """The part of an answer in a line of server-sent events; None: the line brings none.
 
     Raises:
-        TranslationError: the server refused.
-        ValueError: it is something else.
+        TranslationError: the server refused, or it is something else.
+        ValueError: a value in it is something else.
     """
-    if not line.startswith(b"data:"):
+    values = streams.read_event(line)
+    if values is None:
         return None
     try:
-        event = json.loads(line.removeprefix(b"data:"))
-        if "error" in event:
-            raise from_stream(None, str(event["error"]))
-        text, tokens, reason = (event[name] for name in OUTPUTS)
+        text, tokens, reason = (values[name] for name in OUTPUTS)
         return Answer((str(text),), int(tokens), bool(reason))
-    except (KeyError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"not an answer of the model {STREAM_MODEL}: {error!r}") from error
 
 

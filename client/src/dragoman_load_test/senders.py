@@ -9,6 +9,7 @@ import contextlib
 import errno
 import functools
 import http
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -83,8 +84,9 @@ async def open_senders(
     """
     _raise_limit_of_files()
     if target.address.is_grpc:
-        connections = 1 + (at_once or _MOST_SHARING * _CONNECTIONS) // _MOST_SHARING
-        async with _grpc_senders(target, batches, min(connections, _CONNECTIONS)) as senders:
+        wanted = _CONNECTIONS if at_once is None else math.ceil(at_once / _MOST_SHARING)
+        connections = min(wanted, _CONNECTIONS, len(batches))
+        async with _grpc_senders(target, batches, connections) as senders:
             yield senders
     else:
         async with _http_senders(target, batches) as senders:

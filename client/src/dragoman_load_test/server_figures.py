@@ -97,7 +97,6 @@ class ServerWatch:
         self._session = session
         self._url = url
         self._begin: tuple[float, dict[str, float]] | None = None
-        self._end: tuple[float, dict[str, float]] | None = None
         self._samples: list[dict[str, float]] = []
         self._sampling: asyncio.Task[None] | None = None
         self.problem: str | None = None
