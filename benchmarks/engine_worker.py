@@ -34,7 +34,8 @@ from serving.engine.engine import Engine
 from serving.engine.loading import open_engine
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.settings import EngineSettings
-from serving.translator import RequestOptions, Translation, Translator
+from serving.request_options import RequestOptions
+from serving.translator import Translation, Translator
 
 _NO_ID = -1
 """As end symbol, one that the model never writes."""

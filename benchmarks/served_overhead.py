@@ -26,7 +26,8 @@ from benchmarks.report import markdown_table
 from benchmarks.served_endpoint import ENGINE, SERVER, Endpoint, serve
 from dragoman.errors import CheckFailed
 from export.publishing import publish
-from serving.translator import RequestOptions, Translator
+from serving.request_options import RequestOptions
+from serving.translator import Translator
 
 AT_ONCE = 32
 _TEXTS = 512

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from benchmarks.report import markdown_table, search_name
 from serving.engine.settings import EngineSettings
-from serving.translator import RequestOptions, Translator
+from serving.request_options import RequestOptions
+from serving.translator import Translator
 from training.data import read_lines
 
 BUNDLE = Path("model_repository/translate/1/bundle")

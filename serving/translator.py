@@ -5,12 +5,11 @@ Knows the bundle, the tokenizer and the engine; must not know Triton.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any, get_args, get_type_hints
 
 from dragoman.errors import UsageError
 from dragoman.hypothesis import Hypothesis
@@ -25,6 +24,7 @@ from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
 from serving.futures import when_all_done
 from serving.language import OtherLanguage, detect_language
+from serving.request_options import InvalidRequest, RequestOptions, search_options
 from serving.streaming import TextStream
 
 AUTO = "auto"
@@ -32,61 +32,10 @@ MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
 MAX_REQUEST_CHARACTERS = 2_000_000
 """All texts of a request together; one request's work must not hold up the others for long."""
-MAX_LENGTH_PENALTY = 10.0
-_DEFAULTS = SearchOptions()
 _PIECES_OF_ONE = 2
 """Of a text that was not split: a sentence, and nothing behind it."""
 _IDS_OF_NOTHING = 2
 """The tag and the end symbol alone."""
-
-
-class InvalidRequest(UsageError):
-    """A request that cannot be served; the message says why and names the text's index."""
-
-
-@dataclass(frozen=True)
-class RequestOptions:
-    """What a request may ask beside its texts; None leaves it to the model.
-
-    With `target_language` alone the source is the model's other language, and the reverse; with
-    neither, the model's first language is translated into its second. With a `source_language` of
-    `auto` it is found out, text by text.
-    """
-
-    source_language: str | None = None
-    target_language: str | None = None
-    max_tokens: int | None = None
-    beam_width: int | None = None
-    length_penalty: float | None = None
-    split_sentences: bool = False
-    num_return_sequences: int | None = None
-    return_scores: bool = False
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> RequestOptions:
-        """Check names and types of options.
-
-        Raises:
-            InvalidRequest: an unknown name or a value of the wrong type, by name.
-        """
-        checked: dict[str, Any] = {}
-        for name, value in values.items():
-            wanted = _TYPES.get(name)
-            if wanted is None:
-                raise InvalidRequest(f"unknown option {brief(name)}; known: {', '.join(_TYPES)}")
-            if wanted is float and type(value) is int:
-                value = float(value)
-            if type(value) is not wanted:
-                raise InvalidRequest(f"option {name} is {brief(value)}: expected {_KINDS[wanted]}")
-            checked[name] = value
-        return cls(**checked)
-
-
-_TYPES: dict[str, type] = {
-    name: (get_args(hint) or (hint,))[0] for name, hint in get_type_hints(RequestOptions).items()
-}
-"""Type of each option, without the None."""
-_KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @dataclass(frozen=True)
@@ -283,23 +232,6 @@ class Translator:
             raise InvalidRequest(f"source_language and target_language are both {source!r}")
         return source, target
 
-    def _search_options(self, options: RequestOptions) -> SearchOptions:
-        limits = self.manifest.limits
-        width, alpha = options.beam_width, options.length_penalty
-        if width is not None and not 1 <= width <= limits.max_beam_width:
-            raise InvalidRequest(f"beam_width is {width}: give 1 to {limits.max_beam_width}")
-        if alpha is not None and not 0.0 <= alpha <= MAX_LENGTH_PENALTY:
-            raise InvalidRequest(f"length_penalty is {alpha}: give 0 to {MAX_LENGTH_PENALTY:g}")
-        tokens = options.max_tokens
-        if tokens is not None and not 1 <= tokens <= limits.max_target_tokens:
-            raise InvalidRequest(f"max_tokens is {tokens}: give 1 to {limits.max_target_tokens}")
-        width = _DEFAULTS.beam_width if width is None else width
-        return SearchOptions(
-            beam_width=width,
-            length_penalty=_DEFAULTS.length_penalty if alpha is None else alpha,
-            hypotheses=_hypotheses(options, width),
-        )
-
     def _sentences(self, pieces: Sequence[Sequence[Sentence | str]]) -> list[Sentence]:
         found = [piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)]
         if len(found) > self._limits.waiting:
@@ -313,7 +245,7 @@ class Translator:
         self, texts: Sequence[str], options: RequestOptions, terms: Terms
     ) -> list[list[Sentence | str]]:
         languages = self._languages(options)
-        search = self._search_options(options)
+        search = search_options(options, self.manifest.limits)
         found = []
         for index, text in enumerate(texts):
             _check_length(index, text)
@@ -386,25 +318,6 @@ class Translator:
             found.score,
             tuple(map(self._translation, found.others)),
         )
-
-
-def _hypotheses(options: RequestOptions, width: int) -> int:
-    """How many translations of a text are wanted.
-
-    Raises:
-        InvalidRequest: more than there are, or scores where there are none.
-    """
-    wanted = options.num_return_sequences
-    if wanted is not None and not 1 <= wanted <= width:
-        raise InvalidRequest(
-            f"num_return_sequences is {wanted}: give 1 to {width}, which is beam_width"
-        )
-    if options.return_scores and width == 1:
-        raise InvalidRequest("return_scores: greedy search has none, give beam_width 2 or more")
-    if options.split_sentences and (options.return_scores or (wanted or 1) > 1):
-        name = "return_scores" if options.return_scores else "num_return_sequences"
-        raise InvalidRequest(f"{name}: not with split_sentences, send the sentences one by one")
-    return wanted or 1
 
 
 def _check_length(index: int, text: str) -> None:

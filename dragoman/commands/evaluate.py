@@ -149,7 +149,8 @@ def _oracle(arguments: argparse.Namespace) -> _System:
 def _engine(arguments: argparse.Namespace) -> _System:
     """The serving engine on a bundle's graphs."""
     from serving.engine.settings import EngineSettings
-    from serving.translator import RequestOptions, Translator
+    from serving.request_options import RequestOptions
+    from serving.translator import Translator
 
     settings = EngineSettings(precision=arguments.precision)
     translator = Translator(arguments.checkpoint, settings)

@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from serving.request_options import InvalidRequest, RequestOptions
 from serving.service.frames import Damaged, Request
-from serving.translator import InvalidRequest, RequestOptions, Terms
+from serving.translator import Terms
 
 TEXT = "text_input"
 _PRIORITY = "queue_priority"

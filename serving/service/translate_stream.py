@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable
 
+from serving.request_options import InvalidRequest
 from serving.service import answers
 from serving.service.answers import Form, of_stream_error
 from serving.service.configuration import RULES, check_names, request_rules
@@ -13,7 +14,7 @@ from serving.service.connection import Connection
 from serving.service.frames import Hello, Request
 from serving.service.model import InFlight, last_answer, parameters, understand
 from serving.streaming import TextStream
-from serving.translator import InvalidRequest, Translator
+from serving.translator import Translator
 
 
 class _Growing:

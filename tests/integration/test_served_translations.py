@@ -18,7 +18,8 @@ from dragoman.commands.demo import SENTENCES
 from dragoman.manifest import Manifest
 from export.publishing import publish
 from serving.launcher import ServeOptions, TritonServer
-from serving.translator import RequestOptions, Translator
+from serving.request_options import RequestOptions
+from serving.translator import Translator
 from tests.conftest import CORPORA, REPOSITORY
 from tests.integration.conftest import Served
 from training import checkpoint

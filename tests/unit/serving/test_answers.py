@@ -8,9 +8,10 @@ import pytest
 from serving.engine.batch import DeadlineExceeded
 from serving.engine.engine import EngineFailure
 from serving.engine.scheduler import Closed, Overloaded
+from serving.request_options import InvalidRequest
 from serving.service.answers import Form, of_beginning, of_error, of_translations
 from serving.service.frames import Answer, ErrorCode, Failure
-from serving.translator import InvalidRequest, Translation
+from serving.translator import Translation
 
 ALL = ("text_output", "output_tokens", "finish_reason")
 TRANSLATIONS = [Translation("Grün.", 3, True), Translation("Rot", 2, False)]

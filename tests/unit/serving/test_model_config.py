@@ -10,9 +10,9 @@ from tritonclient.grpc import model_config_pb2
 
 from serving.backends import BACKEND
 from serving.engine.settings import EngineSettings
+from serving.request_options import RequestOptions
 from serving.service.configuration import RULES, check_names, engine_settings, request_rules
 from serving.service.requests import RequestRules
-from serving.translator import RequestOptions
 from tests.conftest import REPOSITORY
 
 

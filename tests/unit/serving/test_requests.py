@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from serving.request_options import InvalidRequest, RequestOptions
 from serving.service.frames import DataType, Request, Tensor
 from serving.service.requests import RequestRules, read_request
-from serving.translator import InvalidRequest, RequestOptions
 
 RULES = RequestRules()
 TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), [b"red", "grün".encode()])

@@ -17,13 +17,8 @@ from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
 from serving.engine.batch import DeadlineExceeded
 from serving.futures import outcome_error
-from serving.translator import (
-    MAX_TEXT_CHARACTERS,
-    InvalidRequest,
-    RequestOptions,
-    Terms,
-    Translator,
-)
+from serving.request_options import InvalidRequest, RequestOptions
+from serving.translator import MAX_TEXT_CHARACTERS, Terms, Translator
 
 
 @pytest.fixture(scope="module")
