@@ -6,6 +6,7 @@ Knows the vocabulary file and the language tags; must not know models, requests 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import sentencepiece
@@ -56,6 +57,17 @@ class Tokenizer:
     def vocab_size(self) -> int:
         """Number V of entries."""
         return int(self._pieces.GetPieceSize())
+
+    @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """What each entry [V] stands for; nothing for specials and single bytes."""
+        model = self._pieces
+        return tuple(
+            ""
+            if model.IsControl(i) or model.IsUnknown(i) or model.IsByte(i)
+            else model.IdToPiece(i)
+            for i in range(self.vocab_size)
+        )
 
     def tag_id(self, language: str) -> int:
         """The id of a target language's tag.

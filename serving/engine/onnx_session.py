@@ -14,6 +14,7 @@ from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
 from dragoman.tensors import best_name, cross_names, past_names, present_names
 from serving.engine.cache import MOST_BINDINGS, Cache, CacheShape, Floats, Ids
+from serving.engine.guidance import log_softmax
 from serving.engine.settings import Precision
 
 _SUFFIXES: dict[Precision, str] = {"fp32": "", "int8": "_int8"}
@@ -87,6 +88,10 @@ class OnnxSession:
         graph = next(graph for k, graph in self._best.items() if k >= number)
         top_scores, top_ids = graph.run(["top_scores", "top_ids"], {"logits": logits})
         return top_scores, top_ids
+
+    def log_probs(self, logits: Floats, rows: Ids) -> Floats:
+        """See `Session.log_probs`."""
+        return log_softmax(logits[rows])
 
     def _bind(self, cache: Cache) -> _Bound:
         rows, past = cache.rows, cache.past

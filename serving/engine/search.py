@@ -32,7 +32,10 @@ class Advance:
 
 
 class Searches(Protocol):
-    """The searches of one width; slots are without gaps, in the order in which they joined."""
+    """The searches of one width; slots are without gaps, in the order in which they joined.
+
+    Those with guidance have a slot too, but are made elsewhere: nothing is said of them here.
+    """
 
     def join(self, sentences: Sequence[Sentence]) -> None:
         """Begin searches, which may generate up to the sentences' `max_tokens`."""
@@ -68,6 +71,7 @@ class GreedySearches:
         self._end_id = end_id
         self._limits = np.zeros(0, np.int64)
         self._lengths = np.zeros(0, np.int64)
+        self._guided = np.zeros(0, np.bool_)
         self._said = np.zeros((0, 0), np.int64)
         """[B or more, T]"""
         self._slots = np.arange(0)
@@ -77,6 +81,8 @@ class GreedySearches:
         limits = np.array([sentence.max_tokens for sentence in sentences])
         self._limits = np.concatenate((self._limits, limits))
         self._lengths = np.concatenate((self._lengths, np.zeros_like(limits)))
+        guided = [sentence.options.guidance is not None for sentence in sentences]
+        self._guided = np.concatenate((self._guided, np.array(guided, np.bool_)))
         count, longest = len(self._limits), int(self._limits.max())
         self._slots = np.arange(count)
         if count > self._said.shape[0] or longest > self._said.shape[1]:
@@ -88,8 +94,9 @@ class GreedySearches:
         """See `Searches`."""
         tokens = ranking.likeliest(logits)
         self._said[self._slots, self._lengths] = tokens
-        self._lengths += 1
+        self._lengths += ~self._guided
         done = (tokens == self._end_id) | (self._lengths == self._limits)
+        done &= ~self._guided
         return Advance(tokens, (), np.flatnonzero(done).tolist())
 
     def result(self, slot: int) -> Hypothesis:
@@ -113,9 +120,10 @@ class GreedySearches:
         if slot != last:
             length = self._lengths[slot] = self._lengths[last]
             self._limits[slot] = self._limits[last]
+            self._guided[slot] = self._guided[last]
             self._said[slot, :length] = self._said[last, :length]
         self._limits, self._lengths = self._limits[:last], self._lengths[:last]
-        self._slots = self._slots[:last]
+        self._slots, self._guided = self._slots[:last], self._guided[:last]
 
     def _ids(self, slot: int) -> list[int]:
         ids: list[int] = self._said[slot, : self._lengths[slot]].tolist()
@@ -128,21 +136,28 @@ class BeamSearches:
     def __init__(self, end_id: int) -> None:
         """Begin without searches."""
         self._end_id = end_id
-        self._searches: list[BeamSearch] = []
+        self._width = 0
+        self._searches: list[BeamSearch | None] = []
 
     def join(self, sentences: Sequence[Sentence]) -> None:
         """See `Searches`."""
-        self._searches += [BeamSearch(sentence, self._end_id) for sentence in sentences]
+        self._width = sentences[0].options.beam_width
+        self._searches += [
+            BeamSearch(sentence, self._end_id) if sentence.options.guidance is None else None
+            for sentence in sentences
+        ]
 
     def advance(self, ranking: Ranking, logits: Any) -> Advance:
         """See `Searches`."""
-        width = len(self._searches[0].live_rows)
-        found = candidates(self._searches, *ranking.best(logits, 2 * width))
+        width = self._width
+        found = iter(candidates(self._searches, *ranking.best(logits, 2 * width), width))
         tokens = np.zeros(len(self._searches) * width, np.int64)
         copies: list[Copy] = []
         done: list[int] = []
-        for slot, (search, of_search) in enumerate(zip(self._searches, found, strict=True)):
-            continuation = search.advance(of_search)
+        for slot, search in enumerate(self._searches):
+            if search is None:
+                continue
+            continuation = search.advance(next(found))
             if continuation is None:
                 done.append(slot)
                 continue
@@ -157,23 +172,28 @@ class BeamSearches:
 
     def result(self, slot: int) -> Hypothesis:
         """See `Searches`."""
-        result = self._searches[slot].result
+        result = self._search(slot).result
         assert result is not None  # it is done
         return result
 
     def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
         """See `Searches`."""
-        return self._searches[slot].next_best(count)
+        return self._search(slot).next_best(count)
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """See `Searches`."""
-        return self._searches[slot].certain()
+        return self._search(slot).certain()
 
     def leave(self, slot: int) -> None:
         """See `Searches`."""
         last = self._searches.pop()
         if slot < len(self._searches):
             self._searches[slot] = last
+
+    def _search(self, slot: int) -> BeamSearch:
+        search = self._searches[slot]
+        assert search is not None  # it has no guidance
+        return search
 
 
 @dataclass(frozen=True)
@@ -196,8 +216,11 @@ class Candidates:
     tokens: list[int]
 
 
-def _length_penalty(length: int, alpha: float) -> float:
-    # Wu et al. 2016, equation 14
+def length_penalty(length: int, alpha: float) -> float:
+    """What a sum of log-probabilities of so many tokens is divided by.
+
+    Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144
+    """
     return float(((5 + length) / 6) ** alpha)
 
 
@@ -231,7 +254,7 @@ class BeamSearch:
         """
         length = self.length + 1
         chosen: list[int] = []
-        penalty = _length_penalty(length, self._alpha)
+        penalty = length_penalty(length, self._alpha)
         scores, parents, tokens = candidates.scores, candidates.parents, candidates.tokens
         for rank, token in enumerate(tokens):
             if token != self._end_id:
@@ -270,29 +293,34 @@ class BeamSearch:
 
 
 def candidates(
-    searches: Sequence[BeamSearch],
+    searches: Sequence[BeamSearch | None],
     top_scores: npt.NDArray[np.float32],
     top_ids: npt.NDArray[np.int64],
+    width: int,
 ) -> list[Candidates]:
-    """The best continuations of each of B searches of one width W.
+    """The best continuations of each search in B slots.
 
     Args:
-        searches: B of them; their rows follow each other.
+        searches: those in B slots, whose rows follow each other; None is left out.
         top_scores: [B x W, K] log-probabilities, best first, K at least twice the width.
         top_ids: [B x W, K], their tokens.
+        width: W of all searches.
     """
-    width = len(searches[0].live_rows)
+    present = [(slot, search) for slot, search in enumerate(searches) if search is not None]
+    if not present:
+        return []
     wanted = 2 * width
-    first_rows = width * np.arange(len(searches))[:, None]
     # Live hypotheses in the order of their scores, whatever rows they have: equal scores are told
     # apart by that order.
-    rows = first_rows + np.array([search.live_rows for search in searches])  # [B, W]
-    live_scores = np.array([search.live_scores for search in searches], np.float32)
+    rows = np.array(
+        [[slot * width + row for row in search.live_rows] for slot, search in present]
+    )  # [B, W]
+    live_scores = np.array([search.live_scores for _, search in present], np.float32)
     total = live_scores[:, :, None] + top_scores[rows, :wanted]  # [B, W, 2W]
-    total = total.reshape(len(searches), -1)
+    total = total.reshape(len(present), -1)
     order = np.argsort(-total, axis=1, kind="stable")[:, :wanted]
     scores = np.take_along_axis(total, order, axis=1).tolist()
-    ids = top_ids[rows, :wanted].reshape(len(searches), -1)
+    ids = top_ids[rows, :wanted].reshape(len(present), -1)
     tokens = np.take_along_axis(ids, order, axis=1).tolist()
     parents = (order // wanted).tolist()
     return list(map(Candidates, scores, parents, tokens))

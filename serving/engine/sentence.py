@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from serving.engine.guidance import Guidance
+
 
 @dataclass(frozen=True)
 class SearchOptions:
     """How to search for one sentence's translation.
 
     `beam_width` 1 is greedy search. `length_penalty` is the exponent of Wu et al. 2016, equation
-    14. `hypotheses` is how many are wanted, at most `beam_width`.
+    14. `hypotheses` is how many are wanted, at most `beam_width`. A search under `guidance` takes
+    longer.
     """
 
     beam_width: int = 4
     length_penalty: float = 0.6
     hypotheses: int = 1
+    guidance: Guidance | None = None
 
 
 @dataclass(frozen=True)

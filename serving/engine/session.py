@@ -9,7 +9,7 @@ from serving.engine.cache import Cache, CacheShape, Floats, Ids, KeysValues
 
 
 class Ranking(Protocol):
-    """Finds the best tokens of a step's scores, wherever these lie."""
+    """Reads a step's scores, wherever these lie."""
 
     def likeliest(self, logits: Any) -> Ids:
         """Each row's best token [R], of what the last step returned."""
@@ -20,6 +20,10 @@ class Ranking(Protocol):
 
         `logits` are what the last step returned; K is `number` or more.
         """
+        ...
+
+    def log_probs(self, logits: Any, rows: Ids) -> Floats:
+        """Log-probabilities [N, V] of every token in N rows of what the last step returned."""
         ...
 
 

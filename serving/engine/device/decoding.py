@@ -13,6 +13,7 @@ from dragoman.tensors import best_name, cross_names, past_names, present_names
 from serving.engine.cache import Floats, Ids
 from serving.engine.device.cache import DeviceCache
 from serving.engine.device.memory import Block, DeviceTensor, Memory
+from serving.engine.guidance import log_softmax
 from serving.engine.searches import begin_searches
 from serving.engine.sentence import Sentence
 
@@ -200,6 +201,14 @@ class DeviceDecoding:
         self._memory.download(scores.address, top_scores)
         self._memory.download(ids.address, top_ids)
         return top_scores, top_ids
+
+    def log_probs(self, logits: DeviceTensor, rows: Ids) -> Floats:
+        """See `Session.log_probs`."""
+        found = np.empty((len(rows), logits.shape[1]), np.float32)
+        row_bytes = found[0].nbytes
+        for of_row, row in zip(found, rows.tolist(), strict=True):
+            self._memory.download(logits.address + row * row_bytes, of_row)
+        return log_softmax(found)
 
     def result(self, slot: int) -> Hypothesis:
         """See `Decoding`."""

@@ -26,6 +26,13 @@ static void copy_row(const Model *model, const Rows *rows, int64_t source, int64
                     rows->room, tokens);
 }
 
+/* Let rows go on from others: `copies` [count, 3] are sources, targets and tokens of each. */
+void dragoman_copy_rows(const Model *model, const Rows *rows, const int64_t *copies, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++, copies += 3)
+        copy_row(model, rows, copies[0], copies[1], copies[2]);
+}
+
 static void copy_source(const Model *model, const Rows *rows, int64_t source, int64_t target)
 {
     const int64_t size = row_size(model, rows->src_room);
@@ -45,9 +52,7 @@ static int64_t advance_beams(const Model *model, const Rows *rows, const Searche
     COUNTED(rows->ticks, SEARCH,
             done = dragoman_advance(searches, searches->top_scores, searches->top_ids, best,
                                     rows->ids, &copied));
-    const int64_t *copy = searches->copies;
-    COUNTED(rows->ticks, CACHE, for (int64_t i = 0; i < copied; i++, copy += 3)
-            copy_row(model, rows, copy[0], copy[1], copy[2]));
+    COUNTED(rows->ticks, CACHE, dragoman_copy_rows(model, rows, searches->copies, copied));
     return done;
 }
 

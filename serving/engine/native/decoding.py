@@ -13,6 +13,8 @@ import numpy.typing as npt
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import SpecialIds
 from serving.engine.cache import Cache, CacheShape, Floats, Ids
+from serving.engine.guidance import log_softmax
+from serving.engine.mixed_searches import GuidedSearches
 from serving.engine.native import library
 from serving.engine.native.library import Rows, Sources
 from serving.engine.native.scratch import Scratch
@@ -53,6 +55,7 @@ class NativeDecoding:
         self._begin_id = special_ids.begin
         self._cache = Cache(shape, width)
         self._searches = NativeSearches(width, special_ids.end)
+        self._guided = GuidedSearches(width, special_ids.end)
         self._ids: Ids = np.zeros(0, np.int64)
         self._positions: Ids = np.zeros(0, np.int64)
         self._rows = Rows(width=width, ticks=_address(scratch.ticks))
@@ -99,6 +102,7 @@ class NativeDecoding:
             raise ValueError("source ids that the model does not have, or too many")
         first = self._cache.open(src_lengths)
         self._searches.join(sentences)
+        self._guided.join(sentences, first)
         self._bind()
         self._ids[first * self._width : self.rows] = self._begin_id
         self._positions[first * self._width : self.rows] = 0
@@ -119,24 +123,38 @@ class NativeDecoding:
             *(self._model, self._rows, self._searches.structure),
             *(self._scratch.memory(rows), self._scratch.scores(rows)),
         )
-        return self._searches.done[:done].tolist() if done else ()
+        finished: list[int] = self._searches.done[:done].tolist() if done else []
+        return sorted((*finished, *self._advance_guided())) if self._guided else finished
+
+    def _advance_guided(self) -> Sequence[int]:
+        """Let the searches with guidance choose, and return the slots of those that are done."""
+        advance = self._guided.advance(lambda rows: log_softmax(self.scores[rows]), self.ids)
+        if advance.copies:
+            copies = np.array(advance.copies, np.int64)
+            self._library.copy_rows(self._model, self._rows, _address(copies), len(copies))
+        return advance.done
 
     def result(self, slot: int) -> Hypothesis:
         """See `Decoding`."""
+        if slot in self._guided:
+            return self._guided.found(slot, 1)[0]
         return self._searches.result(slot)
 
     def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
         """See `Decoding`."""
+        if slot in self._guided:
+            return tuple(self._guided.found(slot, 1 + count)[1:])
         return self._searches.next_best(slot, count)
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """See `Decoding`."""
-        return self._searches.certain(slot)
+        return self._guided.certain(slot) if slot in self._guided else self._searches.certain(slot)
 
     def leave(self, slots: Sequence[int]) -> None:
         """See `Decoding`."""
         for slot in reversed(slots):
             self._library.leave(self._model, self._rows, self._searches.structure, slot)
+            self._guided.leave(slot, self._rows.sentences)
         self._cache.slots = self._rows.sentences
         self._longest = self._library.longest(self._rows)
 

@@ -88,6 +88,7 @@ typedef struct {
 typedef struct {
     int64_t slots, width, room; /* B, W, T */
     int64_t end_id;
+    int64_t *guided;  /* [B], 1 where a search is made elsewhere, and nothing here is its own */
     int64_t *limits;  /* [B], most tokens */
     double *alphas;   /* [B], exponents of the length penalty */
     int64_t *lengths; /* [B], tokens said */

@@ -138,6 +138,7 @@ class Searches(ctypes.Structure):
         ("width", Number),
         ("room", Number),
         ("end_id", Number),
+        ("guided", Pointer),
         ("limits", Pointer),
         ("alphas", Pointer),
         ("lengths", Pointer),
@@ -188,6 +189,9 @@ class Library:
         self.best = loaded.dragoman_best
         self.best.argtypes = (Pointer, Number, Number, Number, Pointer, Pointer)
         self.best.restype = None
+        self.copy_rows = loaded.dragoman_copy_rows
+        self.copy_rows.argtypes = (model, rows, Pointer, Number)
+        self.copy_rows.restype = None
         self.scratch_bytes = quick.dragoman_scratch_bytes
         self.scratch_bytes.argtypes = (model, Number)
         self.scratch_bytes.restype = Number

@@ -101,6 +101,8 @@ int64_t dragoman_choose(const Searches *searches, const int64_t *tokens)
 {
     int64_t done = 0;
     for (int64_t slot = 0; slot < searches->slots; slot++) {
+        if (searches->guided[slot])
+            continue;
         const int64_t length = searches->lengths[slot]++;
         searches->said[slot * searches->room + length] = tokens[slot];
         if (tokens[slot] == searches->end_id || length + 1 == searches->limits[slot])
@@ -122,6 +124,8 @@ int64_t dragoman_advance(const Searches *searches, const float *top_scores, cons
     for (int64_t slot = 0; slot < searches->slots; slot++) {
         int64_t parents[MOST_BEST / 2];
         const int64_t first = slot * width;
+        if (searches->guided[slot])
+            continue;
         if (!advance_slot(searches, slot, top_scores, top_ids, top, parents)) {
             searches->done[done++] = slot;
             continue;
@@ -152,6 +156,7 @@ void dragoman_leave_search(Searches *searches, int64_t slot)
 #define MOVE(array, size, count)                                                                 \
     memcpy(searches->array + slot * (size), searches->array + last * (size),                     \
            (count) * sizeof *searches->array)
+    MOVE(guided, 1, 1);
     MOVE(limits, 1, 1);
     MOVE(alphas, 1, 1);
     MOVE(lengths, 1, 1);

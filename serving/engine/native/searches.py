@@ -44,6 +44,8 @@ class NativeSearches:
         slots, room = self._said.shape[:2]
         if last > slots or max(limits) > room:
             self._make_room(2 * last if last > slots else slots, max(room, *limits))
+        guided = [sentence.options.guidance is not None for sentence in sentences]
+        self._arrays["guided"][first:last] = guided
         self._limits[first:last] = limits
         self._lengths[first:last] = 0
         if self._width > 1:
@@ -119,6 +121,7 @@ class NativeSearches:
         """Have arrays for so many slots and tokens, which keep what they hold."""
         width, ends = self._width, 2 * self._width
         by_slot: dict[str, tuple[tuple[int, ...], type]] = {
+            "guided": ((slots,), np.int64),
             "limits": ((slots,), np.int64),
             "alphas": ((slots,), np.float64),
             "lengths": ((slots,), np.int64),

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 
 from serving.engine.cache import Cache, CacheShape, Floats, Ids
+from serving.engine.guidance import log_softmax
 
 END, VOCAB = 3, 120
 
@@ -57,6 +58,9 @@ class CopySession:
     def likeliest(self, logits: Floats) -> Ids:
         ids: Ids = logits.argmax(axis=1)
         return ids
+
+    def log_probs(self, logits: Floats, rows: Ids) -> Floats:
+        return log_softmax(logits[rows])
 
     def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
         ids = np.argsort(-logits, axis=1, kind="stable")[:, :16]

@@ -65,6 +65,9 @@ class Scored:
     def likeliest(self, logits: Floats) -> Ids:
         return self.best(logits, 1)[1][:, 0]
 
+    def log_probs(self, logits: Floats, rows: Ids) -> Floats:
+        raise NotImplementedError
+
     def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
         scores, ids = [], []
         for row in range(len(logits)):
