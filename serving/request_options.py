@@ -8,14 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from reprlib import repr as brief
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from dragoman.errors import UsageError
-from dragoman.manifest import Limits
-from serving.engine.sentence import SearchOptions
-
-MAX_LENGTH_PENALTY = 10.0
-_DEFAULTS = SearchOptions()
 
 
 class InvalidRequest(UsageError):
@@ -39,6 +34,28 @@ class RequestOptions:
     split_sentences: bool = False
     num_return_sequences: int | None = None
     return_scores: bool = False
+    min_tokens: int | None = None
+    max_length_ratio: float | None = None
+    min_length_ratio: float | None = None
+    prefix: tuple[str, ...] | None = None
+    return_alternatives: bool = False
+    patience: float | None = None
+    early_stopping: bool | None = None
+    repetition_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    suppress: tuple[str, ...] | None = None
+    glossary: str | None = None
+    keep_placeholders: bool = False
+
+    @property
+    def sampled(self) -> bool:
+        """Whether tokens are to be drawn by chance."""
+        asked = (self.temperature, self.top_k, self.top_p, self.seed)
+        return any(value is not None for value in asked)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RequestOptions:
@@ -52,61 +69,43 @@ class RequestOptions:
             wanted = _TYPES.get(name)
             if wanted is None:
                 raise InvalidRequest(f"unknown option {brief(name)}; known: {', '.join(_TYPES)}")
-            if wanted is float and type(value) is int:
-                value = float(value)
-            if type(value) is not wanted:
-                raise InvalidRequest(f"option {name} is {brief(value)}: expected {_KINDS[wanted]}")
-            checked[name] = value
+            checked[name] = _typed(name, value, wanted)
         return cls(**checked)
 
 
+def _typed(name: str, value: Any, wanted: type) -> Any:
+    """A value as the option's type.
+
+    Raises:
+        InvalidRequest: it is of another one.
+    """
+    if wanted is tuple and isinstance(value, str | list | tuple):
+        texts = (value,) if isinstance(value, str) else tuple(value)
+        if all(type(text) is str for text in texts):
+            return texts
+    if wanted is float and type(value) is int:
+        value = float(value)
+    if type(value) is not wanted or wanted is tuple:
+        raise InvalidRequest(f"option {name} is {brief(value)}: expected {_KINDS[wanted]}")
+    return value
+
+
+def _type_of(hint: Any) -> type:
+    """The type of an option, without the None."""
+    bare = (get_args(hint) or (hint,))[0]
+    kind: type = get_origin(bare) or bare
+    return kind
+
+
 _TYPES: dict[str, type] = {
-    name: (get_args(hint) or (hint,))[0] for name, hint in get_type_hints(RequestOptions).items()
+    name: _type_of(hint) for name, hint in get_type_hints(RequestOptions).items()
 }
-"""Type of each option, without the None."""
-_KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
-
-
-def search_options(options: RequestOptions, limits: Limits) -> SearchOptions:
-    """How to search, as a request asks.
-
-    Args:
-        options: of the request.
-        limits: of the model.
-
-    Raises:
-        InvalidRequest: a value out of range, or one that does not go with another, by name.
-    """
-    width, alpha = options.beam_width, options.length_penalty
-    if width is not None and not 1 <= width <= limits.max_beam_width:
-        raise InvalidRequest(f"beam_width is {width}: give 1 to {limits.max_beam_width}")
-    if alpha is not None and not 0.0 <= alpha <= MAX_LENGTH_PENALTY:
-        raise InvalidRequest(f"length_penalty is {alpha}: give 0 to {MAX_LENGTH_PENALTY:g}")
-    tokens = options.max_tokens
-    if tokens is not None and not 1 <= tokens <= limits.max_target_tokens:
-        raise InvalidRequest(f"max_tokens is {tokens}: give 1 to {limits.max_target_tokens}")
-    width = _DEFAULTS.beam_width if width is None else width
-    return SearchOptions(
-        beam_width=width,
-        length_penalty=_DEFAULTS.length_penalty if alpha is None else alpha,
-        hypotheses=_hypotheses(options, width),
-    )
-
-
-def _hypotheses(options: RequestOptions, width: int) -> int:
-    """How many translations of a text are wanted.
-
-    Raises:
-        InvalidRequest: more than there are, or scores where there are none.
-    """
-    wanted = options.num_return_sequences
-    if wanted is not None and not 1 <= wanted <= width:
-        raise InvalidRequest(
-            f"num_return_sequences is {wanted}: give 1 to {width}, which is beam_width"
-        )
-    if options.return_scores and width == 1:
-        raise InvalidRequest("return_scores: greedy search has none, give beam_width 2 or more")
-    if options.split_sentences and (options.return_scores or (wanted or 1) > 1):
-        name = "return_scores" if options.return_scores else "num_return_sequences"
-        raise InvalidRequest(f"{name}: not with split_sentences, send the sentences one by one")
-    return wanted or 1
+_KINDS = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    tuple: "strings",
+}
+OF_SEVERAL_VALUES = frozenset(name for name, kind in _TYPES.items() if kind is tuple)
+"""Options that may have several."""

@@ -19,12 +19,14 @@ from serving.engine.engine import EngineFailure
 from serving.engine.loading import (
     open_engine,
 )
-from serving.engine.sentence import SearchOptions, Sentence
+from serving.engine.sentence import Sentence
 from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
+from serving.follow_up import FollowUp
 from serving.futures import when_all_done
 from serving.language import OtherLanguage, detect_language
-from serving.request_options import InvalidRequest, RequestOptions, search_options
+from serving.request_options import InvalidRequest, RequestOptions
+from serving.search_plan import SearchPlan
 from serving.streaming import TextStream
 
 AUTO = "auto"
@@ -142,9 +144,10 @@ class Translator:
                 f"the texts have {characters} characters together, more than "
                 f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
             )
-        pieces = self._pieces_of_all(texts, options, terms or Terms())
-        sentences = self._sentences(pieces)
-        futures = self._engine.submit(sentences)
+        plan = SearchPlan(options, self.manifest.limits, self._tokenizer, len(texts))
+        pieces = self._pieces_of_all(texts, options, plan, terms or Terms())
+        sentences = self._sentences(pieces, plan.samples or 1)
+        futures = FollowUp(plan, self._tokenizer, self._engine.submit).submit(sentences)
         return when_all_done(futures, lambda found: self._join(pieces, found))
 
     def stream(
@@ -165,7 +168,13 @@ class Translator:
         Raises:
             DragomanError: as `submit`.
         """
-        (pieces,) = self._pieces_of_all([text], options, terms or Terms())
+        plan = SearchPlan(options, self.manifest.limits, self._tokenizer)
+        if plan.hypotheses > 1 or plan.keeps_placeholders:
+            raise InvalidRequest(
+                "a stream has one translation, as it comes: no num_return_sequences, and no "
+                "keep_placeholders"
+            )
+        (pieces,) = self._pieces_of_all([text], options, plan, terms or Terms())
         stream = TextStream(pieces, self._tokenizer.decode, changed)
         sentences = self._sentences([pieces])
         futures = self._engine.submit(sentences, stream.reports(len(sentences)))
@@ -232,26 +241,27 @@ class Translator:
             raise InvalidRequest(f"source_language and target_language are both {source!r}")
         return source, target
 
-    def _sentences(self, pieces: Sequence[Sequence[Sentence | str]]) -> list[Sentence]:
+    def _sentences(
+        self, pieces: Sequence[Sequence[Sentence | str]], each: int = 1
+    ) -> list[Sentence]:
+        """The sentences of texts, of which so many translations each are searched for."""
         found = [piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)]
-        if len(found) > self._limits.waiting:
+        if (number := each * len(found)) > self._limits.waiting:
             raise InvalidRequest(
-                f"{len(found)} sentences in one request, more than {self._limits.waiting}: "
-                "send fewer"
+                f"{number} sentences in one request, more than {self._limits.waiting}: send fewer"
             )
         return found
 
     def _pieces_of_all(
-        self, texts: Sequence[str], options: RequestOptions, terms: Terms
+        self, texts: Sequence[str], options: RequestOptions, plan: SearchPlan, terms: Terms
     ) -> list[list[Sentence | str]]:
         languages = self._languages(options)
-        search = search_options(options, self.manifest.limits)
         found = []
         for index, text in enumerate(texts):
             _check_length(index, text)
             if options.source_language == AUTO:
                 languages = self._direction(index, text, options)
-            found.append(self._pieces(index, text, *languages, options, search, terms))
+            found.append(self._pieces(index, text, *languages, options, plan, terms))
         return found
 
     def _pieces(
@@ -261,7 +271,7 @@ class Translator:
         source: str,
         target: str,
         options: RequestOptions,
-        search: SearchOptions,
+        plan: SearchPlan,
         terms: Terms,
     ) -> list[Sentence | str]:
         """A text as sentences to translate and strings to keep as they are."""
@@ -279,7 +289,7 @@ class Translator:
                     f"{limits.max_source_tokens}: shorten it"
                     + ("" if options.split_sentences else ", or set split_sentences")
                 )
-            max_tokens = options.max_tokens or limits.target_tokens(len(src_ids))
+            max_tokens, search = plan.of_sentence(index, part, src_ids)
             pieces += [
                 Sentence(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s),
                 space,

@@ -35,6 +35,8 @@ class Wishes:
     no_repeat_ngram_size: int | None = None
     suppressed: tuple[str, ...] = ()
     terms: tuple[tuple[int, ...], ...] = ()
+    after: tuple[int | None, ...] = ()
+    """Of each term, which other one must stand before it."""
     pieces: tuple[str, ...] = field(default=(), repr=False)
     sampling: bool = False
     temperature: float = 1.0
@@ -61,7 +63,21 @@ _NOTHING_SAID = _State()
 class _Live:
     ids: tuple[int, ...]
     score: float
+    """What it is compared by: without the tokens of its terms behind the first of each."""
     state: _State = _NOTHING_SAID
+    given: float = 0.0
+    """Score of those."""
+
+
+@dataclass(frozen=True)
+class _Finished:
+    hypothesis: Hypothesis
+    merit: float
+
+
+def _finished(ids: tuple[int, ...], one: _Live, penalty: float, complete: bool) -> _Finished:
+    score = (one.score + one.given) / penalty
+    return _Finished(Hypothesis(ids, score, complete), one.score / penalty)
 
 
 NextScores = Callable[[Sequence[_Live]], Tensor]
@@ -155,7 +171,7 @@ def _sample(next_scores: NextScores, limit: int, wishes: Wishes) -> Hypothesis:
 def _beam(next_scores: NextScores, limit: int, wishes: Wishes) -> list[Hypothesis]:
     width, everything = wishes.beam_width, len(wishes.terms)
     live = [_Live((), 0.0)]
-    finished: list[Hypothesis] = []
+    finished: list[_Finished] = []
     for length in range(1, limit + 1):
         found = _continuations(live, next_scores(live), wishes)
         if not everything:
@@ -163,7 +179,7 @@ def _beam(next_scores: NextScores, limit: int, wishes: Wishes) -> list[Hypothesi
         penalty = length_penalty(length, wishes.alpha)
         whole = [one for one in found if _begun(one) == everything]
         finished += [
-            Hypothesis(one.ids[:-1], one.score / penalty, complete=True)
+            _finished(one.ids[:-1], one, penalty, complete=True)
             for one in whole[:width]
             if one.ids[-1] == END_ID
         ]
@@ -171,14 +187,12 @@ def _beam(next_scores: NextScores, limit: int, wishes: Wishes) -> list[Hypothesi
         if not live or _is_enough(finished, live, length, limit, wishes):
             return _ranked(finished)
     penalty = length_penalty(limit, wishes.alpha)
-    cut = [
-        (len(one.state.met), Hypothesis(one.ids, one.score / penalty, complete=False))
-        for one in live
-    ]
     if not everything:
-        return _ranked([*finished, *(one for _, one in cut)])
-    by_terms = sorted(cut, key=lambda one: (one[0], one[1].score), reverse=True)
-    return [*_ranked(finished), *(one for _, one in by_terms)]
+        cut = [_finished(one.ids, one, penalty, complete=False) for one in live]
+        return _ranked([*finished, *cut])
+    by_terms = sorted(live, key=lambda one: (len(one.state.met), one.score), reverse=True)
+    cut = [_finished(one.ids, one, penalty, complete=False) for one in by_terms]
+    return [*_ranked(finished), *(one.hypothesis for one in cut)]
 
 
 def _continuations(live: Sequence[_Live], log_probs: Tensor, wishes: Wishes) -> list[_Live]:
@@ -188,11 +202,13 @@ def _continuations(live: Sequence[_Live], log_probs: Tensor, wishes: Wishes) -> 
 
         def said(token: int, scores: Tensor, state: _State, one: _Live = one) -> _Live:
             total = (torch.tensor(one.score) + scores[token]).item()
-            return _Live((*one.ids, token), total, state)
+            return _Live((*one.ids, token), total, state, one.given)
 
         if one.state.saying is not None:
             term, place = one.state.saying
-            found.append(said(wishes.terms[term][place], raw, _after(one.state, wishes)))
+            token, state = wishes.terms[term][place], _after(one.state, wishes)
+            given = (torch.tensor(one.given) + raw[token]).item()
+            found.append(_Live((*one.ids, token), one.score, state, given))
             continue
         scores = heed(raw, one.ids, wishes)
         if len(one.state.met) < len(wishes.terms):
@@ -205,6 +221,8 @@ def _continuations(live: Sequence[_Live], log_probs: Tensor, wishes: Wishes) -> 
         if len(one.ids) >= len(wishes.prefix):
             left = [term for term in range(len(wishes.terms)) if term not in one.state.met]
             for term in left:
+                if wishes.after and wishes.after[term] in left:
+                    continue
                 if wishes.terms[term] not in [wishes.terms[i] for i in left if i < term]:
                     beginning = _State(one.state.met, (term, 0))
                     found.append(said(wishes.terms[term][0], raw, _after(beginning, wishes)))
@@ -250,7 +268,7 @@ def _share(found: Sequence[_Live], width: int, everything: int) -> list[_Live]:
 
 
 def _is_enough(
-    finished: Sequence[Hypothesis],
+    finished: Sequence[_Finished],
     live: Sequence[_Live],
     length: int,
     limit: int,
@@ -263,10 +281,10 @@ def _is_enough(
     if len(finished) < kept:
         return False
     reach = length_penalty(length if wishes.terms else limit, wishes.alpha)
-    worst = _ranked(finished)[kept - 1].score
-    assert worst is not None
+    worst = sorted((one.merit for one in finished), reverse=True)[kept - 1]
     return max(one.score for one in live) / reach <= worst
 
 
-def _ranked(found: Sequence[Hypothesis]) -> list[Hypothesis]:
-    return sorted(found, key=lambda one: one.score or 0.0, reverse=True)
+def _ranked(found: Sequence[_Finished]) -> list[Hypothesis]:
+    best = sorted(found, key=lambda one: one.merit, reverse=True)
+    return [one.hypothesis for one in best]

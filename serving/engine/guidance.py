@@ -75,7 +75,7 @@ class Sampling:
     https://arxiv.org/abs/1904.09751).
     """
 
-    seed: int
+    seed: tuple[int, ...]
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
@@ -86,11 +86,12 @@ class Terms:
     """Sequences of tokens that a translation must hold, each as words of their own.
 
     `continuing` [V] says which tokens go on with the word before them, which none may do behind a
-    term.
+    term. `after` says of each term which other one must have been said before it, if any.
     """
 
     sequences: tuple[tuple[int, ...], ...]
     continuing: npt.NDArray[np.bool_] = field(repr=False)
+    after: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,10 @@ class Progress:
             for i, sequence in reversed(list(enumerate(terms.sequences)))
             if not self.met >> i & 1
         }
-        return left.values()
+        return [term for term in left.values() if not terms.after or self._has(terms.after[term])]
+
+    def _has(self, term: int | None) -> bool:
+        return term is None or bool(self.met >> term & 1)
 
     @property
     def state(self) -> tuple[int, int | None, int]:

@@ -6,7 +6,7 @@ They see all scores of their rows at every step. `training.guided_search` define
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -126,6 +126,7 @@ def rank(scores: Floats, count: int) -> Ids:
 
 
 _NOTHING_SAID = Progress()
+_ZERO = np.float32(0.0)
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,8 @@ class _Live:
     score: np.float32
     row: int
     progress: Progress = _NOTHING_SAID
+    given: np.float32 = _ZERO
+    """Score of tokens that it had no choice but to say, which it is not compared by."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,15 @@ class _Candidate:
     parent: _Live
     token: int
     progress: Progress = _NOTHING_SAID
+    given: np.float32 = _ZERO
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """A hypothesis that is done, and what it is compared by."""
+
+    hypothesis: Hypothesis
+    merit: float
 
 
 class GuidedBeamSearch:
@@ -161,9 +173,9 @@ class GuidedBeamSearch:
         self._end_id = end_id
         self.length = 0
         """Tokens that each row has said."""
-        self._live = [_Live((), np.float32(0.0), 0)]
+        self._live = [_Live((), _ZERO, 0)]
         """Best first."""
-        self._finished: list[Hypothesis] = []
+        self._finished: list[_Finished] = []
 
     def advance(self, log_probs: Floats) -> Continuation | None:
         """See `GuidedSearch`."""
@@ -177,7 +189,7 @@ class GuidedBeamSearch:
             return None
         rows = place([one.parent.row for one in chosen], self._width)
         self._live = [
-            _Live((*one.parent.ids, one.token), one.score, row, one.progress)
+            _Live((*one.parent.ids, one.token), one.score, row, one.progress, one.given)
             for one, row in zip(chosen, rows, strict=True)
         ]
         if not chosen or self._is_enough():
@@ -192,11 +204,14 @@ class GuidedBeamSearch:
 
     def found(self) -> Sequence[Hypothesis]:
         """See `GuidedSearch`."""
-        return sorted(self._finished, key=_score, reverse=True)
+        return [one.hypothesis for one in sorted(self._finished, key=_merit, reverse=True)]
 
     def certain(self) -> tuple[int, ...]:
         """See `GuidedSearch`."""
-        outcomes = [*(one.ids for one in self._live), *(one.ids for one in self._finished)]
+        outcomes = [
+            *(one.ids for one in self._live),
+            *(one.hypothesis.ids for one in self._finished),
+        ]
         return common_beginning(outcomes)
 
     def _candidates(self, log_probs: Floats) -> list[_Candidate]:
@@ -217,15 +232,21 @@ class GuidedBeamSearch:
         return scores
 
     def _finish(self, candidates: Sequence[_Candidate]) -> None:
-        ended = (one for one in candidates[: self._width] if one.token == self._end_id)
-        self._keep(((one.parent.ids, one.score) for one in ended), complete=True)
+        self._finished += [
+            self._finished_by(one.parent.ids, one, complete=True)
+            for one in candidates[: self._width]
+            if one.token == self._end_id
+        ]
 
     def _cut(self) -> None:
-        self._keep(((one.ids, one.score) for one in self._live), complete=False)
+        self._finished += [self._finished_by(one.ids, one, complete=False) for one in self._live]
 
-    def _keep(self, found: Iterable[tuple[tuple[int, ...], np.float32]], complete: bool) -> None:
+    def _finished_by(
+        self, ids: tuple[int, ...], one: _Live | _Candidate, complete: bool
+    ) -> _Finished:
         penalty = length_penalty(max(self.length, 1), self._alpha)
-        self._finished += [Hypothesis(ids, float(s) / penalty, complete) for ids, s in found]
+        score = float(one.score + one.given) / penalty
+        return _Finished(Hypothesis(ids, score, complete), float(one.score) / penalty)
 
     def _choose(self, candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
         return candidates[: self._width]
@@ -241,7 +262,7 @@ class GuidedBeamSearch:
         """Whether no live hypothesis, grown to a length, can be among the best `count`."""
         if len(self._finished) < count:
             return False
-        least = sorted(map(_score, self._finished), reverse=True)[count - 1]
+        least = sorted(map(_merit, self._finished), reverse=True)[count - 1]
         # A score only falls with more tokens; what it is divided by only grows.
         return float(self._live[0].score) / length_penalty(length, self._alpha) <= least
 
@@ -251,7 +272,8 @@ class TermSearch(GuidedBeamSearch):
 
     Hypotheses compete with those that have begun as many terms. The rows are shared out over these
     banks in turn, so that some go on as they like while others say a term at every place where it
-    may stand. A term that was begun is said to its end.
+    may stand. A term that was begun is said to its end, and no hypothesis is the worse for what it
+    costs: that is much the same everywhere, and who has yet to pay would win.
 
     Source: Hokamp and Liu 2017, https://aclanthology.org/P17-1141, with the beam shared out as in
     Post and Vilar 2018, https://aclanthology.org/N18-1119.
@@ -265,15 +287,16 @@ class TermSearch(GuidedBeamSearch):
 
     def found(self) -> Sequence[Hypothesis]:
         """See `GuidedSearch`: those with the most terms come first."""
-        return self._finished
+        return [one.hypothesis for one in self._finished]
 
     def _candidates(self, log_probs: Floats) -> list[_Candidate]:
         found: list[_Candidate] = []
         for one in self._live:
-            raw = log_probs[one.row] + one.score
+            raw = log_probs[one.row]
             if one.progress.term is not None:
                 token = self._terms.sequences[one.progress.term][one.progress.place]
-                found.append(_Candidate(raw[token], one, token, one.progress.go_on(self._terms)))
+                progress = one.progress.go_on(self._terms)
+                found.append(_Candidate(one.score, one, token, progress, one.given + raw[token]))
                 continue
             found += self._free(one, log_probs)
             if len(one.ids) < len(self._guidance.prefix):
@@ -281,7 +304,7 @@ class TermSearch(GuidedBeamSearch):
             for term in one.progress.unmet(self._terms):
                 token = self._terms.sequences[term][0]
                 begun = one.progress.begin(term, self._terms)
-                found.append(_Candidate(raw[token], one, token, begun))
+                found.append(_Candidate(one.score + raw[token], one, token, begun, one.given))
         return _merge(sorted(found, key=_total, reverse=True))
 
     def _free(self, one: _Live, log_probs: Floats) -> list[_Candidate]:
@@ -294,7 +317,7 @@ class TermSearch(GuidedBeamSearch):
         scores += one.score
         progress = one.progress.say_else()
         return [
-            _Candidate(scores[token], one, token, progress)
+            _Candidate(scores[token], one, token, progress, one.given)
             for token in rank(scores, 2 * self._width).tolist()
             if scores[token] > -math.inf
         ]
@@ -302,7 +325,7 @@ class TermSearch(GuidedBeamSearch):
     def _finish(self, candidates: Sequence[_Candidate]) -> None:
         whole = [one for one in candidates if one.progress.bank == self._all]
         super()._finish(whole)
-        self._finished.sort(key=_score, reverse=True)
+        self._finished.sort(key=_merit, reverse=True)
 
     def _cut(self) -> None:
         """The live ones come behind those that are whole, in the order of their terms."""
@@ -339,6 +362,5 @@ def _total(candidate: _Candidate) -> float:
     return float(candidate.score)
 
 
-def _score(hypothesis: Hypothesis) -> float:
-    assert hypothesis.score is not None  # these searches score all
-    return hypothesis.score
+def _merit(finished: _Finished) -> float:
+    return finished.merit

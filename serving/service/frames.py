@@ -51,6 +51,7 @@ class DataType(IntEnum):
 
     BOOL = 1
     INT32 = 8
+    INT64 = 9
     FP32 = 11
     BYTES = 13
 
@@ -66,7 +67,7 @@ class ErrorCode(IntEnum):
 
 _STRING, _INT, _BOOL, _DOUBLE_KIND = range(4)
 """Triton's numbers of the types of parameters."""
-_FORMATS = {DataType.BOOL: "?", DataType.INT32: "i", DataType.FP32: "f"}
+_FORMATS = {DataType.BOOL: "?", DataType.INT32: "i", DataType.INT64: "q", DataType.FP32: "f"}
 
 
 _Known = TypeVar("_Known", bound=IntEnum)

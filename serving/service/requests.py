@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from serving.request_options import InvalidRequest, RequestOptions
+from serving.request_options import OF_SEVERAL_VALUES, InvalidRequest, RequestOptions
 from serving.service.frames import Damaged, Request
 from serving.translator import Terms
 
@@ -83,6 +83,8 @@ def _terms(timeout_us: Any, priority: Any, rules: RequestRules) -> Terms:
 
 
 def _option(name: str, values: list[Any]) -> Any:
+    if name in OF_SEVERAL_VALUES:
+        return tuple(_decode(value, f"input {name}") for value in values)
     # A row of texts each may come with the option, but all rows are translated alike.
     if len(set(values)) != 1:
         raise InvalidRequest(f"input {name} has {len(values)} values: give one")

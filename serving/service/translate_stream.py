@@ -60,8 +60,8 @@ class TranslateStreamModel:
             asked, form = understand(request, self._rules)
             if len(asked.texts) != 1:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
-            if asked.options.return_scores or (asked.options.num_return_sequences or 1) > 1:
-                raise InvalidRequest("a stream has one translation, without a score")
+            if asked.options.return_scores:
+                raise InvalidRequest("return_scores: a stream has no scores")
             growing = _Growing(form)
             stream = growing.stream = self._translator().stream(
                 asked.texts[0], asked.options, lambda: self._look_at(growing), asked.terms

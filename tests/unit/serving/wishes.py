@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -54,6 +56,10 @@ guided = st.builds(
         ),
     ),
     pieces=st.just(PIECES),
+).flatmap(
+    lambda asked: st.tuples(
+        *(st.sampled_from([None, *range(i)]) if i else st.none() for i, _ in enumerate(asked.terms))
+    ).map(lambda after: replace(asked, after=after))
 )
 sampled = st.builds(
     Wishes,
@@ -101,10 +107,10 @@ def guidance(asked: Wishes) -> Guidance:
         rules.append(FewestTokens(asked.min_tokens, END_ID))
     terms = None
     if asked.terms:
-        terms = Terms(asked.terms, np.array([piece[:1].isalnum() for piece in PIECES]))
+        terms = Terms(asked.terms, np.array([piece[:1].isalnum() for piece in PIECES]), asked.after)
     sampling = None
     if asked.sampling:
-        sampling = Sampling(asked.seed, asked.temperature, asked.top_k, asked.top_p)
+        sampling = Sampling((asked.seed,), asked.temperature, asked.top_k, asked.top_p)
     return Guidance(
         asked.prefix, tuple(rules), terms, sampling, asked.patience, asked.early_stopping
     )

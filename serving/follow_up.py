@@ -1,0 +1,146 @@
+"""Sentences for which the engine is asked more than once: samples, alternatives, placeholders.
+
+Knows sentences and hypotheses; must not know requests or how the engine works.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+
+from dragoman.hypothesis import Hypothesis
+from dragoman.text import Tokenizer
+from serving.engine.guidance import Guidance
+from serving.engine.sentence import Sentence
+from serving.futures import followed_by, when_all_done
+from serving.placeholders import find_placeholders, split_at_placeholders
+from serving.search_plan import SearchPlan, with_sample
+
+Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
+"""Lets the engine translate sentences."""
+
+
+class FollowUp:
+    """Gets the translations that a plan wants, in as many rounds as that takes."""
+
+    def __init__(self, plan: SearchPlan, tokenizer: Tokenizer, submit: Submit) -> None:
+        """Know whom to ask.
+
+        Args:
+            plan: of the request.
+            tokenizer: of the model.
+            submit: asks the engine.
+        """
+        self._plan = plan
+        self._tokenizer = tokenizer
+        self._submit = submit
+
+    def submit(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        """Begin to translate sentences.
+
+        Args:
+            sentences: what to translate.
+
+        Returns:
+            A future a sentence, in their order. Cancelling it gives the sentence up.
+
+        Raises:
+            DragomanError: as the engine's `submit`.
+        """
+        if self._plan.samples > 1:
+            return self._sample(sentences)
+        if self._plan.alternatives:
+            return self._alternatives(sentences)
+        if self._plan.keeps_placeholders:
+            return self._keep(sentences)
+        return self._submit(sentences)
+
+    def _sample(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        """Each sentence several times, every time by other chances."""
+        count = self._plan.samples
+        futures = self._submit(
+            [
+                replace(sentence, options=with_sample(sentence.options, number))
+                for sentence in sentences
+                for number in range(count)
+            ]
+        )
+        return [
+            when_all_done(futures[i : i + count], _together) for i in range(0, len(futures), count)
+        ]
+
+    def _alternatives(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        """The best tokens behind the prefix first, then what comes after each."""
+        begun = self._submit([_until_token(sentence) for sentence in sentences])
+        return [
+            followed_by(future, partial(self._finish, sentence))
+            for sentence, future in zip(sentences, begun, strict=True)
+        ]
+
+    def _finish(self, sentence: Sentence, begun: Hypothesis) -> Future[Hypothesis]:
+        beginnings = (begun, *begun.others)
+        futures: list[Future[Hypothesis]] = []
+        for beginning in beginnings:
+            if beginning.complete or len(beginning.ids) >= sentence.max_tokens:
+                futures.append(Future())
+                futures[-1].set_result(replace(beginning, others=()))
+            else:
+                futures += self._submit([_behind(sentence, beginning.ids)])
+        return when_all_done(futures, _together)
+
+    def _keep(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        """Where a placeholder was lost after all, what stands between them is translated apart."""
+        return [
+            followed_by(future, partial(self._check, sentence))
+            for sentence, future in zip(sentences, self._submit(sentences), strict=True)
+        ]
+
+    def _check(self, sentence: Sentence, found: Hypothesis) -> Future[Hypothesis]:
+        tag, *src_ids, end = sentence.src_ids
+        text = self._tokenizer.decode(src_ids)
+        placeholders = find_placeholders(text)
+        translated = self._tokenizer.decode(found.ids)
+        kept = Counter(find_placeholders(translated))
+        if all(kept[one] == count for one, count in Counter(placeholders).items()):
+            done: Future[Hypothesis] = Future()
+            done.set_result(found)
+            return done
+        parts = [self._tokenizer.encode(part) for part in split_at_placeholders(text)]
+        plain = replace(sentence.options, guidance=None)
+        futures = self._submit(
+            [replace(sentence, src_ids=(tag, *part, end), options=plain) for part in parts if part]
+        )
+
+        def join(translations: list[Hypothesis]) -> Hypothesis:
+            remaining = iter(translations)
+            ids: list[int] = []
+            for part, placeholder in zip(parts, [*placeholders, ""], strict=True):
+                ids += next(remaining).ids if part else ()
+                ids += self._tokenizer.encode(placeholder)
+            scores = [one.score for one in translations if one.score is not None]
+            whole = all(one.complete for one in translations)
+            return Hypothesis(tuple(ids), sum(scores), whole)
+
+        return when_all_done(futures, join)
+
+
+def _together(found: list[Hypothesis]) -> Hypothesis:
+    """The first, with the others."""
+    return replace(found[0], others=tuple(found[1:]))
+
+
+def _until_token(sentence: Sentence) -> Sentence:
+    """A sentence whose search ends with the token behind the prefix."""
+    guidance = sentence.options.guidance
+    given = len(guidance.prefix) if guidance else 0
+    return replace(sentence, max_tokens=given + 1)
+
+
+def _behind(sentence: Sentence, ids: tuple[int, ...]) -> Sentence:
+    """A sentence whose translation begins with these tokens."""
+    guidance = replace(sentence.options.guidance or Guidance(), prefix=ids)
+    options = replace(sentence.options, hypotheses=1, guidance=guidance)
+    return replace(sentence, options=options)

@@ -1,0 +1,341 @@
+"""How to search for the translations that a request wants: its options, checked, by sentence.
+
+Knows options, tokens and the model's limits; must not know the engine or Triton.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from reprlib import repr as brief
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Limits
+from dragoman.text import END_ID, Tokenizer
+from serving.engine.guidance import (
+    FewestTokens,
+    Guidance,
+    NoRepeatedNgrams,
+    RepetitionPenalty,
+    Rule,
+    Sampling,
+    Terms,
+)
+from serving.engine.sentence import SearchOptions
+from serving.glossary import Glossary
+from serving.placeholders import find_placeholders, is_tag
+from serving.request_options import InvalidRequest, RequestOptions
+from serving.suppression import SuppressedWords
+
+_DEFAULTS = SearchOptions()
+_WIDTH_WITH_TERMS = 8
+"""Where a term must be said, hypotheses that have said it and others share the beam."""
+_SPECIALS = 2
+"""Source ids that are no text: the tag and the end symbol."""
+_MOST_SUPPRESSED = 100
+_MOST_SUPPRESSED_CHARACTERS = 100
+_MOST_SAMPLES = 64
+_MOST_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class _Range:
+    """What a number may be."""
+
+    least: float
+    most: float
+    above: bool = False
+    """Whether it must be more than the least."""
+
+    def check(self, name: str, value: float | None) -> None:
+        """Refuse a number out of range.
+
+        Raises:
+            InvalidRequest: it is, or is no number at all.
+        """
+        if value is None or (self.least <= value <= self.most and not self._is_least(value)):
+            return
+        least = f"more than {self.least:g}" if self.above else f"{self.least:g}"
+        raise InvalidRequest(f"{name} is {value}: give {least} to {self.most:g}")
+
+    def _is_least(self, value: float) -> bool:
+        return self.above and value == self.least
+
+
+_RANGES = {
+    "length_penalty": _Range(0, 10),
+    "patience": _Range(0, 10, above=True),
+    "repetition_penalty": _Range(0, 10, above=True),
+    "no_repeat_ngram_size": _Range(1, 100),
+    "temperature": _Range(0, 100, above=True),
+    "top_p": _Range(0, 1, above=True),
+    "max_length_ratio": _Range(0, 100, above=True),
+    "min_length_ratio": _Range(0, 100),
+    "seed": _Range(0, _MOST_SEED),
+}
+
+
+class SearchPlan:
+    """The searches of one request."""
+
+    def __init__(
+        self, options: RequestOptions, limits: Limits, tokenizer: Tokenizer, texts: int = 1
+    ) -> None:
+        """Check what a request asks.
+
+        Args:
+            options: of the request.
+            limits: of the model.
+            tokenizer: of the model.
+            texts: how many the request has.
+
+        Raises:
+            InvalidRequest: a value out of range, or one that does not go with another, by name.
+        """
+        self._options = options
+        self._limits = limits
+        self._tokenizer = tokenizer
+        _check_ranges(options, limits, tokenizer.vocab_size)
+        _check_company(options)
+        self._prefixes = self._of_texts(options.prefix, texts)
+        try:
+            self._glossary = Glossary.from_json(options.glossary) if options.glossary else None
+        except UsageError as error:
+            raise InvalidRequest(str(error)) from error
+        self.width = self._width()
+        self.hypotheses = self._hypotheses()
+        self._rules = self._all_rules()
+        self._seed = secrets.randbits(63) if options.seed is None else options.seed
+
+    @property
+    def samples(self) -> int:
+        """How many translations of a sentence are drawn, each by itself; 0 where none is."""
+        return self.hypotheses if self._options.sampled else 0
+
+    @property
+    def alternatives(self) -> int:
+        """In how many ways a translation is to go on behind its prefix; 0 where that is open."""
+        return self.hypotheses if self._options.return_alternatives else 0
+
+    @property
+    def keeps_placeholders(self) -> bool:
+        """Whether placeholders must be in a translation as they are in the text."""
+        return self._options.keep_placeholders
+
+    def of_sentence(
+        self, index: int, text: str, src_ids: Sequence[int]
+    ) -> tuple[int, SearchOptions]:
+        """How to search for a sentence's translation.
+
+        Args:
+            index: of the text that it stands in.
+            text: the sentence.
+            src_ids: its ids, tag and end symbol included.
+
+        Returns:
+            The most tokens to generate, and the rest.
+
+        Raises:
+            InvalidRequest: the prefix is too long.
+        """
+        prefix = tuple(self._tokenizer.encode(self._prefixes[index])) if self._prefixes else ()
+        terms = self._terms(text)
+        given = (prefix, *terms.sequences) if terms else (prefix,)
+        most = self._most_tokens(src_ids, sum(map(len, given)))
+        if prefix and len(prefix) >= most:
+            raise InvalidRequest(
+                f"the prefix of text {index} has {len(prefix)} tokens, and its translation at most "
+                f"{most}: shorten it"
+                + (", or raise max_tokens" if self._options.max_tokens else "")
+            )
+        guidance = Guidance(
+            prefix,
+            self._rules_of(src_ids, most),
+            terms,
+            Sampling((self._seed, 0), *self._distribution) if self.samples else None,
+            1.0 if self._options.patience is None else self._options.patience,
+            self._options.early_stopping is not False,
+        )
+        width = self.width
+        if terms and self._options.beam_width is None:
+            width = min(_WIDTH_WITH_TERMS, self._limits.max_beam_width)
+        alpha = self._options.length_penalty
+        search = SearchOptions(
+            width,
+            _DEFAULTS.length_penalty if alpha is None else alpha,
+            1 if self.samples else self.hypotheses,
+            guidance if guidance != Guidance() else None,
+        )
+        return most, search
+
+    @property
+    def _distribution(self) -> tuple[float, int | None, float | None]:
+        options = self._options
+        temperature = 1.0 if options.temperature is None else options.temperature
+        return temperature, options.top_k, options.top_p
+
+    def _of_texts(self, values: tuple[str, ...] | None, texts: int) -> tuple[str, ...]:
+        if values is None:
+            return ()
+        if len(values) not in (1, texts):
+            raise InvalidRequest(
+                f"prefix has {len(values)} values for {texts} texts: give one, or one a text"
+            )
+        return values if len(values) == texts else values * texts
+
+    def _width(self) -> int:
+        width, most = self._options.beam_width, self._limits.max_beam_width
+        if width is not None and not 1 <= width <= most:
+            raise InvalidRequest(f"beam_width is {width}: give 1 to {most}")
+        if self._options.sampled:
+            if width not in (None, 1):
+                raise InvalidRequest(
+                    f"beam_width is {width}, but tokens are drawn by chance with temperature, "
+                    "top_k, top_p or seed: give 1, or leave those out"
+                )
+            return 1
+        if width == 1 and (self._glossary is not None or self.keeps_placeholders):
+            name = "glossary" if self._glossary is not None else "keep_placeholders"
+            raise InvalidRequest(f"{name}: not with beam_width 1, give 2 or more")
+        return min(_DEFAULTS.beam_width, most) if width is None else width
+
+    def _hypotheses(self) -> int:
+        """How many translations of a text are wanted."""
+        options = self._options
+        wanted, name = options.num_return_sequences, "num_return_sequences"
+        most = _MOST_SAMPLES if options.sampled else self.width
+        if wanted is not None and not 1 <= wanted <= most:
+            why = "" if options.sampled else ", which is beam_width"
+            raise InvalidRequest(f"{name} is {wanted}: give 1 to {most}{why}")
+        if options.return_scores and self.width == 1 and not options.sampled:
+            raise InvalidRequest("return_scores: greedy search has none, give beam_width 2 or more")
+        if (wanted or 1) > 1 and self.keeps_placeholders:
+            raise InvalidRequest(f"{name}: not with keep_placeholders")
+        return wanted or 1
+
+    def _all_rules(self) -> tuple[Rule, ...]:
+        options = self._options
+        rules: list[Rule] = []
+        if options.repetition_penalty is not None:
+            rules.append(RepetitionPenalty(options.repetition_penalty))
+        if options.no_repeat_ngram_size is not None:
+            rules.append(NoRepeatedNgrams(options.no_repeat_ngram_size))
+        if options.suppress is not None:
+            words = [self._normalised(word) for word in _checked_words(options.suppress)]
+            rules.append(SuppressedWords(words, self._tokenizer.pieces))
+        return tuple(rules)
+
+    def _rules_of(self, src_ids: Sequence[int], most: int) -> tuple[Rule, ...]:
+        options = self._options
+        ratio = options.min_length_ratio or 0.0
+        least = max(options.min_tokens or 0, math.ceil(ratio * (len(src_ids) - _SPECIALS)))
+        if not least:
+            return self._rules
+        return (*self._rules, FewestTokens(min(least, most), END_ID))
+
+    def _most_tokens(self, src_ids: Sequence[int], wished: int) -> int:
+        """The most tokens of a translation, of which so many are given."""
+        options, limits = self._options, self._limits
+        if options.max_tokens is not None:
+            return options.max_tokens
+        most = limits.target_tokens(len(src_ids)) + wished
+        if options.max_length_ratio is not None:
+            tokens = int(options.max_length_ratio * (len(src_ids) - _SPECIALS))
+            most = max(tokens, 1) + 1  # the end symbol
+        return min(most, limits.max_target_tokens)
+
+    def _terms(self, text: str) -> Terms | None:
+        terms: list[str] = []
+        after: list[int | None] = []
+        if self._glossary is not None:
+            terms += self._glossary.targets_of(text)
+            after += [None] * len(terms)
+        last_tag: int | None = None
+        if self.keeps_placeholders:
+            for placeholder in find_placeholders(self._normalised(text)):
+                after.append(last_tag if is_tag(placeholder) else None)
+                if is_tag(placeholder):
+                    last_tag = len(terms)
+                terms.append(placeholder)
+        if not terms:
+            return None
+        sequences = (tuple(self._tokenizer.encode(term)) for term in terms)
+        return Terms(tuple(sequences), self._continuing, tuple(after))
+
+    @cached_property
+    def _continuing(self) -> npt.NDArray[np.bool_]:
+        return np.array([piece[:1].isalnum() for piece in self._tokenizer.pieces])
+
+    def _normalised(self, text: str) -> str:
+        return self._tokenizer.decode(self._tokenizer.encode(text))
+
+
+def with_sample(search: SearchOptions, number: int) -> SearchOptions:
+    """The search for another translation by chance, which has numbers of its own."""
+    guidance = search.guidance
+    assert guidance is not None
+    assert guidance.sampling is not None
+    sampling = replace(guidance.sampling, seed=(guidance.sampling.seed[0], number))
+    return replace(search, guidance=replace(guidance, sampling=sampling))
+
+
+def _check_ranges(options: RequestOptions, limits: Limits, vocab_size: int) -> None:
+    for name, range_ in _RANGES.items():
+        range_.check(name, getattr(options, name))
+    _Range(1, limits.max_target_tokens).check("max_tokens", options.max_tokens)
+    _Range(0, limits.max_target_tokens).check("min_tokens", options.min_tokens)
+    _Range(1, vocab_size).check("top_k", options.top_k)
+    most, least = options.max_tokens, options.min_tokens
+    if most is not None and least is not None and least > most:
+        raise InvalidRequest(f"min_tokens is {least}, more than max_tokens, {most}")
+
+
+def _check_company(options: RequestOptions) -> None:
+    """Refuse options that do not go with each other."""
+    several = (options.num_return_sequences or 1) > 1
+    for_one_sentence = {
+        "return_scores": options.return_scores,
+        "num_return_sequences": several,
+        "prefix": options.prefix is not None,
+        "return_alternatives": options.return_alternatives,
+    }
+    of_beams = {
+        "patience": options.patience is not None,
+        "early_stopping": options.early_stopping is not None,
+        "return_alternatives": options.return_alternatives,
+        "glossary": options.glossary is not None,
+        "keep_placeholders": options.keep_placeholders,
+    }
+    if options.split_sentences:
+        for name in filter(for_one_sentence.get, for_one_sentence):
+            raise InvalidRequest(f"{name}: not with split_sentences, send the sentences one by one")
+    if options.sampled:
+        for name in filter(of_beams.get, of_beams):
+            raise InvalidRequest(f"{name}: not with temperature, top_k, top_p or seed")
+    if options.max_length_ratio is not None and options.max_tokens is not None:
+        raise InvalidRequest("max_length_ratio: not with max_tokens, give one of them")
+    if options.return_alternatives:
+        if not several:
+            raise InvalidRequest("return_alternatives: say how many by num_return_sequences")
+        for name in ("glossary", "keep_placeholders"):
+            if of_beams[name]:
+                raise InvalidRequest(f"return_alternatives: not with {name}")
+
+
+def _checked_words(words: Sequence[str]) -> Sequence[str]:
+    if len(words) > _MOST_SUPPRESSED:
+        raise InvalidRequest(f"suppress has {len(words)} words, more than {_MOST_SUPPRESSED}")
+    for word in words:
+        if not word.strip():
+            raise InvalidRequest("suppress has an empty word")
+        if len(word) > _MOST_SUPPRESSED_CHARACTERS:
+            raise InvalidRequest(
+                f"suppress: {brief(word)} has more than {_MOST_SUPPRESSED_CHARACTERS} characters"
+            )
+    return words
