@@ -16,6 +16,7 @@ COMMANDS = (
     "train",
     "evaluate",
     "export",
+    "align-heads",
     "verify",
     "publish",
     "serve",
