@@ -65,3 +65,46 @@ def when_all_done(
     for future in futures:
         future.add_done_callback(count)
     return joined
+
+
+def followed_by(first: Future[_Part], begin: Callable[[_Part], Future[_Whole]]) -> Future[_Whole]:
+    """A future of what is begun with the result of `first`, or of the first error.
+
+    Cancelling it cancels whichever of the two is under way.
+    """
+    whole: Future[_Whole] = Future()
+    under_way: list[Future[Any]] = [first]
+
+    def go_on(done: Future[_Part]) -> None:
+        if failure := outcome_error(done):
+            settle(failure)
+            return
+        try:
+            under_way[:] = [begin(done.result())]
+        except Exception as error:  # whatever it was, who waits must hear of it
+            settle(error)
+            return
+        if whole.cancelled():
+            under_way[0].cancel()
+        under_way[0].add_done_callback(finish)
+
+    def finish(done: Future[_Whole]) -> None:
+        settle(outcome_error(done), done)
+
+    def settle(failure: BaseException | None, second: Future[_Whole] | None = None) -> None:
+        under_way.clear()  # it leads here, as in `when_all_done`
+        if not whole.set_running_or_notify_cancel():
+            return
+        if failure is not None:
+            whole.set_exception(failure)
+        elif second is not None:
+            whole.set_result(second.result())
+
+    def pass_on(done: Future[_Whole]) -> None:
+        if done.cancelled():
+            for part in list(under_way):
+                part.cancel()
+
+    whole.add_done_callback(pass_on)
+    first.add_done_callback(go_on)
+    return whole

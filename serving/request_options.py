@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Limits
+from serving.alignment import FORMS
 from serving.engine.sentence import SearchOptions
 
 MAX_LENGTH_PENALTY = 10.0
@@ -39,6 +40,20 @@ class RequestOptions:
     split_sentences: bool = False
     num_return_sequences: int | None = None
     return_scores: bool = False
+    return_token_scores: bool = False
+    return_alignments: str | None = None
+    return_confidence: bool = False
+
+    @property
+    def assessed(self) -> bool:
+        """Whether translations are to be scored once they are there."""
+        greedy = (_DEFAULTS.beam_width if self.beam_width is None else self.beam_width) == 1
+        return (
+            self.return_token_scores
+            or self.return_alignments is not None
+            or self.return_confidence
+            or (self.return_scores and greedy)
+        )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RequestOptions:
@@ -86,6 +101,7 @@ def search_options(options: RequestOptions, limits: Limits) -> SearchOptions:
     if tokens is not None and not 1 <= tokens <= limits.max_target_tokens:
         raise InvalidRequest(f"max_tokens is {tokens}: give 1 to {limits.max_target_tokens}")
     width = _DEFAULTS.beam_width if width is None else width
+    check_alignments(options)
     return SearchOptions(
         beam_width=width,
         length_penalty=_DEFAULTS.length_penalty if alpha is None else alpha,
@@ -93,19 +109,28 @@ def search_options(options: RequestOptions, limits: Limits) -> SearchOptions:
     )
 
 
+def check_alignments(options: RequestOptions) -> None:
+    """Refuse a form of alignments that there is not.
+
+    Raises:
+        InvalidRequest: it is one.
+    """
+    wanted = options.return_alignments
+    if wanted is not None and wanted not in FORMS:
+        raise InvalidRequest(f"return_alignments is {brief(wanted)}: give {' or '.join(FORMS)}")
+
+
 def _hypotheses(options: RequestOptions, width: int) -> int:
     """How many translations of a text are wanted.
 
     Raises:
-        InvalidRequest: more than there are, or scores where there are none.
+        InvalidRequest: more than there are, or what a text of several sentences has not.
     """
     wanted = options.num_return_sequences
     if wanted is not None and not 1 <= wanted <= width:
         raise InvalidRequest(
             f"num_return_sequences is {wanted}: give 1 to {width}, which is beam_width"
         )
-    if options.return_scores and width == 1:
-        raise InvalidRequest("return_scores: greedy search has none, give beam_width 2 or more")
     if options.split_sentences and (options.return_scores or (wanted or 1) > 1):
         name = "return_scores" if options.return_scores else "num_return_sequences"
         raise InvalidRequest(f"{name}: not with split_sentences, send the sentences one by one")

@@ -5,9 +5,9 @@ Knows the bundle, the tokenizer and the engine; must not know Triton.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as brief
 
@@ -15,6 +15,7 @@ from dragoman.errors import UsageError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
 from dragoman.text import Tokenizer, split_sentences
+from serving.assessment import Assessment, Assessor, Candidate, SentencePair
 from serving.engine.engine import EngineFailure
 from serving.engine.loading import (
     open_engine,
@@ -22,9 +23,10 @@ from serving.engine.loading import (
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
-from serving.futures import when_all_done
+from serving.futures import followed_by, when_all_done
 from serving.language import OtherLanguage, detect_language
 from serving.request_options import InvalidRequest, RequestOptions, search_options
+from serving.scoring import Scorer
 from serving.streaming import TextStream
 
 AUTO = "auto"
@@ -63,6 +65,16 @@ class Translation:
     complete: bool
     score: float | None = None
     others: tuple[Translation, ...] = ()
+    assessment: Assessment | None = None
+    """Where something of it was asked for."""
+
+
+@dataclass(frozen=True)
+class SourceSentence(Sentence):
+    """A sentence of a text, and where it begins in it."""
+
+    text: str = ""
+    begin: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,6 +122,8 @@ class Translator:
         self._settings = settings or EngineSettings()
         opened = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
         self._engine, self.layout, self._limits = opened.engine, opened.layout, opened.limits
+        self._scorer = Scorer(bundle, self.manifest, self._limits.waiting)
+        self._assessor = Assessor(self._tokenizer, self.manifest, self._scorer)
 
     def translate(
         self, texts: Sequence[str], options: RequestOptions | None = None
@@ -144,8 +158,15 @@ class Translator:
             )
         pieces = self._pieces_of_all(texts, options, terms or Terms())
         sentences = self._sentences(pieces)
-        futures = self._engine.submit(sentences)
-        return when_all_done(futures, lambda found: self._join(pieces, found))
+        if not options.assessed:
+            futures = self._engine.submit(sentences)
+            return when_all_done(futures, lambda found: self._join(pieces, found))
+        self._assessor.check(len(sentences) * (options.num_return_sequences or 1), options)
+        hypotheses = when_all_done(self._engine.submit(sentences), list)
+        terms = terms or Terms()
+        return followed_by(
+            hypotheses, lambda found: self._assessed(texts, pieces, found, options, terms)
+        )
 
     def stream(
         self,
@@ -199,6 +220,7 @@ class Translator:
     def close(self) -> None:
         """Finish what was submitted, then stop."""
         self._engine.close()
+        self._scorer.close()
 
     def _direction(self, index: int, text: str, options: RequestOptions) -> tuple[str, str]:
         """The languages of a text whose source language is to be found out."""
@@ -268,7 +290,9 @@ class Translator:
         limits = self.manifest.limits
         pieces: list[Sentence | str] = []
         parts = split_sentences(text, source) if options.split_sentences else [(text, "")]
+        end = 0
         for part, space in parts:
+            begin, end = end, end + len(part) + len(space)
             src_ids = self._tokenizer.encode_source(part, target)
             if len(src_ids) == _IDS_OF_NOTHING:
                 pieces.append(part + space)
@@ -281,7 +305,11 @@ class Translator:
                 )
             max_tokens = options.max_tokens or limits.target_tokens(len(src_ids))
             pieces += [
-                Sentence(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s),
+                SourceSentence(
+                    *(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s),
+                    text=part,
+                    begin=begin,
+                ),
                 space,
             ]
         if not any(isinstance(piece, Sentence) for piece in pieces):
@@ -309,6 +337,54 @@ class Translator:
             translations.append(Translation(text, tokens, complete))
         return translations
 
+    def _assessed(
+        self,
+        texts: Sequence[str],
+        pieces: Sequence[Sequence[Sentence | str]],
+        found: Sequence[Hypothesis],
+        options: RequestOptions,
+        terms: Terms,
+    ) -> Future[list[Translation]]:
+        """Translations with what the model thinks of them."""
+        translations = self._join(pieces, found)
+        remaining = iter(found)
+        candidates = [
+            candidate
+            for text, of_text in zip(texts, pieces, strict=True)
+            for candidate in self._candidates(text, of_text, remaining)
+        ]
+        assessing = self._assessor.assess(candidates, options, terms.priority, terms.deadline_s)
+        alpha = None
+        if options.return_scores:
+            alpha = search_options(options, self.manifest.limits).length_penalty
+
+        def attach(done: list[list[Assessment]]) -> list[Translation]:
+            assessments = iter(done[0])
+            return [_with_assessment(one, assessments, alpha) for one in translations]
+
+        return when_all_done([assessing], attach)
+
+    def _candidates(
+        self, text: str, pieces: Sequence[Sentence | str], remaining: Iterator[Hypothesis]
+    ) -> Iterator[Candidate]:
+        """The best translation of a text, then the others, of which only one sentence has any."""
+        target, sentences = "", []
+        others: list[Candidate] = []
+        for piece in pieces:
+            if isinstance(piece, str):
+                target += piece
+                continue
+            assert isinstance(piece, SourceSentence)  # as `_pieces` makes them
+            best = next(remaining)
+            place = (piece.begin, len(target))
+            sentences.append(_pair(piece, best, *place))
+            target += self._tokenizer.decode(best.ids)
+            for other in best.others:
+                pair = _pair(piece, other, *place)
+                others.append(Candidate(text, self._tokenizer.decode(other.ids), (pair,)))
+        yield Candidate(text, target, tuple(sentences))
+        yield from others
+
     def _translation(self, found: Hypothesis) -> Translation:
         """A text that is one sentence."""
         return Translation(
@@ -318,6 +394,33 @@ class Translator:
             found.score,
             tuple(map(self._translation, found.others)),
         )
+
+
+def _with_assessment(
+    translation: Translation, assessments: Iterator[Assessment], alpha: float | None
+) -> Translation:
+    """A translation and its others, each with its assessment, and by this length penalty a score.
+
+    What a search has scored itself keeps that.
+    """
+    assessment, score = next(assessments), translation.score
+    if score is None and alpha is not None:
+        score = assessment.score(alpha)
+    others = tuple(_with_assessment(other, assessments, alpha) for other in translation.others)
+    return replace(translation, assessment=assessment, score=score, others=others)
+
+
+def _pair(
+    sentence: SourceSentence, found: Hypothesis, source_begin: int, target_begin: int
+) -> SentencePair:
+    return SentencePair(
+        sentence.src_ids,
+        found.ids,
+        sentence.text,
+        complete=found.complete,
+        source_begin=source_begin,
+        target_begin=target_begin,
+    )
 
 
 def _check_length(index: int, text: str) -> None:

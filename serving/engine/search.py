@@ -196,8 +196,8 @@ class Candidates:
     tokens: list[int]
 
 
-def _length_penalty(length: int, alpha: float) -> float:
-    # Wu et al. 2016, equation 14
+def length_penalty(length: int, alpha: float) -> float:
+    """What a sum of log-probabilities is divided by: Wu et al. 2016, equation 14."""
     return float(((5 + length) / 6) ** alpha)
 
 
@@ -231,7 +231,7 @@ class BeamSearch:
         """
         length = self.length + 1
         chosen: list[int] = []
-        penalty = _length_penalty(length, self._alpha)
+        penalty = length_penalty(length, self._alpha)
         scores, parents, tokens = candidates.scores, candidates.parents, candidates.tokens
         for rank, token in enumerate(tokens):
             if token != self._end_id:

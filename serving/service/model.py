@@ -76,8 +76,7 @@ def understand(request: Request, rules: RequestRules) -> tuple[Asked, Form]:
         InvalidRequest: see `read_request`.
     """
     asked = read_request(request, rules)
-    scores = asked.options.return_scores
-    return asked, Form(request.number, request.outputs, asked.shape, scores)
+    return asked, Form.asked(request.number, request.outputs, asked)
 
 
 def last_answer(

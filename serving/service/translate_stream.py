@@ -62,6 +62,11 @@ class TranslateStreamModel:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
             if asked.options.return_scores or (asked.options.num_return_sequences or 1) > 1:
                 raise InvalidRequest("a stream has one translation, without a score")
+            if asked.options.assessed:
+                raise InvalidRequest(
+                    "a stream has no return_token_scores, return_alignments or return_confidence: "
+                    "ask the model translate"
+                )
             growing = _Growing(form)
             stream = growing.stream = self._translator().stream(
                 asked.texts[0], asked.options, lambda: self._look_at(growing), asked.terms
