@@ -3,6 +3,7 @@
 Begin with `Translator`, or `AsyncTranslator` under asyncio; README.md has examples.
 """
 
+from dragoman_client.assessment import SoftAlignment, TokenScores, WordAlignment
 from dragoman_client.async_translator import AsyncTranslator
 from dragoman_client.errors import (
     AccessDenied,
@@ -30,9 +31,12 @@ __all__ = [
     "PlainLinesToJson",
     "ServerError",
     "ServerUnavailable",
+    "SoftAlignment",
     "TabColumns",
+    "TokenScores",
     "Translation",
     "TranslationError",
     "TranslationOptions",
     "Translator",
+    "WordAlignment",
 ]
