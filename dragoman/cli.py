@@ -21,6 +21,7 @@ COMMANDS = (
     "publish",
     "serve",
     "translate",
+    "score",
     "load-test",
     "demo",
     "doctor",

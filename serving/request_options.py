@@ -6,7 +6,7 @@ Knows the options' names, types and ranges; must not know texts, engines or Trit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from reprlib import repr as brief
 from typing import Any, get_args, get_type_hints
 
@@ -17,6 +17,11 @@ from serving.engine.sentence import SearchOptions
 
 MAX_LENGTH_PENALTY = 10.0
 _DEFAULTS = SearchOptions()
+OF_SCORING = (
+    *("source_language", "target_language", "length_penalty", "return_scores"),
+    *("return_token_scores", "return_alignments", "return_confidence"),
+)
+"""Options that the scoring of given translations knows."""
 
 
 class InvalidRequest(UsageError):
@@ -95,8 +100,7 @@ def search_options(options: RequestOptions, limits: Limits) -> SearchOptions:
     width, alpha = options.beam_width, options.length_penalty
     if width is not None and not 1 <= width <= limits.max_beam_width:
         raise InvalidRequest(f"beam_width is {width}: give 1 to {limits.max_beam_width}")
-    if alpha is not None and not 0.0 <= alpha <= MAX_LENGTH_PENALTY:
-        raise InvalidRequest(f"length_penalty is {alpha}: give 0 to {MAX_LENGTH_PENALTY:g}")
+    _check_alpha(alpha)
     tokens = options.max_tokens
     if tokens is not None and not 1 <= tokens <= limits.max_target_tokens:
         raise InvalidRequest(f"max_tokens is {tokens}: give 1 to {limits.max_target_tokens}")
@@ -118,6 +122,32 @@ def check_alignments(options: RequestOptions) -> None:
     wanted = options.return_alignments
     if wanted is not None and wanted not in FORMS:
         raise InvalidRequest(f"return_alignments is {brief(wanted)}: give {' or '.join(FORMS)}")
+
+
+def scoring_alpha(options: RequestOptions) -> float:
+    """The length penalty by which given translations are scored.
+
+    Raises:
+        InvalidRequest: a value out of range, or an option that is for translating, by name.
+    """
+    for field in fields(options):
+        if field.name not in OF_SCORING and getattr(options, field.name) != field.default:
+            raise InvalidRequest(
+                f"option {field.name} is not for scoring; known: {', '.join(OF_SCORING)}"
+            )
+    check_alignments(options)
+    _check_alpha(options.length_penalty)
+    return _DEFAULTS.length_penalty if options.length_penalty is None else options.length_penalty
+
+
+def _check_alpha(alpha: float | None) -> None:
+    """Refuse a length penalty out of range.
+
+    Raises:
+        InvalidRequest: it is.
+    """
+    if alpha is not None and not 0.0 <= alpha <= MAX_LENGTH_PENALTY:
+        raise InvalidRequest(f"length_penalty is {alpha}: give 0 to {MAX_LENGTH_PENALTY:g}")
 
 
 def _hypotheses(options: RequestOptions, width: int) -> int:

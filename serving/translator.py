@@ -25,7 +25,12 @@ from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
 from serving.futures import followed_by, when_all_done
 from serving.language import OtherLanguage, detect_language
-from serving.request_options import InvalidRequest, RequestOptions, search_options
+from serving.request_options import (
+    InvalidRequest,
+    RequestOptions,
+    scoring_alpha,
+    search_options,
+)
 from serving.scoring import Scorer
 from serving.streaming import TextStream
 
@@ -150,12 +155,7 @@ class Translator:
         """
         if not texts:
             raise InvalidRequest("text_input is empty: give at least one text")
-        characters = sum(map(len, texts))
-        if len(texts) > 1 and characters > MAX_REQUEST_CHARACTERS:
-            raise InvalidRequest(
-                f"the texts have {characters} characters together, more than "
-                f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
-            )
+        _check_together(texts)
         pieces = self._pieces_of_all(texts, options, terms or Terms())
         sentences = self._sentences(pieces)
         if not options.assessed:
@@ -167,6 +167,69 @@ class Translator:
         return followed_by(
             hypotheses, lambda found: self._assessed(texts, pieces, found, options, terms)
         )
+
+    def score(
+        self,
+        texts: Sequence[str],
+        targets: Sequence[str],
+        options: RequestOptions,
+        terms: Terms | None = None,
+    ) -> Future[list[Assessment]]:
+        """Begin to score given translations.
+
+        Args:
+            texts: what was translated.
+            targets: a translation of each.
+            options: those of `OF_SCORING`.
+            terms: see `Terms`.
+
+        Returns:
+            A future of one assessment a pair, in their order. Cancelling it gives them up.
+
+        Raises:
+            InvalidRequest: a text, a target or an option cannot be served.
+            Overloaded: too many wait to be scored.
+            Closed: the translator was closed.
+        """
+        scoring_alpha(options)
+        if not texts:
+            raise InvalidRequest("text_input is empty: give at least one text")
+        if len(texts) != len(targets):
+            raise InvalidRequest(
+                f"text_input has {len(texts)} texts and target_input {len(targets)}: "
+                "give a target for each text"
+            )
+        _check_together((*texts, *targets))
+        self._assessor.check(len(texts), options)
+        languages, candidates = self._languages(options), []
+        for index, (text, target) in enumerate(zip(texts, targets, strict=True)):
+            _check_length(index, text)
+            _check_length(index, target, "target")
+            if options.source_language == AUTO:
+                languages = self._direction(index, text, options)
+            candidates.append(self._given(index, text, target, languages[1]))
+        terms = terms or Terms()
+        return self._assessor.assess(candidates, options, terms.priority, terms.deadline_s)
+
+    def _given(self, index: int, text: str, target: str, language: str) -> Candidate:
+        """A given pair as ids."""
+        limits = self.manifest.limits
+        src_ids = self._tokenizer.encode_source(text, language)
+        tgt_ids = self._tokenizer.encode(target)
+        if len(src_ids) == _IDS_OF_NOTHING:
+            raise InvalidRequest(f"text {index} is empty")
+        if not tgt_ids:
+            raise InvalidRequest(f"target {index} is empty")
+        for what, tokens, most in (
+            ("text", len(src_ids), limits.max_source_tokens),
+            ("target", len(tgt_ids) + 1, limits.max_target_tokens),
+        ):
+            if tokens > most:
+                raise InvalidRequest(
+                    f"{what} {index} has {tokens} tokens, more than {most}: shorten it"
+                )
+        pair = SentencePair(tuple(src_ids), tuple(tgt_ids), text, target)
+        return Candidate(text, target, (pair,))
 
     def stream(
         self,
@@ -423,7 +486,21 @@ def _pair(
     )
 
 
-def _check_length(index: int, text: str) -> None:
+def _check_together(texts: Sequence[str]) -> None:
+    """Refuse texts whose work would hold up others for long.
+
+    Raises:
+        InvalidRequest: they are.
+    """
+    characters = sum(map(len, texts))
+    if len(texts) > 1 and characters > MAX_REQUEST_CHARACTERS:
+        raise InvalidRequest(
+            f"the texts have {characters} characters together, more than "
+            f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
+        )
+
+
+def _check_length(index: int, text: str, what: str = "text") -> None:
     """Refuse a text that is too long to be looked at.
 
     Raises:
@@ -431,6 +508,6 @@ def _check_length(index: int, text: str) -> None:
     """
     if len(text) > MAX_TEXT_CHARACTERS:
         raise InvalidRequest(
-            f"text {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
+            f"{what} {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
             "send it in parts"
         )

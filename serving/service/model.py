@@ -11,7 +11,7 @@ from serving.futures import outcome_error
 from serving.service import answers
 from serving.service.answers import Form
 from serving.service.frames import Answer, Failure, Hello, Request
-from serving.service.requests import Asked, RequestRules, read_request
+from serving.service.requests import TARGET, Asked, RequestRules, read_request
 from serving.translator import Translation
 
 Send = Callable[[bytes], None]
@@ -61,6 +61,11 @@ def decoupled(hello: Hello) -> bool:
     """Whether a model may answer a request more than once."""
     policy = json.loads(hello.config).get("model_transaction_policy", {})
     return bool(policy.get("decoupled"))
+
+
+def takes_targets(hello: Hello) -> bool:
+    """Whether a model is given translations."""
+    return any(one.get("name") == TARGET for one in json.loads(hello.config).get("input", []))
 
 
 def parameters(hello: Hello) -> dict[str, str]:

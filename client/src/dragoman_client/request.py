@@ -5,9 +5,10 @@ Knows the tensors of Triton's model `translate`; must not know sockets, threads 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 import numpy as np
@@ -27,6 +28,9 @@ MODEL: Final = "translate"
 
 STREAM_MODEL: Final = "translate_stream"
 """Name of the model that answers in parts."""
+
+SCORE_MODEL: Final = "score"
+"""Name of the model that scores given translations."""
 
 OUTPUTS: Final = ("text_output", "output_tokens", "finish_reason")
 """Names of the tensors that the server answers with, each of shape [1, N]."""
@@ -194,8 +198,7 @@ def build_inputs(
         TypeError: a text that is no `str`.
         ValueError: a text that UTF-8 cannot write.
     """
-    encoded = [_encode(text, f"text {first_index + i}") for i, text in enumerate(texts)]
-    inputs: dict[str, Array] = {"text_input": np.array([encoded], dtype=np.object_)}
+    inputs = {"text_input": encode_texts(texts, first_index=first_index)}
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         if isinstance(value, str):
@@ -230,70 +233,97 @@ def read_outputs(
     """
     options = options or TranslationOptions()
     each = options.num_return_sequences or 1
-    names = (*OUTPUTS, SCORES) if options.return_scores else OUTPUTS
-    columns = _columns(outputs, (*names, *options.assessed), count * each)
-    try:
+    columns = _columns(outputs, OUTPUTS, count * each)
+    assessments = read_assessments(outputs, count * each, options)
+    with _faults():
         found = [
             Translation(
                 text.decode("utf-8"),
                 int(tokens),
                 reason.decode("utf-8"),
                 elapsed_s=elapsed_s,
+                **assessment,
             )
-            for text, tokens, reason in zip(*(columns[name] for name in OUTPUTS), strict=True)
+            for text, tokens, reason, assessment in zip(*columns, assessments, strict=True)
         ]
-        found = [
-            dataclasses.replace(one, **assessment)
-            for one, assessment in zip(found, _assessments(columns, options), strict=True)
-        ]
-        if each == 1:
-            return found
-        return [
-            dataclasses.replace(found[i], alternatives=tuple(found[i + 1 : i + each]))
-            for i in range(0, len(found), each)
-        ]
+    if each == 1:
+        return found
+    return [
+        dataclasses.replace(found[i], alternatives=tuple(found[i + 1 : i + each]))
+        for i in range(0, len(found), each)
+    ]
+
+
+def read_assessments(
+    outputs: Mapping[str, Array | None], count: int, options: TranslationOptions
+) -> list[dict[str, Any]]:
+    """Read what the model thinks of its translations, as far as it was asked for.
+
+    Args:
+        outputs: see `read_outputs`.
+        count: how many translations there are.
+        options: that say what was asked for.
+
+    Returns:
+        Fields of `Translation` by name.
+
+    Raises:
+        ServerError: a tensor is missing, of another length, or not what it should hold.
+    """
+    form = options.return_alignments or ""
+    readers: dict[str, tuple[str, Callable[[Any], Any]]] = {
+        SCORES: ("score", float),
+        "token_scores": ("token_scores", lambda value: TokenScores.parse(value.decode("utf-8"))),
+        "alignments": ("alignments", lambda value: parse_alignments(value.decode("utf-8"), form)),
+        "confidences": ("confidence", float),
+    }
+    names = (*((SCORES,) if options.return_scores else ()), *options.assessed)
+    fields: list[dict[str, Any]] = [{} for _ in range(count)]
+    with _faults():
+        for name, column in zip(names, _columns(outputs, names, count), strict=True):
+            field, read = readers[name]
+            for of_one, value in zip(fields, column, strict=True):
+                of_one[field] = read(value)
+    return fields
+
+
+@contextlib.contextmanager
+def _faults() -> Iterator[None]:
+    """What values that are not what they should be mean."""
+    try:
+        yield
     except UnicodeDecodeError as error:
         raise ServerError(f"the answer is not UTF-8: {error}") from error
     except (AttributeError, TypeError, ValueError) as error:
         raise ServerError(f"the answer has tensors of other types: {error}") from error
 
 
-def _columns(
-    outputs: Mapping[str, Array | None], names: Sequence[str], count: int
-) -> dict[str, Array]:
-    """Tensors [N] by name.
+def _columns(outputs: Mapping[str, Array | None], names: Sequence[str], count: int) -> list[Array]:
+    """Tensors [N] of these names.
 
     Raises:
         ServerError: one is missing, or of another length.
     """
-    columns = {}
+    columns = []
     for name in names:
         values = outputs.get(name)
         if values is None:
             raise ServerError(f"the answer lacks {name}: is this a Dragoman server?")
         if values.shape != (1, count):
             raise ServerError(f"{name} has shape {list(values.shape)}: expected [1, {count}]")
-        columns[name] = values[0]
+        columns.append(values[0])
     return columns
 
 
-def _assessments(columns: Mapping[str, Array], options: TranslationOptions) -> list[dict[str, Any]]:
-    """Fields of translations with what the model thinks of them, as far as it was asked for."""
-    form = options.return_alignments or ""
-    readers: dict[str, tuple[str, Callable[[Any], Any]]] = {
-        SCORES: ("score", float),
-        "token_scores": ("token_scores", lambda value: TokenScores.parse(value.decode("utf-8"))),
-        "alignments": (
-            "alignments",
-            lambda value: parse_alignments(value.decode("utf-8"), form),
-        ),
-        "confidences": ("confidence", float),
-    }
-    rows: list[dict[str, Any]] = [{} for _ in columns[OUTPUTS[0]]]
-    for name, (field, read) in readers.items():
-        for row, value in zip(rows, columns.get(name, ()), strict=False):
-            row[field] = read(value)
-    return rows
+def encode_texts(texts: Sequence[str], what: str = "text", first_index: int = 0) -> Array:
+    """Texts as an object tensor [1, N] of UTF-8 bytes.
+
+    Raises:
+        TypeError: a text that is no `str`.
+        ValueError: a text that UTF-8 cannot write.
+    """
+    encoded = [_encode(text, f"{what} {first_index + i}") for i, text in enumerate(texts)]
+    return np.array([encoded], dtype=np.object_)
 
 
 def _encode(text: str, what: str) -> bytes:

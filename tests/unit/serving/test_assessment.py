@@ -122,6 +122,54 @@ def test_soft_alignments_are_of_pieces(translator: Translator) -> None:
     assert all(0 <= sum(row) <= 1.001 for row in soft["weights"])
 
 
+def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
+    texts = ["I would like a cup of coffee.", "Good morning!"]
+    own = translate(shipped, texts, return_alignments="hard", return_scores=True)
+    options = RequestOptions(return_alignments="hard")
+    given = shipped.score(texts, [one.text for one in own], options).result(60)
+    for one, found in zip(own, given, strict=True):
+        assert found.tokens == assessed(one).tokens
+        assert found.log_probs == pytest.approx(assessed(one).log_probs, abs=1e-4)
+        assert found.alignment == assessed(one).alignment
+        assert found.score(0.6) == pytest.approx(one.score, abs=1e-3)
+    worse, better = shipped.score(
+        ["Good morning!"] * 2, ["Gute Nacht!", "Guten Morgen!"], RequestOptions()
+    ).result(60)
+    assert worse.confidence < better.confidence
+
+
+@pytest.mark.parametrize(
+    ("texts", "targets", "options", "message"),
+    [
+        ([], [], {}, "text_input is empty"),
+        (["red"], [], {}, "text_input has 1 texts and target_input 0: give a target for each"),
+        (["red", " "], ["blue"] * 2, {}, "text 1 is empty"),
+        (["red", "red"], ["blue", "\n"], {}, "target 1 is empty"),
+        (["red"], ["red " * 400], {}, "target 0 has 401 tokens, more than 320: shorten it"),
+        (["red " * 300], ["red"], {}, "text 0 has 302 tokens, more than 256: shorten it"),
+        (["red"], ["x" * 100_001], {}, "target 0 has 100001 characters, more than 100000"),
+        (["red"], ["blue"], {"target_language": "xx"}, "target_language 'xx' is unknown"),
+        (["red"], ["blue"], {"beam_width": 4}, "option beam_width is not for scoring; known: so"),
+        (["red"], ["blue"], {"split_sentences": True}, "option split_sentences is not for scor"),
+        (["red"], ["blue"], {"length_penalty": -1.0}, "length_penalty is -1.0: give 0 to 10"),
+        (["red"], ["blue"], {"return_alignments": "x"}, "return_alignments is 'x': give hard or"),
+        (["a"] * 20_001, ["b"] * 20_001, {}, "20001 translations to be scored in one request"),
+        (["a"] * 30, ["x" * 90_000] * 30, {}, "the texts have 2700030 characters together"),
+    ],
+)
+def test_given_pairs_that_cannot_be_scored_are_named(
+    translator: Translator,
+    texts: list[str],
+    targets: list[str],
+    options: dict[str, Any],
+    message: str,
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        translator.score(texts, targets, RequestOptions.from_mapping(options))
+    assert len(str(caught.value).splitlines()) == 1
+    assert message in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("limit", "options", "message"),
     [
