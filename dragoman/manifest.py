@@ -145,6 +145,24 @@ class PlanEntry:
 
 
 @dataclass(frozen=True)
+class AlignmentHeads:
+    """Which of the decoder's attention tells what a token was translated from.
+
+    Source: Chen et al. 2020, https://arxiv.org/abs/2004.14837, for `when_read`.
+    """
+
+    heads: tuple[tuple[int, int], ...]
+    """Layer and head, from 0; their attention is averaged."""
+    when_read: bool
+    """At the step that reads the token, or else at the one that says it."""
+    accuracy: float
+    """Of `anchors` tokens, the part whose link is right."""
+    anchors: int
+    text: str
+    """What it was measured on."""
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The contents of `manifest.json`."""
 
@@ -163,6 +181,8 @@ class Manifest:
     measured: dict[str, float] = field(default_factory=dict)
     built_with: dict[str, str] = field(default_factory=dict)
     plans: tuple[PlanEntry, ...] = ()
+    alignment: AlignmentHeads | None = None
+    """None until `dragoman align-heads` has chosen them."""
 
     def write(self, bundle: Path) -> None:
         """Write `manifest.json` into a bundle."""
@@ -236,6 +256,11 @@ class Manifest:
         ids = self.special_ids
         if max(ids.pad, ids.begin, ids.end, *ids.tags.values()) >= sizes.vocab_size:
             raise UsageError(f"{path}: a special id is not below vocab_size {sizes.vocab_size}")
+        for layer, head in self.alignment.heads if self.alignment else ():
+            if not (0 <= layer < sizes.decoder_layers and 0 <= head < sizes.heads):
+                raise UsageError(f"{path}: alignment: there is no head {head} in layer {layer}")
+        if self.alignment and not self.alignment.heads:
+            raise UsageError(f"{path}: alignment: names no heads")
         missing = [language for language in self.languages if language not in self.special_ids.tags]
         if len(self.languages) < 2 or missing:
             raise UsageError(f"{path}: languages {list(self.languages)} lack tags: {missing}")

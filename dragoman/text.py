@@ -5,9 +5,11 @@ Knows the vocabulary file and the language tags; must not know models, requests 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 import sentencex
@@ -24,6 +26,20 @@ def language_tag(language: str) -> str:
     Source: Johnson et al. 2017, https://arxiv.org/abs/1611.04558
     """
     return f"<2{language}>"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An entry of the vocabulary in a text, and the characters that it stands for.
+
+    A character that several pieces write together belongs to the last of them; the others have none
+    and begin where it does.
+    """
+
+    text: str
+    id: int
+    begin: int
+    end: int
 
 
 class Tokenizer:
@@ -59,7 +75,7 @@ class Tokenizer:
         return int(self._pieces.GetPieceSize())
 
     @cached_property
-    def pieces(self) -> tuple[str, ...]:
+    def vocabulary(self) -> tuple[str, ...]:
         """What each entry [V] stands for; nothing for specials and single bytes."""
         model = self._pieces
         return tuple(
@@ -95,6 +111,28 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids; specials vanish, bytes that are not UTF-8 become U+FFFD."""
         return str(self._pieces.DecodeIds(list(ids)))
+
+    def piece(self, token_id: int) -> str:
+        """The vocabulary's entry of an id, such as `</s>`."""
+        return str(self._pieces.IdToPiece(token_id))
+
+    def pieces(self, text: str) -> list[Piece]:
+        """What `encode` makes of a text, with the places in it."""
+        return list(_pieces(text, self._pieces.EncodeAsProto(text)))
+
+    def decoded_pieces(self, ids: Sequence[int]) -> list[Piece]:
+        """A piece for each of token ids, with its place in the text that `decode` makes of them."""
+        found = self._pieces.DecodeIdsAsProto(list(ids))
+        return list(_pieces(str(found.text), found))
+
+
+def _pieces(text: str, found: Any) -> Iterator[Piece]:
+    """Pieces with places in characters; SentencePiece counts bytes of UTF-8."""
+    characters = [0]
+    for index, character in enumerate(text):
+        characters += [index] * (len(character.encode("utf-8")) - 1) + [index + 1]
+    for piece in found.pieces:
+        yield Piece(piece.piece, piece.id, characters[piece.begin], characters[piece.end])
 
 
 def split_sentences(text: str, language: str) -> list[tuple[str, str]]:

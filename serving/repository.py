@@ -15,7 +15,9 @@ from serving.engine.loading import Layout, choose_layout
 from serving.model_config import read_model_config
 from serving.service.configuration import check_languages, engine_settings, request_rules
 
-MODEL, STREAM_MODEL = "translate", "translate_stream"
+MODEL = "translate"
+FURTHER_MODELS = ("translate_stream", "score")
+"""Those that use the engine of `translate`."""
 
 
 class Repository:
@@ -57,8 +59,9 @@ class Repository:
         self._bundle = path / MODEL / "1" / "bundle"
         if not self._bundle.is_dir():
             raise UsageError(f"{self._bundle}: no model here; make one with: dragoman publish")
-        # Streaming only where the repository has it.
-        self.models = [MODEL, *([STREAM_MODEL] if self._has(STREAM_MODEL) else []), *more_models]
+        # Streaming and scoring only where the repository has them.
+        self.models = [MODEL, *filter(self._has, FURTHER_MODELS)]
+        self.models += [name for name in more_models if name not in self.models]
         self._seen = self._stamp()
         self.layout = self._choose_layout()
 

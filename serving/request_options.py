@@ -50,12 +50,26 @@ class RequestOptions:
     suppress: tuple[str, ...] | None = None
     glossary: str | None = None
     keep_placeholders: bool = False
+    return_token_scores: bool = False
+    return_alignments: str | None = None
+    return_confidence: bool = False
 
     @property
     def sampled(self) -> bool:
         """Whether tokens are to be drawn by chance."""
         asked = (self.temperature, self.top_k, self.top_p, self.seed)
         return any(value is not None for value in asked)
+
+    @property
+    def assessed(self) -> bool:
+        """Whether translations are to be scored once they are there."""
+        greedy = self.beam_width == 1 and not self.sampled
+        return (
+            self.return_token_scores
+            or self.return_alignments is not None
+            or self.return_confidence
+            or (self.return_scores and greedy)
+        )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RequestOptions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from reprlib import repr as brief
 
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dragoman.errors import UsageError
 from dragoman.manifest import Limits
 from dragoman.text import END_ID, Tokenizer
+from serving.alignment import FORMS
 from serving.engine.guidance import (
     FewestTokens,
     Guidance,
@@ -34,6 +35,11 @@ from serving.request_options import InvalidRequest, RequestOptions
 from serving.suppression import SuppressedWords
 
 _DEFAULTS = SearchOptions()
+OF_SCORING = (
+    *("source_language", "target_language", "length_penalty", "return_scores"),
+    *("return_token_scores", "return_alignments", "return_confidence"),
+)
+"""Options that the scoring of given translations knows."""
 _WIDTH_WITH_TERMS = 8
 """Where a term must be said, hypotheses that have said it and others share the beam."""
 _SPECIALS = 2
@@ -108,6 +114,7 @@ class SearchPlan:
             self._glossary = Glossary.from_json(options.glossary) if options.glossary else None
         except UsageError as error:
             raise InvalidRequest(str(error)) from error
+        self.alpha = alpha_of(options)
         self.width = self._width()
         self.hypotheses = self._hypotheses()
         self._rules = self._all_rules()
@@ -165,10 +172,9 @@ class SearchPlan:
         width = self.width
         if terms and self._options.beam_width is None:
             width = min(_WIDTH_WITH_TERMS, self._limits.max_beam_width)
-        alpha = self._options.length_penalty
         search = SearchOptions(
             width,
-            _DEFAULTS.length_penalty if alpha is None else alpha,
+            self.alpha,
             1 if self.samples else self.hypotheses,
             guidance if guidance != Guidance() else None,
         )
@@ -213,8 +219,6 @@ class SearchPlan:
         if wanted is not None and not 1 <= wanted <= most:
             why = "" if options.sampled else ", which is beam_width"
             raise InvalidRequest(f"{name} is {wanted}: give 1 to {most}{why}")
-        if options.return_scores and self.width == 1 and not options.sampled:
-            raise InvalidRequest("return_scores: greedy search has none, give beam_width 2 or more")
         if (wanted or 1) > 1 and self.keeps_placeholders:
             raise InvalidRequest(f"{name}: not with keep_placeholders")
         return wanted or 1
@@ -228,7 +232,7 @@ class SearchPlan:
             rules.append(NoRepeatedNgrams(options.no_repeat_ngram_size))
         if options.suppress is not None:
             words = [self._normalised(word) for word in _checked_words(options.suppress)]
-            rules.append(SuppressedWords(words, self._tokenizer.pieces))
+            rules.append(SuppressedWords(words, self._tokenizer.vocabulary))
         return tuple(rules)
 
     def _rules_of(self, src_ids: Sequence[int], most: int) -> tuple[Rule, ...]:
@@ -270,10 +274,32 @@ class SearchPlan:
 
     @cached_property
     def _continuing(self) -> npt.NDArray[np.bool_]:
-        return np.array([piece[:1].isalnum() for piece in self._tokenizer.pieces])
+        return np.array([piece[:1].isalnum() for piece in self._tokenizer.vocabulary])
 
     def _normalised(self, text: str) -> str:
         return self._tokenizer.decode(self._tokenizer.encode(text))
+
+
+def alpha_of(options: RequestOptions) -> float:
+    """The exponent of the length penalty."""
+    alpha = options.length_penalty
+    return _DEFAULTS.length_penalty if alpha is None else alpha
+
+
+def scoring_alpha(options: RequestOptions) -> float:
+    """The exponent of the length penalty by which given translations are scored.
+
+    Raises:
+        InvalidRequest: a value out of range, or an option that is for translating, by name.
+    """
+    for field in fields(options):
+        if field.name not in OF_SCORING and getattr(options, field.name) != field.default:
+            raise InvalidRequest(
+                f"option {field.name} is not for scoring; known: {', '.join(OF_SCORING)}"
+            )
+    _RANGES["length_penalty"].check("length_penalty", options.length_penalty)
+    _check_alignments(options)
+    return alpha_of(options)
 
 
 def with_sample(search: SearchOptions, number: int) -> SearchOptions:
@@ -291,9 +317,16 @@ def _check_ranges(options: RequestOptions, limits: Limits, vocab_size: int) -> N
     _Range(1, limits.max_target_tokens).check("max_tokens", options.max_tokens)
     _Range(0, limits.max_target_tokens).check("min_tokens", options.min_tokens)
     _Range(1, vocab_size).check("top_k", options.top_k)
+    _check_alignments(options)
     most, least = options.max_tokens, options.min_tokens
     if most is not None and least is not None and least > most:
         raise InvalidRequest(f"min_tokens is {least}, more than max_tokens, {most}")
+
+
+def _check_alignments(options: RequestOptions) -> None:
+    wanted = options.return_alignments
+    if wanted is not None and wanted not in FORMS:
+        raise InvalidRequest(f"return_alignments is {brief(wanted)}: give {' or '.join(FORMS)}")
 
 
 def _check_company(options: RequestOptions) -> None:

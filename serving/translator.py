@@ -5,9 +5,9 @@ Knows the bundle, the tokenizer and the engine; must not know Triton.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as brief
 
@@ -15,6 +15,7 @@ from dragoman.errors import UsageError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
 from dragoman.text import Tokenizer, split_sentences
+from serving.assessment import Assessment, Assessor, Candidate, SentencePair
 from serving.engine.engine import EngineFailure
 from serving.engine.loading import (
     open_engine,
@@ -23,10 +24,11 @@ from serving.engine.sentence import Sentence
 from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
 from serving.follow_up import FollowUp
-from serving.futures import when_all_done
+from serving.futures import followed_by, when_all_done
 from serving.language import OtherLanguage, detect_language
 from serving.request_options import InvalidRequest, RequestOptions
-from serving.search_plan import SearchPlan
+from serving.scoring import Scorer
+from serving.search_plan import SearchPlan, scoring_alpha
 from serving.streaming import TextStream
 
 AUTO = "auto"
@@ -65,6 +67,16 @@ class Translation:
     complete: bool
     score: float | None = None
     others: tuple[Translation, ...] = ()
+    assessment: Assessment | None = None
+    """Where something of it was asked for."""
+
+
+@dataclass(frozen=True)
+class SourceSentence(Sentence):
+    """A sentence of a text, and where it begins in it."""
+
+    text: str = ""
+    begin: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,6 +124,8 @@ class Translator:
         self._settings = settings or EngineSettings()
         opened = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
         self._engine, self.layout, self._limits = opened.engine, opened.layout, opened.limits
+        self._scorer = Scorer(bundle, self.manifest, self._limits.waiting)
+        self._assessor = Assessor(self._tokenizer, self.manifest, self._scorer)
 
     def translate(
         self, texts: Sequence[str], options: RequestOptions | None = None
@@ -138,17 +152,83 @@ class Translator:
         """
         if not texts:
             raise InvalidRequest("text_input is empty: give at least one text")
-        characters = sum(map(len, texts))
-        if len(texts) > 1 and characters > MAX_REQUEST_CHARACTERS:
-            raise InvalidRequest(
-                f"the texts have {characters} characters together, more than "
-                f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
-            )
+        _check_together(texts)
+        terms = terms or Terms()
         plan = SearchPlan(options, self.manifest.limits, self._tokenizer, len(texts))
-        pieces = self._pieces_of_all(texts, options, plan, terms or Terms())
+        pieces = self._pieces_of_all(texts, options, plan, terms)
         sentences = self._sentences(pieces, plan.samples or 1)
+        if options.assessed:
+            self._assessor.check(len(sentences) * plan.hypotheses, options)
         futures = FollowUp(plan, self._tokenizer, self._engine.submit).submit(sentences)
-        return when_all_done(futures, lambda found: self._join(pieces, found))
+        if not options.assessed:
+            return when_all_done(futures, lambda found: self._join(pieces, found))
+        return followed_by(
+            when_all_done(futures, list),
+            lambda found: self._assessed(texts, pieces, found, options, plan, terms),
+        )
+
+    def score(
+        self,
+        texts: Sequence[str],
+        targets: Sequence[str],
+        options: RequestOptions,
+        terms: Terms | None = None,
+    ) -> Future[list[Assessment]]:
+        """Begin to score given translations.
+
+        Args:
+            texts: what was translated.
+            targets: a translation of each.
+            options: those of `OF_SCORING`.
+            terms: see `Terms`.
+
+        Returns:
+            A future of one assessment a pair, in their order. Cancelling it gives them up.
+
+        Raises:
+            InvalidRequest: a text, a target or an option cannot be served.
+            Overloaded: too many wait to be scored.
+            Closed: the translator was closed.
+        """
+        scoring_alpha(options)
+        if not texts:
+            raise InvalidRequest("text_input is empty: give at least one text")
+        if len(texts) != len(targets):
+            raise InvalidRequest(
+                f"text_input has {len(texts)} texts and target_input {len(targets)}: "
+                "give a target for each text"
+            )
+        _check_together((*texts, *targets))
+        self._assessor.check(len(texts), options)
+        languages, candidates = self._languages(options), []
+        for index, (text, target) in enumerate(zip(texts, targets, strict=True)):
+            _check_length(index, text)
+            _check_length(index, target, "target")
+            if options.source_language == AUTO:
+                languages = self._direction(index, text, options)
+            candidates.append(self._given(index, text, target, languages[1]))
+        terms = terms or Terms()
+        return self._assessor.assess(candidates, options, terms.priority, terms.deadline_s)
+
+    def _given(self, index: int, text: str, target: str, language: str) -> Candidate:
+        """A given pair as ids."""
+        limits = self.manifest.limits
+        src_ids = self._tokenizer.encode_source(text, language)
+        tgt_ids = self._tokenizer.encode(target)
+        if len(src_ids) == _IDS_OF_NOTHING:
+            raise InvalidRequest(f"text {index} is empty")
+        if not tgt_ids:
+            raise InvalidRequest(f"target {index} is empty")
+        for what, tokens, most in (
+            ("text", len(src_ids), limits.max_source_tokens),
+            ("target", len(tgt_ids) + 1, limits.max_target_tokens),
+        ):
+            if tokens > most:
+                raise InvalidRequest(
+                    f"{what} {index} has {tokens} tokens, more than {most}: shorten it"
+                )
+        pair = SentencePair(tuple(src_ids), tuple(tgt_ids), text, target)
+        return Candidate(text, target, (pair,))
 
     def stream(
         self,
@@ -208,6 +288,7 @@ class Translator:
     def close(self) -> None:
         """Finish what was submitted, then stop."""
         self._engine.close()
+        self._scorer.close()
 
     def _direction(self, index: int, text: str, options: RequestOptions) -> tuple[str, str]:
         """The languages of a text whose source language is to be found out."""
@@ -278,7 +359,9 @@ class Translator:
         limits = self.manifest.limits
         pieces: list[Sentence | str] = []
         parts = split_sentences(text, source) if options.split_sentences else [(text, "")]
+        end = 0
         for part, space in parts:
+            begin, end = end, end + len(part) + len(space)
             src_ids = self._tokenizer.encode_source(part, target)
             if len(src_ids) == _IDS_OF_NOTHING:
                 pieces.append(part + space)
@@ -291,7 +374,11 @@ class Translator:
                 )
             max_tokens, search = plan.of_sentence(index, part, src_ids)
             pieces += [
-                Sentence(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s),
+                SourceSentence(
+                    *(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s),
+                    text=part,
+                    begin=begin,
+                ),
                 space,
             ]
         if not any(isinstance(piece, Sentence) for piece in pieces):
@@ -319,6 +406,53 @@ class Translator:
             translations.append(Translation(text, tokens, complete))
         return translations
 
+    def _assessed(
+        self,
+        texts: Sequence[str],
+        pieces: Sequence[Sequence[Sentence | str]],
+        found: Sequence[Hypothesis],
+        options: RequestOptions,
+        plan: SearchPlan,
+        terms: Terms,
+    ) -> Future[list[Translation]]:
+        """Translations with what the model thinks of them."""
+        translations = self._join(pieces, found)
+        remaining = iter(found)
+        candidates = [
+            candidate
+            for text, of_text in zip(texts, pieces, strict=True)
+            for candidate in self._candidates(text, of_text, remaining)
+        ]
+        assessing = self._assessor.assess(candidates, options, terms.priority, terms.deadline_s)
+        alpha = plan.alpha if options.return_scores else None
+
+        def attach(done: list[list[Assessment]]) -> list[Translation]:
+            assessments = iter(done[0])
+            return [_with_assessment(one, assessments, alpha) for one in translations]
+
+        return when_all_done([assessing], attach)
+
+    def _candidates(
+        self, text: str, pieces: Sequence[Sentence | str], remaining: Iterator[Hypothesis]
+    ) -> Iterator[Candidate]:
+        """The best translation of a text, then the others, of which only one sentence has any."""
+        target, sentences = "", []
+        others: list[Candidate] = []
+        for piece in pieces:
+            if isinstance(piece, str):
+                target += piece
+                continue
+            assert isinstance(piece, SourceSentence)  # as `_pieces` makes them
+            best = next(remaining)
+            place = (piece.begin, len(target))
+            sentences.append(_pair(piece, best, *place))
+            target += self._tokenizer.decode(best.ids)
+            for other in best.others:
+                pair = _pair(piece, other, *place)
+                others.append(Candidate(text, self._tokenizer.decode(other.ids), (pair,)))
+        yield Candidate(text, target, tuple(sentences))
+        yield from others
+
     def _translation(self, found: Hypothesis) -> Translation:
         """A text that is one sentence."""
         return Translation(
@@ -330,7 +464,48 @@ class Translator:
         )
 
 
-def _check_length(index: int, text: str) -> None:
+def _with_assessment(
+    translation: Translation, assessments: Iterator[Assessment], alpha: float | None
+) -> Translation:
+    """A translation and its others, each with its assessment, and by this length penalty a score.
+
+    What a search has scored itself keeps that.
+    """
+    assessment, score = next(assessments), translation.score
+    if score is None and alpha is not None:
+        score = assessment.score(alpha)
+    others = tuple(_with_assessment(other, assessments, alpha) for other in translation.others)
+    return replace(translation, assessment=assessment, score=score, others=others)
+
+
+def _pair(
+    sentence: SourceSentence, found: Hypothesis, source_begin: int, target_begin: int
+) -> SentencePair:
+    return SentencePair(
+        sentence.src_ids,
+        found.ids,
+        sentence.text,
+        complete=found.complete,
+        source_begin=source_begin,
+        target_begin=target_begin,
+    )
+
+
+def _check_together(texts: Sequence[str]) -> None:
+    """Refuse texts whose work would hold up others for long.
+
+    Raises:
+        InvalidRequest: they are.
+    """
+    characters = sum(map(len, texts))
+    if len(texts) > 1 and characters > MAX_REQUEST_CHARACTERS:
+        raise InvalidRequest(
+            f"the texts have {characters} characters together, more than "
+            f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
+        )
+
+
+def _check_length(index: int, text: str, what: str = "text") -> None:
     """Refuse a text that is too long to be looked at.
 
     Raises:
@@ -338,6 +513,6 @@ def _check_length(index: int, text: str) -> None:
     """
     if len(text) > MAX_TEXT_CHARACTERS:
         raise InvalidRequest(
-            f"text {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
+            f"{what} {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
             "send it in parts"
         )

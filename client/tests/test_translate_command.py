@@ -128,9 +128,9 @@ def _row(source: str, translation: str, output_tokens: int, finish_reason: str) 
 
 def test_alternatives_want_json(run: Run, transport: FakeTransport) -> None:
     """There is no place for them in a line of text."""
-    with pytest.raises(UsageError, match="only --json and jsonl show them"):
+    with pytest.raises(UsageError, match="only --json and jsonl show it"):
         run("a", "--alternatives", "2")
-    with pytest.raises(UsageError, match="only --json and jsonl show them"):
+    with pytest.raises(UsageError, match="only --json and jsonl show it"):
         run("a", "--scores", "--format", "tsv")
     assert not transport.requests
 

@@ -65,6 +65,26 @@ def configure_alternatives(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scores", dest="return_scores", action="store_true", default=None, help="shown in JSON"
     )
+    parser.add_argument(
+        "--token-scores",
+        dest="return_token_scores",
+        action="store_true",
+        default=None,
+        help="log-probabilities of the translations' tokens, shown in JSON",
+    )
+    parser.add_argument(
+        "--alignments",
+        dest="return_alignments",
+        choices=("hard", "soft"),
+        help="links between words, or the weights behind them, shown in JSON",
+    )
+    parser.add_argument(
+        "--confidence",
+        dest="return_confidence",
+        action="store_true",
+        default=None,
+        help="log-probability of a token on average, shown in JSON",
+    )
 
 
 def translation_options(arguments: argparse.Namespace) -> OptionArguments:
@@ -78,6 +98,9 @@ def translation_options(arguments: argparse.Namespace) -> OptionArguments:
         "split_sentences": arguments.split_sentences,
         "num_return_sequences": getattr(arguments, "num_return_sequences", None),
         "return_scores": getattr(arguments, "return_scores", None),
+        "return_token_scores": getattr(arguments, "return_token_scores", None),
+        "return_alignments": getattr(arguments, "return_alignments", None),
+        "return_confidence": getattr(arguments, "return_confidence", None),
     }
 
 

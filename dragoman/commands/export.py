@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dragoman.commands import align_heads
+
 HELP = "make a bundle of ONNX graphs out of a checkpoint, or TensorRT engines out of a bundle"
 
 
@@ -26,6 +28,7 @@ def _configure_onnx(parser: argparse.ArgumentParser) -> None:
         default="fp32",
         help="precision of the weights on disk; the graphs compute in fp32 (default: fp32)",
     )
+    align_heads.configure_text(parser, "--alignment-text", required=False)
 
 
 def _configure_tensorrt(parser: argparse.ArgumentParser) -> None:
@@ -88,6 +91,10 @@ def _onnx(arguments: argparse.Namespace) -> int:
     from export.bundle import export_bundle
 
     export_bundle(arguments.checkpoint, arguments.out, arguments.storage)
+    if (text := arguments.alignment_text) is not None:
+        align_heads.choose(
+            arguments.out, arguments.data_dir, text, arguments.pairs, quiet=arguments.quiet
+        )
     print(arguments.out)
     return 0
 

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 HELP = "translate sentences, or standard input line by line, through a running server"
 
 _FORMATS = ("text", "jsonl", "tsv")
+_ONLY_IN_JSON = {
+    "--alternatives": "num_return_sequences",
+    "--scores": "return_scores",
+    "--token-scores": "return_token_scores",
+    "--alignments": "return_alignments",
+    "--confidence": "return_confidence",
+}
+"""Options, and the names under which they are parsed."""
 
 _log = logging.getLogger(__name__)
 
@@ -225,10 +233,9 @@ def _form(arguments: argparse.Namespace) -> LineFormat:
 
     if arguments.json and arguments.format != "text":
         raise UsageError(f"--json is for text: --format {arguments.format} keeps its own form")
-    if (arguments.num_return_sequences or arguments.return_scores) and not (
-        arguments.json or arguments.format == "jsonl"
-    ):
-        raise UsageError("--alternatives and --scores: only --json and jsonl show them")
+    for option, name in _ONLY_IN_JSON.items():
+        if getattr(arguments, name) and not (arguments.json or arguments.format == "jsonl"):
+            raise UsageError(f"{option}: only --json and jsonl show it")
     if arguments.format == "jsonl":
         return JsonLines(arguments.field)
     if arguments.format == "tsv":

@@ -1,4 +1,4 @@
-"""Answers to requests: translations, and errors under Triton's codes."""
+"""Answers to requests: translations, what the model thinks of them, errors under Triton's codes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.errors import DragomanError
+from serving.assessment import Assessment
 from serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
+from serving.service.requests import Asked
 from serving.translator import Translation
 
 log = logging.getLogger(__name__)
+
+Columns = dict[str, tuple[DataType, Sequence[Any]]]
+"""Outputs by name: type, and an element for each translation."""
 
 FINISHED, CUT, GOING_ON = "stop", "length", ""
 """Why a translation ends where it ends."""
@@ -43,7 +48,24 @@ class Form:
     outputs: Collection[str]
     shape: tuple[int, ...]
     scores: bool = False
-    """Whether they were asked for."""
+    """Whether they were asked for; so the next three."""
+    token_scores: bool = False
+    alignments: bool = False
+    confidences: bool = False
+
+    @classmethod
+    def asked(cls, number: int, outputs: Collection[str], asked: Asked) -> Form:
+        """As a request wants it."""
+        options = asked.options
+        return cls(
+            number,
+            outputs,
+            asked.shape,
+            options.return_scores,
+            options.return_token_scores,
+            options.return_alignments is not None,
+            options.return_confidence,
+        )
 
 
 def of_translations(translations: Sequence[Translation], form: Form) -> Answer:
@@ -54,8 +76,40 @@ def of_translations(translations: Sequence[Translation], form: Form) -> Answer:
     reasons = [FINISHED if t.complete else CUT for t in all_of_them]
     tokens = [translation.output_tokens for translation in all_of_them]
     texts = [translation.text for translation in all_of_them]
+    more: Columns = {}
     scores = [t.score for t in all_of_them if t.score is not None] if form.scores else []
-    return Answer(form.number, _outputs(texts, tokens, reasons, form, scores))
+    if scores:
+        more["scores"] = (DataType.FP32, scores)
+    if assessments := [t.assessment for t in all_of_them if t.assessment is not None]:
+        more |= _assessed(assessments, form)
+    return Answer(form.number, _outputs(texts, tokens, reasons, form, more))
+
+
+def of_assessments(assessments: Sequence[Assessment], alpha: float, form: Form) -> Answer:
+    """The last answer to a request for scores of given translations.
+
+    Args:
+        assessments: one a translation.
+        alpha: exponent of the length penalty.
+        form: of the answer.
+    """
+    columns: Columns = {"scores": (DataType.FP32, [one.score(alpha) for one in assessments])}
+    columns |= _assessed(assessments, replace(form, confidences=True))
+    return Answer(form.number, _tensors(columns, form))
+
+
+def _assessed(assessments: Sequence[Assessment], form: Form) -> Columns:
+    """What was asked for of assessments."""
+    columns: Columns = {}
+    if form.token_scores:
+        found = [one.token_scores.encode("utf-8") for one in assessments]
+        columns["token_scores"] = (DataType.BYTES, found)
+    if form.alignments:
+        found = [(one.alignment or "").encode("utf-8") for one in assessments]
+        columns["alignments"] = (DataType.BYTES, found)
+    if form.confidences:
+        columns["confidences"] = (DataType.FP32, [one.confidence for one in assessments])
+    return columns
 
 
 def of_beginning(text: str, form: Form) -> Answer:
@@ -89,15 +143,18 @@ def _outputs(
     tokens: Sequence[int],
     reasons: Sequence[str],
     form: Form,
-    scores: Sequence[float] = (),
+    more: Columns | None = None,
 ) -> tuple[Tensor, ...]:
-    columns: dict[str, tuple[DataType, Sequence[Any]]] = {
+    columns: Columns = {
         "text_output": (DataType.BYTES, [text.encode("utf-8") for text in texts]),
         "output_tokens": (DataType.INT32, tokens),
         "finish_reason": (DataType.BYTES, [reason.encode() for reason in reasons]),
+        **(more or {}),
     }
-    if scores:
-        columns["scores"] = (DataType.FP32, scores)
+    return _tensors(columns, form)
+
+
+def _tensors(columns: Columns, form: Form) -> tuple[Tensor, ...]:
     return tuple(
         Tensor.of(name, datatype, form.shape, values)
         for name, (datatype, values) in columns.items()

@@ -11,7 +11,7 @@ from serving.futures import outcome_error
 from serving.service import answers
 from serving.service.answers import Form
 from serving.service.frames import Answer, Failure, Hello, Request
-from serving.service.requests import Asked, RequestRules, read_request
+from serving.service.requests import TARGET, Asked, RequestRules, read_request
 from serving.translator import Translation
 
 Send = Callable[[bytes], None]
@@ -63,6 +63,11 @@ def decoupled(hello: Hello) -> bool:
     return bool(policy.get("decoupled"))
 
 
+def takes_targets(hello: Hello) -> bool:
+    """Whether a model is given translations."""
+    return any(one.get("name") == TARGET for one in json.loads(hello.config).get("input", []))
+
+
 def parameters(hello: Hello) -> dict[str, str]:
     """The parameters in a model's configuration."""
     entries = json.loads(hello.config).get("parameters", {})
@@ -76,8 +81,7 @@ def understand(request: Request, rules: RequestRules) -> tuple[Asked, Form]:
         InvalidRequest: see `read_request`.
     """
     asked = read_request(request, rules)
-    scores = asked.options.return_scores
-    return asked, Form(request.number, request.outputs, asked.shape, scores)
+    return asked, Form.asked(request.number, request.outputs, asked)
 
 
 def last_answer(

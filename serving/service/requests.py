@@ -11,7 +11,7 @@ from serving.request_options import OF_SEVERAL_VALUES, InvalidRequest, RequestOp
 from serving.service.frames import Damaged, Request
 from serving.translator import Terms
 
-TEXT = "text_input"
+TEXT, TARGET = "text_input", "target_input"
 _PRIORITY = "queue_priority"
 _TIMEOUT = "timeout"
 _TRITON_PARAMETERS = {"sequence_id", "sequence_start", "sequence_end", "priority", _TIMEOUT}
@@ -31,12 +31,16 @@ class RequestRules:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a request asks for; the texts stand in a tensor of this shape."""
+    """What a request asks for; the texts stand in a tensor of this shape.
+
+    `targets` are given translations of the texts, of the model `score` alone.
+    """
 
     texts: list[str]
     shape: tuple[int, ...]
     options: RequestOptions
     terms: Terms
+    targets: tuple[str, ...] = ()
 
 
 def read_request(request: Request, rules: RequestRules) -> Asked:
@@ -53,6 +57,7 @@ def read_request(request: Request, rules: RequestRules) -> Asked:
         if name not in _TRITON_PARAMETERS and name != _PRIORITY
     }
     texts: list[str] = []
+    targets: tuple[str, ...] = ()
     shape: tuple[int, ...] = (0,)
     for tensor in request.inputs:
         if math.prod(tensor.shape) > _MOST_VALUES:
@@ -64,9 +69,11 @@ def read_request(request: Request, rules: RequestRules) -> Asked:
         if tensor.name == TEXT:
             shape = tensor.shape
             texts = [_decode(value, "text", index) for index, value in enumerate(values)]
+        elif tensor.name == TARGET:
+            targets = tuple(_decode(value, "target", index) for index, value in enumerate(values))
         else:
             options[tensor.name] = _option(tensor.name, values)
-    return Asked(texts, shape, RequestOptions.from_mapping(options), terms)
+    return Asked(texts, shape, RequestOptions.from_mapping(options), terms, targets)
 
 
 def _terms(timeout_us: Any, priority: Any, rules: RequestRules) -> Terms:

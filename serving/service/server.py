@@ -23,7 +23,8 @@ from serving.service.frames import (
     pack_refused,
     unpack_cancel,
 )
-from serving.service.model import Model, decoupled
+from serving.service.model import Model, decoupled, takes_targets
+from serving.service.score import ScoreModel
 from serving.service.translate import TranslateModel
 from serving.service.translate_stream import TranslateStreamModel
 from serving.translator import Translator
@@ -121,6 +122,8 @@ class Server:
     def _take_up(self, hello: Hello, connection: Connection) -> Model:
         if decoupled(hello):
             return TranslateStreamModel(hello, connection, self._get_translator)
+        if takes_targets(hello):
+            return ScoreModel(hello, connection.send, self._get_translator)
         model = TranslateModel(hello, connection.send, self._on_failure)
         self._translator = model.translator
         # What is loaded now stays: collecting garbage must not walk through it under load.

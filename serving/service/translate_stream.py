@@ -62,6 +62,11 @@ class TranslateStreamModel:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
             if asked.options.return_scores:
                 raise InvalidRequest("return_scores: a stream has no scores")
+            if asked.options.assessed:
+                raise InvalidRequest(
+                    "a stream has no return_token_scores, return_alignments or return_confidence: "
+                    "ask the model translate"
+                )
             growing = _Growing(form)
             stream = growing.stream = self._translator().stream(
                 asked.texts[0], asked.options, lambda: self._look_at(growing), asked.terms

@@ -34,11 +34,13 @@ class Served:
     grpc: Translator
     http: Translator
 
-    def generate(self, body: bytes | dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def generate(
+        self, body: bytes | dict[str, Any], model: str = "translate"
+    ) -> tuple[int, dict[str, Any]]:
         """Post to the `generate` endpoint: status and JSON."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(
-            f"{self.server.http_url}/v2/models/translate/generate",
+            f"{self.server.http_url}/v2/models/{model}/generate",
             data=raw,
             headers={"Content-Type": "application/json"},
         )

@@ -65,6 +65,18 @@ def test_curl(shipped: Served) -> None:
         assert answer["finish_reason"]
 
 
+def test_scoring(shipped: Served) -> None:
+    """The page of its own."""
+    text = (REPOSITORY / "docs" / "scoring.md").read_text(encoding="utf-8")
+    for kind, code in BLOCK.findall(text):
+        if kind == "sh":
+            answer = json.loads(run(["bash", "-c", here(code, shipped)]))
+            assert answer["confidences"] < 0
+        elif kind == "python":
+            printed = run([sys.executable, "-c", here(code, shipped)])
+            assert len(printed.splitlines()) == 2
+
+
 def test_translate_command(shipped: Served, tmp_path: Path) -> None:
     (code,) = blocks("sh", "dragoman translate")
     (tmp_path / "german.txt").write_text("Ich habe Hunger.\n\nGute Nacht.\n", encoding="utf-8")

@@ -44,7 +44,8 @@ def test_the_reverse_task_is_learnt_and_served(
     options = [f"--set={setting}" for setting in SETTINGS]
     text = (tmp_path / "text.xx", tmp_path / "text.yy")
     run("train", "--text", *text, "--out", tmp_path / "run", *options)
-    run("export", "onnx", checkpoint, "--out", bundle)
+    held = ("--alignment-text", "held", "--data-dir", tmp_path)
+    run("export", "onnx", checkpoint, "--out", bundle, *held)
     run("verify", bundle, "--test", "held", "--data-dir", tmp_path)
     printed = capfd.readouterr().out
     assert "FAIL" not in printed
@@ -60,3 +61,5 @@ def test_the_reverse_task_is_learnt_and_served(
                     for translation, (_, target) in zip(found, held_out, strict=True)
                 )
                 assert right / len(held_out) > 0.99
+                aligned = client.translate("red blue green white", return_alignments="hard")
+                assert str(aligned.alignments) == "0-3 1-2 2-1 3-0"

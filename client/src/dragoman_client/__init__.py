@@ -3,6 +3,7 @@
 Begin with `Translator`, or `AsyncTranslator` under asyncio; README.md has examples.
 """
 
+from dragoman_client.assessment import SoftAlignment, TokenScores, WordAlignment
 from dragoman_client.async_translator import AsyncTranslator
 from dragoman_client.errors import (
     AccessDenied,
@@ -15,6 +16,7 @@ from dragoman_client.errors import (
 from dragoman_client.file_translation import FileProgress
 from dragoman_client.health import Health
 from dragoman_client.line_formats import JsonLines, PlainLines, PlainLinesToJson, TabColumns
+from dragoman_client.pair_scoring import PairScore
 from dragoman_client.request import Translation, TranslationOptions
 from dragoman_client.translator import Translator
 
@@ -26,13 +28,17 @@ __all__ = [
     "Health",
     "InvalidRequest",
     "JsonLines",
+    "PairScore",
     "PlainLines",
     "PlainLinesToJson",
     "ServerError",
     "ServerUnavailable",
+    "SoftAlignment",
     "TabColumns",
+    "TokenScores",
     "Translation",
     "TranslationError",
     "TranslationOptions",
     "Translator",
+    "WordAlignment",
 ]

@@ -21,7 +21,9 @@ from dragoman_client.errors import InvalidRequest, TranslationError
 from dragoman_client.file_translation import FileProgress
 from dragoman_client.health import Health, languages_of
 from dragoman_client.line_formats import LineFormat
+from dragoman_client.pair_scoring import Pairs, PairScore, ScoringArguments
 from dragoman_client.request import (
+    SCORE_MODEL,
     OptionArguments,
     Translation,
     TranslationOptions,
@@ -127,6 +129,32 @@ class AsyncTranslator:
             raise TypeError(f"texts must be str or a sequence of str, got {type(texts).__name__}")
         checked = TranslationOptions(**options)
         return await self._send(texts, checked) if texts else []
+
+    @overload
+    async def score(  # type: ignore[overload-overlap]
+        self, texts: str, targets: str, **options: Unpack[ScoringArguments]
+    ) -> PairScore: ...
+
+    @overload
+    async def score(
+        self, texts: Sequence[str], targets: Sequence[str], **options: Unpack[ScoringArguments]
+    ) -> list[PairScore]: ...
+
+    async def score(
+        self,
+        texts: str | Sequence[str],
+        targets: str | Sequence[str],
+        **options: Unpack[ScoringArguments],
+    ) -> PairScore | list[PairScore]:
+        """Ask what the model thinks of given translations; see `Translator.score`."""
+        self._check_open()
+        pairs = Pairs.of(texts, targets, options)
+        if not pairs.texts:
+            return []
+        begin_s = time.monotonic()
+        send = functools.partial(self._transport.infer, pairs.inputs(), model=SCORE_MODEL)
+        answer = await with_async_retries(send, self._settings.tries())
+        return pairs.read(answer, time.monotonic() - begin_s)
 
     def translate_stream(
         self, text: str, **options: Unpack[OptionArguments]

@@ -56,7 +56,7 @@ class AsyncTransport(Protocol):
     """A way to the server; any number of tasks of one event loop may use it."""
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
     ) -> Mapping[str, Array | None]:
         """See `Transport.infer`."""
         ...
@@ -92,7 +92,7 @@ class AsyncGrpcTransport:
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
     ) -> Mapping[str, Array | None]:
         """See `AsyncTransport`."""
         from tritonclient.grpc import InferInput
@@ -101,7 +101,7 @@ class AsyncGrpcTransport:
         async with self._room(timeout_s) as left_s:
             with _grpc_failures():
                 result = await self._client.infer(
-                    MODEL,
+                    model,
                     sent,
                     timeout=microseconds(left_s),
                     client_timeout=left_s,
@@ -201,13 +201,13 @@ class AsyncHttpTransport:
         self._opened: Any = None
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
     ) -> Mapping[str, Array | None]:
         """See `AsyncTransport`."""
         body, headers = http_request(inputs, timeout_s, self._compression)
         with self._failures(timeout_s):
             request = self._session.post(
-                f"{self._models}/{MODEL}/infer",
+                f"{self._models}/{model}/infer",
                 data=body,
                 headers=headers,
                 timeout=_timeout(timeout_s),

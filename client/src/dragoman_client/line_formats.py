@@ -6,10 +6,12 @@ written is always one line, so that lines can be counted.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dragoman_client.assessment import alignments_as_json
 from dragoman_client.request import Translation
 
 
@@ -139,6 +141,12 @@ def _answer(translation: Translation | None) -> dict[str, Any]:
     }
     if translation.score is not None:
         found["score"] = translation.score
+    if translation.confidence is not None:
+        found["confidence"] = translation.confidence
+    if translation.token_scores is not None:
+        found["token_scores"] = dataclasses.asdict(translation.token_scores)
+    if translation.alignments is not None:
+        found["alignments"] = alignments_as_json(translation.alignments)
     if translation.alternatives:
         found["alternatives"] = list(map(_answer, translation.alternatives))
     return found

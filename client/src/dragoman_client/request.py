@@ -5,14 +5,22 @@ Knows the tensors of Triton's model `translate`; must not know sockets, threads 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
+from dragoman_client.assessment import (
+    ALIGNMENT_FORMS,
+    AlignmentForm,
+    Alignments,
+    TokenScores,
+    parse_alignments,
+)
 from dragoman_client.errors import ServerError
 
 MODEL: Final = "translate"
@@ -21,11 +29,17 @@ MODEL: Final = "translate"
 STREAM_MODEL: Final = "translate_stream"
 """Name of the model that answers in parts."""
 
+SCORE_MODEL: Final = "score"
+"""Name of the model that scores given translations."""
+
 OUTPUTS: Final = ("text_output", "output_tokens", "finish_reason")
 """Names of the tensors that the server answers with, each of shape [1, N]."""
 
 SCORES: Final = "scores"
 """Name of the one that it answers with beside them if it is asked for."""
+
+ASSESSMENTS: Final = ("token_scores", "alignments", "confidences")
+"""Names of further ones of that kind."""
 
 Array = npt.NDArray[Any]
 
@@ -43,6 +57,9 @@ class OptionArguments(TypedDict, total=False):
     split_sentences: bool | None
     num_return_sequences: int | None
     return_scores: bool | None
+    return_token_scores: bool | None
+    return_alignments: AlignmentForm | None
+    return_confidence: bool | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,7 +75,10 @@ class TranslationOptions:
         split_sentences: whether the server cuts a text into sentences and translates each.
         num_return_sequences: how many translations of each text are wanted, at most the beam's
             width; the others are `Translation.alternatives`.
-        return_scores: whether the translations' scores are wanted, which greedy search has not.
+        return_scores: whether the translations' scores are wanted.
+        return_token_scores: whether the log-probabilities of their tokens are wanted.
+        return_alignments: "hard" for links between words, "soft" for the weights behind them.
+        return_confidence: whether the log-probability of a token, on average, is wanted.
 
     Raises:
         TypeError: a value of another type; True is no number.
@@ -73,6 +93,9 @@ class TranslationOptions:
     split_sentences: bool | None = None
     num_return_sequences: int | None = None
     return_scores: bool | None = None
+    return_token_scores: bool | None = None
+    return_alignments: AlignmentForm | None = None
+    return_confidence: bool | None = None
 
     def __post_init__(self) -> None:
         """Check types and ranges."""
@@ -89,7 +112,19 @@ class TranslationOptions:
         if self.length_penalty is not None and not _fits_float32(self.length_penalty):
             raise ValueError(f"length_penalty is {self.length_penalty}: it must be finite")
         self._check_type("split_sentences", bool)
-        self._check_type("return_scores", bool)
+        for name in ("return_scores", "return_token_scores", "return_confidence"):
+            self._check_type(name, bool)
+        self._check_type("return_alignments", str)
+        if self.return_alignments not in (None, *ALIGNMENT_FORMS):
+            raise ValueError(
+                f"return_alignments is {self.return_alignments!r}: give one of {ALIGNMENT_FORMS}"
+            )
+
+    @property
+    def assessed(self) -> tuple[str, ...]:
+        """Outputs with what the model thinks of its translations, as far as they are wanted."""
+        wanted = (self.return_token_scores, self.return_alignments, self.return_confidence)
+        return tuple(name for name, one in zip(ASSESSMENTS, wanted, strict=True) if one)
 
     def _check_type(self, name: str, *types: type) -> None:
         """Refuse a value of another type; bool is an int to Python, but not here."""
@@ -115,6 +150,10 @@ class Translation:
             asked for them.
         elapsed_s: from sending its request to reading its answer, or as far as it is read, retries
             included; does not count when translations are compared.
+        token_scores: where `return_token_scores` asked for them.
+        alignments: in the form for which `return_alignments` asked.
+        confidence: the log-probability of a token on average, the end symbol included, where
+            `return_confidence` asked for it.
     """
 
     text: str
@@ -123,6 +162,9 @@ class Translation:
     score: float | None = None
     alternatives: tuple[Translation, ...] = ()
     elapsed_s: float = dataclasses.field(default=0.0, compare=False)
+    token_scores: TokenScores | None = None
+    alignments: Alignments | None = None
+    confidence: float | None = None
 
 
 def build_stream_inputs(text: str, options: TranslationOptions) -> dict[str, Array]:
@@ -134,6 +176,8 @@ def build_stream_inputs(text: str, options: TranslationOptions) -> dict[str, Arr
     """
     if options.return_scores or (options.num_return_sequences or 1) > 1:
         raise ValueError("a stream has one translation, without a score")
+    if options.assessed:
+        raise ValueError(f"a stream has no {options.assessed[0]}: use translate")
     return build_inputs([text], options)
 
 
@@ -154,8 +198,7 @@ def build_inputs(
         TypeError: a text that is no `str`.
         ValueError: a text that UTF-8 cannot write.
     """
-    encoded = [_encode(text, f"text {first_index + i}") for i, text in enumerate(texts)]
-    inputs: dict[str, Array] = {"text_input": np.array([encoded], dtype=np.object_)}
+    inputs = {"text_input": encode_texts(texts, first_index=first_index)}
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         if isinstance(value, str):
@@ -186,41 +229,101 @@ def read_outputs(
         options: that they were sent with, K among them.
 
     Raises:
-        ServerError: a tensor is missing, of another length, or not UTF-8.
+        ServerError: a tensor is missing, of another length, not UTF-8, or not what it should hold.
     """
     options = options or TranslationOptions()
     each = options.num_return_sequences or 1
-    names = (*OUTPUTS, SCORES) if options.return_scores else OUTPUTS
-    columns = []
-    for name in names:
-        values = outputs.get(name)
-        if values is None:
-            raise ServerError(f"the answer lacks {name}: is this a Dragoman server?")
-        if values.shape != (1, count * each):
-            expected = f"expected [1, {count * each}]"
-            raise ServerError(f"{name} has shape {list(values.shape)}: {expected}")
-        columns.append(values[0])
-    try:
+    columns = _columns(outputs, OUTPUTS, count * each)
+    assessments = read_assessments(outputs, count * each, options)
+    with _faults():
         found = [
             Translation(
                 text.decode("utf-8"),
                 int(tokens),
                 reason.decode("utf-8"),
-                float(score[0]) if score else None,
                 elapsed_s=elapsed_s,
+                **assessment,
             )
-            for text, tokens, reason, *score in zip(*columns, strict=True)
+            for text, tokens, reason, assessment in zip(*columns, assessments, strict=True)
         ]
-        if each == 1:
-            return found
-        return [
-            dataclasses.replace(found[i], alternatives=tuple(found[i + 1 : i + each]))
-            for i in range(0, len(found), each)
-        ]
+    if each == 1:
+        return found
+    return [
+        dataclasses.replace(found[i], alternatives=tuple(found[i + 1 : i + each]))
+        for i in range(0, len(found), each)
+    ]
+
+
+def read_assessments(
+    outputs: Mapping[str, Array | None], count: int, options: TranslationOptions
+) -> list[dict[str, Any]]:
+    """Read what the model thinks of its translations, as far as it was asked for.
+
+    Args:
+        outputs: see `read_outputs`.
+        count: how many translations there are.
+        options: that say what was asked for.
+
+    Returns:
+        Fields of `Translation` by name.
+
+    Raises:
+        ServerError: a tensor is missing, of another length, or not what it should hold.
+    """
+    form = options.return_alignments or ""
+    readers: dict[str, tuple[str, Callable[[Any], Any]]] = {
+        SCORES: ("score", float),
+        "token_scores": ("token_scores", lambda value: TokenScores.parse(value.decode("utf-8"))),
+        "alignments": ("alignments", lambda value: parse_alignments(value.decode("utf-8"), form)),
+        "confidences": ("confidence", float),
+    }
+    names = (*((SCORES,) if options.return_scores else ()), *options.assessed)
+    fields: list[dict[str, Any]] = [{} for _ in range(count)]
+    with _faults():
+        for name, column in zip(names, _columns(outputs, names, count), strict=True):
+            field, read = readers[name]
+            for of_one, value in zip(fields, column, strict=True):
+                of_one[field] = read(value)
+    return fields
+
+
+@contextlib.contextmanager
+def _faults() -> Iterator[None]:
+    """What values that are not what they should be mean."""
+    try:
+        yield
     except UnicodeDecodeError as error:
         raise ServerError(f"the answer is not UTF-8: {error}") from error
     except (AttributeError, TypeError, ValueError) as error:
         raise ServerError(f"the answer has tensors of other types: {error}") from error
+
+
+def _columns(outputs: Mapping[str, Array | None], names: Sequence[str], count: int) -> list[Array]:
+    """Tensors [N] of these names.
+
+    Raises:
+        ServerError: one is missing, or of another length.
+    """
+    columns = []
+    for name in names:
+        values = outputs.get(name)
+        if values is None:
+            raise ServerError(f"the answer lacks {name}: is this a Dragoman server?")
+        if values.shape != (1, count):
+            raise ServerError(f"{name} has shape {list(values.shape)}: expected [1, {count}]")
+        columns.append(values[0])
+    return columns
+
+
+def encode_texts(texts: Sequence[str], what: str = "text", first_index: int = 0) -> Array:
+    """Texts as an object tensor [1, N] of UTF-8 bytes.
+
+    Raises:
+        TypeError: a text that is no `str`.
+        ValueError: a text that UTF-8 cannot write.
+    """
+    encoded = [_encode(text, f"{what} {first_index + i}") for i, text in enumerate(texts)]
+    return np.array([encoded], dtype=np.object_)
 
 
 def _encode(text: str, what: str) -> bytes:

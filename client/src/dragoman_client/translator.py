@@ -21,7 +21,9 @@ from dragoman_client.errors import InvalidRequest, TranslationError
 from dragoman_client.file_translation import FileProgress, translate_file
 from dragoman_client.health import Health, languages_of
 from dragoman_client.line_formats import LineFormat, PlainLines
+from dragoman_client.pair_scoring import Pairs, PairScore, ScoringArguments
 from dragoman_client.request import (
+    SCORE_MODEL,
     Array,
     OptionArguments,
     Translation,
@@ -163,6 +165,47 @@ class Translator:
             raise TypeError(f"texts must be str or a sequence of str, got {type(texts).__name__}")
         checked = TranslationOptions(**options)
         return self._send(texts, checked) if texts else []
+
+    @overload
+    def score(  # type: ignore[overload-overlap]
+        self, texts: str, targets: str, **options: Unpack[ScoringArguments]
+    ) -> PairScore: ...
+
+    @overload
+    def score(
+        self, texts: Sequence[str], targets: Sequence[str], **options: Unpack[ScoringArguments]
+    ) -> list[PairScore]: ...
+
+    def score(
+        self,
+        texts: str | Sequence[str],
+        targets: str | Sequence[str],
+        **options: Unpack[ScoringArguments],
+    ) -> PairScore | list[PairScore]:
+        """Ask what the model thinks of given translations.
+
+        Args:
+            texts: a text, or several, which go in one request.
+            targets: a translation of it, or of each of them.
+            **options: `source_language`, `target_language`, `length_penalty`,
+                `return_token_scores`, `return_alignments`; see `TranslationOptions`.
+
+        Returns:
+            One score for a text; for several a list in their order.
+
+        Raises:
+            TypeError: something that is no text, or an option of another type.
+            ValueError: an option out of range, or not a translation for each text.
+            TranslationError: the request failed; see `dragoman_client.errors`.
+        """
+        self._check_open()
+        pairs = Pairs.of(texts, targets, options)
+        if not pairs.texts:
+            return []
+        begin_s = time.monotonic()
+        send = functools.partial(self._transport.infer, pairs.inputs(), model=SCORE_MODEL)
+        answer = with_retries(send, self._settings.tries())
+        return pairs.read(answer, time.monotonic() - begin_s)
 
     def translate_stream(
         self, text: str, **options: Unpack[OptionArguments]

@@ -49,12 +49,15 @@ _LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 class Transport(Protocol):
     """A way to the server; every method may be called from several threads at once."""
 
-    def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
+    def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+    ) -> Mapping[str, Array | None]:
         """Send tensors and return the model's answer; None for an output that is not in it.
 
         Args:
             inputs: tensors by name.
             timeout_s: longest time for it, which the server is told too.
+            model: whom to ask.
 
         Raises:
             TranslationError: it went wrong.
@@ -117,11 +120,13 @@ class GrpcTransport:
         self._timeout_s = settings.timeout_s
         self._compression = settings.compression
 
-    def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
+    def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+    ) -> Mapping[str, Array | None]:
         """See `Transport`."""
         result = self._call(
             self._client.infer,
-            MODEL,
+            model,
             tensors(self._tensor, inputs),
             timeout=microseconds(timeout_s),
             client_timeout=timeout_s,
@@ -181,8 +186,8 @@ class HttpTransport:
             ValueError: a file of `access` does not hold what it should.
         """
         self._authority = address.authority
-        self._model_path = f"{address.path}/v2/models/{MODEL}"
-        self._stream_path = self._model_path.removesuffix(MODEL) + f"{STREAM_MODEL}/generate_stream"
+        self._models_path = f"{address.path}/v2/models"
+        self._stream_path = f"{self._models_path}/{STREAM_MODEL}/generate_stream"
         self._timeout_s = settings.timeout_s
         self._headers = settings.access.all_headers
         self._tls = settings.access.tls_context() if address.tls else None
@@ -190,10 +195,12 @@ class HttpTransport:
         self._idle: collections.deque[http.client.HTTPConnection] = collections.deque()
         self._closed = False
 
-    def infer(self, inputs: Mapping[str, Array], timeout_s: float) -> Mapping[str, Array | None]:
+    def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+    ) -> Mapping[str, Array | None]:
         """See `Transport`."""
         body, headers = http_request(inputs, timeout_s, self._compression)
-        response, answer = self._exchange("POST", "/infer", timeout_s, body, headers)
+        response, answer = self._exchange("POST", "/infer", timeout_s, body, headers, model)
         length = response.headers[HEADER_LENGTH]
         answer = unpacked(answer, response.headers["Content-Encoding"])
         return http_answer(self._authority, response.status, length, answer)
@@ -236,13 +243,14 @@ class HttpTransport:
         timeout_s: float,
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
+        model: str = MODEL,
     ) -> tuple[http.client.HTTPResponse, bytes]:
         """An answer, and its body."""
         while True:
             connection, reused = self._connection(timeout_s)
             try:
                 all_headers = {**self._headers, **(headers or {})}
-                connection.request(method, self._model_path + path, body, all_headers)
+                connection.request(method, f"{self._models_path}/{model}{path}", body, all_headers)
                 response = connection.getresponse()
                 answer = response.read()
             except (OSError, http.client.HTTPException) as error:

@@ -19,7 +19,7 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 from dragoman_client.access import Access, FilePath
 from dragoman_client.address import Address
 from dragoman_client.errors import ServerError, from_status
-from dragoman_client.request import OUTPUTS, SCORES, Array
+from dragoman_client.request import ASSESSMENTS, OUTPUTS, SCORES, Array
 
 _MAX_INT32 = 2**31 - 1
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -61,7 +61,7 @@ def arrays(result: Any) -> dict[str, Array | None]:
         ServerError: they are not what they say they are.
     """
     try:
-        return {name: result.as_numpy(name) for name in (*OUTPUTS, SCORES)}
+        return {name: result.as_numpy(name) for name in (*OUTPUTS, SCORES, *ASSESSMENTS)}
     except _DAMAGED as error:
         raise ServerError(f"not an answer of Triton: {error}") from error
 

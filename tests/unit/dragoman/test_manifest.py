@@ -42,6 +42,19 @@ def test_a_manifest_reads_as_it_was_written(bundle: Path) -> None:
     }
 
 
+def test_bundles_from_before_alignments_are_read(bundle: Path) -> None:
+    change(bundle, lambda m: m.pop("alignment"))
+    assert Manifest.load(bundle).alignment is None
+    change(bundle, lambda m: m.update(alignment=heads([0, 1], [2, 3])))
+    found = Manifest.load(bundle).alignment
+    assert found is not None
+    assert found.heads == ((0, 1), (2, 3))
+
+
+def heads(*places: list[int]) -> dict[str, Any]:
+    return {"heads": places, "when_read": False, "accuracy": 1, "anchors": 9, "text": "held"}
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
@@ -62,6 +75,10 @@ def test_a_manifest_reads_as_it_was_written(bundle: Path) -> None:
         (lambda m: m["dimensions"].update(heads=5), "5 heads do not divide 64"),
         (lambda m: m["dimensions"].update(heads=0), "dimensions.heads is 0"),
         (lambda m: m.update(languages=["en", "fr"]), "lack tags: ['fr']"),
+        (lambda m: m.update(alignment=heads([3, 0])), "there is no head 0 in layer 3"),
+        (lambda m: m.update(alignment=heads([0, -1])), "there is no head -1 in layer 0"),
+        (lambda m: m.update(alignment=heads()), "alignment: names no heads"),
+        (lambda m: m.update(alignment={}), "alignment: the key 'heads' is missing"),
     ],
 )
 def test_what_does_not_match_is_refused(bundle: Path, how: Change, message: str) -> None:

@@ -11,6 +11,7 @@ from tritonclient.grpc import model_config_pb2
 from serving.backends import BACKEND
 from serving.engine.settings import EngineSettings
 from serving.request_options import RequestOptions
+from serving.search_plan import OF_SCORING
 from serving.service.configuration import RULES, check_names, engine_settings, request_rules
 from serving.service.requests import RequestRules
 from tests.conftest import REPOSITORY
@@ -42,10 +43,23 @@ def test_the_inputs_are_the_texts_and_the_options() -> None:
     assert request_rules(parameters_of(config)) == RequestRules()
 
 
+def test_given_translations_are_asked_about_as_texts_are() -> None:
+    config, unary = read("score"), read("translate")
+    required = [tensor.name for tensor in config.input if not tensor.optional]
+    assert required == ["text_input", "target_input"]
+    options = {tensor.name: tensor for tensor in config.input if tensor.optional}
+    assert set(options) == set(OF_SCORING)
+    assert all(tensor in list(unary.input) for tensor in options.values())
+    assert all(tensor in list(unary.output) for tensor in config.output)
+    assert not config.model_transaction_policy.decoupled
+    check_names(parameters_of(config), RULES)
+    assert request_rules(parameters_of(config)) == RequestRules()
+
+
 def test_streams_are_asked_as_the_others() -> None:
     config, unary = read("translate_stream"), read("translate")
     assert config.model_transaction_policy.decoupled
     assert list(config.input) == list(unary.input)
-    assert list(config.output) == [one for one in unary.output if one.name != "scores"]
+    assert list(config.output) == list(unary.output)[:3]
     check_names(parameters_of(config), RULES)
     assert request_rules(parameters_of(config)) == RequestRules()

@@ -24,8 +24,10 @@ def path(random_bundle: Path, tmp_path: Path) -> Path:
 
 
 def test_what_is_loaded_is_what_is_there(path: Path) -> None:
-    assert Repository(path).models == ["translate", "translate_stream"]
-    shutil.rmtree(path / "translate_stream")
+    assert Repository(path).models == ["translate", "translate_stream", "score"]
+    assert Repository(path, ("score", "decoder")).models[2:] == ["score", "decoder"]
+    for name in ("translate_stream", "score"):
+        shutil.rmtree(path / name)
     assert Repository(path, ("encoder",)).models == ["translate", "encoder"]
 
 

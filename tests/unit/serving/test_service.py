@@ -221,6 +221,56 @@ def test_streams_fail_each_alone(stream: Triton) -> None:
     assert found[3][0] is ErrorCode.CANCELLED
 
 
+def test_given_translations_are_scored(connect: Connect, translate: Triton) -> None:
+    model = scoring_model(connect)
+    model.send(pairs(5, ["Good morning.", TEXT], ["Guten Morgen.", "Nein."]))
+    answer = model.answer()
+    assert isinstance(answer, Answer), answer
+    found = {tensor.name: tensor for tensor in answer.outputs}
+    assert list(found) == ["scores", "confidences"]
+    assert {tensor.shape for tensor in found.values()} == {(1, 2)}
+    assert found["scores"].values[1] < found["scores"].values[0] < 0
+    model.send(pairs(6, ["Good morning."], ["Guten Morgen.", "Nein."]))
+    model.send(pairs(7, ["Good morning."], ["Guten Morgen."], timeout=1))
+    model.send(pairs(8, [TEXT] * 5000, [TEXT] * 5000))
+    model.send(pack_cancel(8))
+    failures: dict[int, tuple[ErrorCode, str]] = {}
+    while len(failures) < 3:
+        failure = model.answer()
+        assert isinstance(failure, Failure)
+        failures[failure.number] = (failure.code, failure.message)
+    assert failures[6][0] is ErrorCode.INVALID_ARG
+    assert "text_input has 1 texts and target_input 2" in failures[6][1]
+    assert failures[7] == (ErrorCode.CANCELLED, "the deadline passed before it was scored")
+    assert failures[8][0] is ErrorCode.CANCELLED
+    model.send(pairs(9, ["Good morning."], ["Guten Morgen."]))
+    assert model.answer().number == 9
+
+
+def test_scoring_needs_the_model_translate() -> None:
+    with served() as connecting:
+        model = scoring_model(connecting)
+        model.send(pairs(7, ["a"], ["b"]))
+        message = "the model translate is not there"
+        assert model.answer() == Failure(7, ErrorCode.UNAVAILABLE, message)
+
+
+def scoring_model(connect: Connect) -> Triton:
+    model = connect()
+    config = {"input": [{"name": "text_input"}, {"name": "target_input"}], "parameters": {}}
+    assert model.introduce(Hello("nowhere", 1, json.dumps(config))) is None
+    return model
+
+
+def pairs(number: int, texts: list[str], targets: list[str], **parameters: Any) -> bytes:
+    inputs = tuple(
+        Tensor.of(name, DataType.BYTES, (1, len(given)), [text.encode() for text in given])
+        for name, given in (("text_input", texts), ("target_input", targets))
+    )
+    outputs = ("scores", "confidences", "token_scores", "alignments")
+    return Request(number, 0, parameters, outputs, inputs).pack()
+
+
 def test_hanging_up_gives_everything_up(translate: Triton, stream: Triton) -> None:
     stream.send(request(1, [" ".join(MUCH[:100])], split_sentences=True, beam_width=8))
     stream.close()

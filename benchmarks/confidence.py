@@ -1,0 +1,233 @@
+"""How well the model's confidence tells bad translations from good ones.
+
+Run from the project's folder:
+
+    python -m benchmarks.confidence --data-dir CORPORA --plot docs/confidence.svg
+
+Each direction of a test set is translated, and each translation compared with its reference by
+chrF. What is reported: Spearman's correlation of that with the confidence (the mean log-probability
+of a token), and for comparison with beam search's score and with the translation's length; mean
+chrF by tenths of the confidence; and mean chrF of what is left where the least confident are put
+aside. chrF of one sentence is a coarse measure: a good translation in other words scores low.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sacrebleu
+
+from benchmarks.console import positive, progress
+from benchmarks.report import markdown_table
+from serving.request_options import RequestOptions
+from serving.translator import Translator
+from training.data import read_pairs
+
+SHIPPED = Path("model_repository/translate/1/bundle")
+_TOGETHER = 64
+_KEPT = (1.0, 0.9, 0.8, 0.7, 0.5, 0.3)
+"""Parts of the translations, the most confident ones, whose chrF is reported."""
+_COLOURS = ("#0072b2", "#d55e00")
+"""Source: Okabe and Ito, "Color Universal Design" (2008)."""
+_PLOT: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "dragoman",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "legend.frameon": False,
+}
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Translations of one direction: what was thought of each, and how good it is."""
+
+    name: str
+    confidence: list[float]
+    score: list[float]
+    tokens: list[int]
+    chrf: list[float]
+
+    @property
+    def order(self) -> npt.NDArray[np.int64]:
+        """Most confident first."""
+        return np.argsort(-np.array(self.confidence), kind="stable")
+
+
+def main() -> None:
+    """Print tables, and write the picture."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--bundle", type=Path, default=SHIPPED)
+    parser.add_argument("--test", default="tatoeba-en-de/test")
+    parser.add_argument("--sentences", type=positive, default=1000, help="a direction")
+    parser.add_argument("--beam-width", type=positive, default=4)
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="a picture, as SVG")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    translator = Translator(arguments.bundle)
+    languages = translator.manifest.languages
+    pairs = read_pairs(arguments.data_dir / arguments.test, languages)[: arguments.sentences]
+    with progress(2 * len(pairs)) as advance:
+        found = [measure(translator, pairs, side, arguments.beam_width, advance) for side in (0, 1)]
+    translator.close()
+    print(markdown_table(["direction", "of", "correlation with chrF"], correlations(found)))
+    print()
+    print(markdown_table(["confidence", *(one.name for one in found)], by_tenths(found)))
+    print()
+    print(markdown_table(["kept", *(one.name for one in found)], by_coverage(found)))
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(one) for one in found], indent=1))
+    if arguments.plot:
+        arguments.plot.write_text(draw(found), encoding="utf-8")
+
+
+def measure(
+    translator: Translator,
+    pairs: Sequence[Sequence[str]],
+    side: int,
+    beam_width: int,
+    advance: Any = lambda what: None,
+) -> Direction:
+    """Translate one side and compare it with the other."""
+    languages = translator.manifest.languages
+    name = f"{languages[side]}-{languages[1 - side]}"
+    options = RequestOptions(
+        source_language=languages[side],
+        target_language=languages[1 - side],
+        beam_width=beam_width,
+        return_scores=True,
+        return_confidence=True,
+    )
+    chrf = sacrebleu.CHRF()
+    found = Direction(name, [], [], [], [])
+    for begin in range(0, len(pairs), _TOGETHER):
+        chunk = pairs[begin : begin + _TOGETHER]
+        for pair, one in zip(
+            chunk, translator.translate([pair[side] for pair in chunk], options), strict=True
+        ):
+            assert one.assessment is not None
+            assert one.score is not None
+            found.confidence.append(one.assessment.confidence)
+            found.score.append(one.score)
+            found.tokens.append(one.output_tokens)
+            found.chrf.append(chrf.sentence_score(one.text, [pair[1 - side]]).score)
+            advance(name)
+    return found
+
+
+def ranks(values: Sequence[float]) -> Floats:
+    """The place of each value in order, from 1; equal ones share the mean of theirs."""
+    _, inverse, counts = np.unique(np.array(values), return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    shared: Floats = (ends - (counts - 1) / 2)[inverse]
+    return shared
+
+
+def spearman(one: Sequence[float], other: Sequence[float]) -> float:
+    """Spearman's correlation: that of the ranks."""
+    return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
+
+
+def interval(correlation: float, count: int) -> tuple[float, float]:
+    """Within which a Spearman correlation lies by 95 %, by Fisher's transformation.
+
+    Source: Bonett and Wright 2000, https://doi.org/10.1007/BF02294183, for the standard error.
+    """
+    error = 1.96 * math.sqrt((1 + correlation**2 / 2) / (count - 3))
+    centre = math.atanh(correlation)
+    return math.tanh(centre - error), math.tanh(centre + error)
+
+
+def correlations(found: Sequence[Direction]) -> list[list[str]]:
+    """Rows of a table."""
+    rows = []
+    for one in found:
+        for what, values in (
+            ("confidence", one.confidence),
+            ("score", one.score),
+            ("number of tokens", one.tokens),
+        ):
+            correlation = spearman(values, one.chrf)
+            low, high = interval(correlation, len(values))
+            rows.append([one.name, what, f"{correlation:+.2f} ({low:+.2f} to {high:+.2f})"])
+    return rows
+
+
+def tenths(one: Direction) -> list[float]:
+    """Mean chrF of each tenth, the least confident first."""
+    parts = np.array_split(np.array(one.chrf)[one.order[::-1]], 10)
+    return [float(part.mean()) for part in parts]
+
+
+def by_tenths(found: Sequence[Direction]) -> list[list[str]]:
+    """Rows of a table."""
+    names = ["lowest tenth", *(f"{number}." for number in range(2, 10)), "highest tenth"]
+    columns = [tenths(one) for one in found]
+    return [
+        [name, *(f"{column[number]:.1f}" for column in columns)]
+        for number, name in enumerate(names)
+    ]
+
+
+def kept(one: Direction) -> Floats:
+    """Mean chrF of the most confident 1, 2, 3 and so on."""
+    chrf = np.array(one.chrf)[one.order]
+    means: Floats = np.cumsum(chrf) / np.arange(1, len(chrf) + 1)
+    return means
+
+
+def by_coverage(found: Sequence[Direction]) -> list[list[str]]:
+    """Rows of a table."""
+    return [
+        [
+            f"{part:.0%}",
+            *(f"{kept(one)[max(0, round(part * len(one.chrf)) - 1)]:.1f}" for one in found),
+        ]
+        for part in _KEPT
+    ]
+
+
+def draw(found: Sequence[Direction]) -> str:
+    """Mean chrF by tenths of the confidence, and of what is kept, as SVG."""
+    import io
+
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_PLOT):
+        figure = Figure(figsize=(9, 3.4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        places = np.arange(1, 11)
+        for number, (one, colour) in enumerate(zip(found, _COLOURS, strict=True)):
+            offset = 0.4 * number - 0.2
+            left.bar(places + offset, tenths(one), 0.4, color=colour, label=one.name)
+            share = 100 * np.arange(1, len(one.chrf) + 1) / len(one.chrf)
+            right.plot(share[9:], 100 - kept(one)[9:], color=colour, label=one.name)
+        left.set(xlabel="tenth of the confidence, the lowest first", ylabel="mean chrF")
+        left.set_xticks(places)
+        right.set(xlabel="translations kept, most confident first (%)", ylabel="100 - mean chrF")
+        for axes in (left, right):
+            axes.legend()
+        written = io.StringIO()
+        figure.savefig(written, format="svg", metadata={"Date": None})
+    # matplotlib ends some lines in spaces.
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""What is asked and answered of given translations.
+
+Knows the tensors of Triton's model `score`; must not know sockets, threads or tritonclient.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from dragoman_client.assessment import AlignmentForm, Alignments, TokenScores
+from dragoman_client.request import (
+    Array,
+    TranslationOptions,
+    build_inputs,
+    encode_texts,
+    read_assessments,
+)
+
+
+class ScoringArguments(TypedDict, total=False):
+    """Options of scoring as keyword arguments; see `TranslationOptions`."""
+
+    source_language: str | None
+    target_language: str | None
+    length_penalty: float | None
+    return_token_scores: bool | None
+    return_alignments: AlignmentForm | None
+
+
+@dataclasses.dataclass(frozen=True)
+class PairScore:
+    """What the model thinks of a given translation.
+
+    Attributes:
+        score: the sum of the tokens' log-probabilities over the length penalty.
+        confidence: the log-probability of a token on average, the end symbol included.
+        token_scores: where `return_token_scores` asked for them.
+        alignments: in the form for which `return_alignments` asked.
+        elapsed_s: as that of `Translation`.
+    """
+
+    score: float
+    confidence: float
+    token_scores: TokenScores | None = None
+    alignments: Alignments | None = None
+    elapsed_s: float = dataclasses.field(default=0.0, compare=False)
+
+    @property
+    def perplexity(self) -> float:
+        """Of the translation, by token."""
+        try:
+            return math.exp(-self.confidence)
+        except OverflowError:
+            return math.inf
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Texts with a translation of each, as they are asked about.
+
+    Attributes:
+        texts: what was translated.
+        targets: a translation of each.
+        options: what is None is the server's choice.
+        alone: whether it is one text, and not a list of one.
+    """
+
+    texts: Sequence[str]
+    targets: Sequence[str]
+    options: TranslationOptions
+    alone: bool
+
+    @classmethod
+    def of(
+        cls, texts: str | Sequence[str], targets: str | Sequence[str], options: ScoringArguments
+    ) -> Pairs:
+        """Check the arguments of a client.
+
+        Raises:
+            TypeError: something that is no text, or an option of another type.
+            ValueError: an option out of range, or not a translation for each text.
+        """
+        unknown = set(options) - set(ScoringArguments.__annotations__)
+        if unknown:
+            raise TypeError(f"score has no option {min(unknown)!r}")
+        for name, given in (("texts", texts), ("targets", targets)):
+            if not isinstance(given, Sequence) or isinstance(given, bytes | bytearray):
+                kind = type(given).__name__
+                raise TypeError(f"{name} must be str or a sequence of str, got {kind}")
+        checked = TranslationOptions(**options)
+        if isinstance(texts, str) and isinstance(targets, str):
+            return cls([texts], [targets], checked, alone=True)
+        if isinstance(texts, str) or isinstance(targets, str):
+            raise TypeError("texts and targets must both be str, or both sequences of str")
+        if len(texts) != len(targets):
+            raise ValueError(f"{len(texts)} texts and {len(targets)} targets: give one for each")
+        return cls(texts, targets, checked, alone=False)
+
+    def inputs(self) -> dict[str, Array]:
+        """The model's input tensors, as `build_inputs` writes them, with `target_input`.
+
+        Raises:
+            TypeError: a text that is no `str`.
+            ValueError: a text that UTF-8 cannot write.
+        """
+        targets = encode_texts(self.targets, "target")
+        return {**build_inputs(self.texts, self.options), "target_input": targets}
+
+    def read(
+        self, outputs: Mapping[str, Array | None], elapsed_s: float
+    ) -> PairScore | list[PairScore]:
+        """Read the model's answer.
+
+        Args:
+            outputs: tensors by name, each of shape [1, N]; None: the server did not send it.
+            elapsed_s: since they were asked about.
+
+        Raises:
+            ServerError: a tensor is missing, of another length, or not what it should hold.
+        """
+        # Scores and confidences are told in any case.
+        told = dataclasses.replace(self.options, return_scores=True, return_confidence=True)
+        found = [
+            PairScore(elapsed_s=elapsed_s, **one)
+            for one in read_assessments(outputs, len(self.texts), told)
+        ]
+        return found[0] if self.alone else found

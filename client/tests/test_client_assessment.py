@@ -1,0 +1,129 @@
+"""What the model thinks of translations, as answers and as objects."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from dragoman_client import (
+    ServerError,
+    SoftAlignment,
+    TokenScores,
+    TranslationOptions,
+    WordAlignment,
+)
+from dragoman_client.line_formats import PlainLinesToJson
+from dragoman_client.request import build_stream_inputs, read_outputs
+
+ALL = TranslationOptions(return_token_scores=True, return_alignments="hard", return_confidence=True)
+SOFT = TranslationOptions(return_alignments="soft")
+
+
+def answer(**replaced: Any) -> dict[str, Any]:
+    """Of one text."""
+    outputs = {
+        "text_output": b"Guten Tag.",
+        "finish_reason": b"stop",
+        "token_scores": '{"tokens": ["▁Guten", "</s>"], "log_probs": [-0.5, -1]}'.encode(),
+        "alignments": b"0-0 1-1",
+        **replaced,
+    }
+    numbers = {
+        "output_tokens": np.array([[2]], np.int32),
+        "confidences": np.array([[-0.75]], np.float32),
+    }
+    return {**{name: np.array([[v]], np.object_) for name, v in outputs.items()}, **numbers}
+
+
+def test_assessments_become_objects() -> None:
+    (found,) = read_outputs(answer(), 1, 0.0, ALL)
+    assert found.token_scores == TokenScores(("▁Guten", "</s>"), (-0.5, -1.0))
+    assert found.alignments == WordAlignment(((0, 0), (1, 1)))
+    assert str(found.alignments) == "0-0 1-1"
+    assert found.confidence == -0.75
+    (plain,) = read_outputs(answer(), 1, 0.0)
+    assert (plain.token_scores, plain.alignments, plain.confidence) == (None, None, None)
+
+
+def test_soft_alignments_are_pieces_with_weights() -> None:
+    soft = b'{"source": ["a", "b"], "target": ["c"], "weights": [[0.25, 0.5]]}'
+    (found,) = read_outputs(answer(alignments=soft), 1, 0.0, SOFT)
+    assert found.alignments == SoftAlignment(("a", "b"), ("c",), ((0.25, 0.5),))
+    line = json.loads(PlainLinesToJson().write("x", found))
+    assert line["alignments"] == json.loads(soft)
+
+
+def test_lines_of_json_show_them() -> None:
+    (found,) = read_outputs(answer(), 1, 0.0, ALL)
+    line = json.loads(PlainLinesToJson().write("x", found))
+    assert line["confidence"] == -0.75
+    assert line["token_scores"] == {"tokens": ["▁Guten", "</s>"], "log_probs": [-0.5, -1.0]}
+    assert line["alignments"] == "0-0 1-1"
+
+
+def test_nothing_is_linked_where_nothing_was_said() -> None:
+    (found,) = read_outputs(answer(alignments=b""), 1, 0.0, ALL)
+    assert found.alignments == WordAlignment(())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"tokens": ["a"], "log_probs": []}',
+        b'{"tokens": [1], "log_probs": [0]}',
+        b'{"tokens": "a", "log_probs": [0]}',
+        b'{"tokens": ["a"], "log_probs": "0"}',
+        b'{"tokens": ["a"], "log_probs": [null]}',
+        b'{"tokens": ["a"], "log_probs": [true]}',
+        b'{"tokens": ["a"], "log_probs": [NaN]}',
+        b'{"tokens": ["a"], "log_probs": [1' + b"0" * 400 + b"]}",
+        b"[" * 100_000,
+    ],
+    ids=lambda wrong: repr(wrong[:40]),
+)
+def test_token_scores_of_a_faulty_server(wrong: bytes) -> None:
+    with pytest.raises(ServerError):
+        read_outputs(answer(token_scores=wrong), 1, 0.0, ALL)
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        (ALL, b"0-0 "),
+        (ALL, b"0-0-0"),
+        (ALL, b"0--1"),
+        (ALL, b"{}"),
+        (ALL, "²-0".encode()),
+        (SOFT, b"0-0"),
+        (SOFT, b'{"source": ["a"], "target": ["b"], "weights": [[0.5, 0.5]]}'),
+        (SOFT, b'{"source": ["a"], "target": ["b"], "weights": []}'),
+        (SOFT, b'{"source": ["a"], "target": ["b"], "weights": {}}'),
+        (SOFT, b'{"source": ["a"], "target": ["b"], "weights": [3]}'),
+        (SOFT, b'{"source": ["a"], "weights": [[0.5]]}'),
+    ],
+    ids=repr,
+)
+def test_alignments_of_a_faulty_server(options: TranslationOptions, wrong: bytes) -> None:
+    with pytest.raises(ServerError):
+        read_outputs(answer(alignments=wrong), 1, 0.0, options)
+
+
+@pytest.mark.parametrize("name", ["token_scores", "alignments", "confidences"])
+def test_what_was_asked_for_must_come(name: str) -> None:
+    with pytest.raises(ServerError, match=f"the answer lacks {name}"):
+        read_outputs({**answer(), name: None}, 1, 0.0, ALL)
+
+
+def test_options_are_checked_before_they_are_sent() -> None:
+    with pytest.raises(ValueError, match="return_alignments is 'both'"):
+        TranslationOptions(return_alignments="both")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="return_alignments"):
+        TranslationOptions(return_alignments=True)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="return_confidence"):
+        TranslationOptions(return_confidence=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a stream has no token_scores"):
+        build_stream_inputs("a", ALL)

@@ -1,0 +1,207 @@
+"""What the model thinks of whole translations: scores of their tokens, confidence, alignment.
+
+Knows the tokenizer and the scorer; must not know requests, searches or Triton.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from dragoman.manifest import Manifest
+from dragoman.text import Piece, Tokenizer
+from serving.alignment import Linked, moses_pairs, soft_json
+from serving.engine.search import length_penalty
+from serving.futures import when_all_done
+from serving.request_options import InvalidRequest, RequestOptions
+from serving.scoring import Pair, Scored, Scorer
+
+_MOST_TOKENS = 1_000_000
+"""Whose scores an answer may hold."""
+_MOST_WEIGHTS = {"hard": 20_000_000, "soft": 2_000_000}
+"""Of attention, in one request: soft alignments are sent, hard ones hold memory for a while."""
+_DIGITS = 6
+"""Of a log-probability: fp32 has no more."""
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """A sentence of a text, and its translation.
+
+    `source_begin` and `target_begin` are where they begin in the whole texts. `target` is None
+    where the model itself has written the ids.
+    """
+
+    src_ids: tuple[int, ...]
+    tgt_ids: tuple[int, ...]
+    source: str
+    target: str | None = None
+    complete: bool = True
+    source_begin: int = 0
+    target_begin: int = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text and a translation of it, sentence by sentence."""
+
+    source: str
+    target: str
+    sentences: tuple[SentencePair, ...]
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What the model thinks of a translation.
+
+    `tokens` are the vocabulary's entries, the end symbol's after each sentence that came to its
+    end; `log_probs` are theirs. `alignment` is in the form that was asked for, or None.
+    """
+
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]
+    alignment: str | None = None
+
+    @property
+    def confidence(self) -> float:
+        """Log-probability of a token, on average."""
+        return sum(self.log_probs) / len(self.log_probs)
+
+    @property
+    def token_scores(self) -> str:
+        """Tokens and log-probabilities in JSON."""
+        rounded = [round(one, _DIGITS) for one in self.log_probs]
+        found = {"tokens": self.tokens, "log_probs": rounded}
+        return json.dumps(found, ensure_ascii=False)
+
+    def score(self, alpha: float) -> float:
+        """As beam search has it: the sum of the log-probabilities over the length penalty."""
+        return sum(self.log_probs) / length_penalty(len(self.log_probs), alpha)
+
+
+class Assessor:
+    """Assesses translations through a scorer."""
+
+    def __init__(self, tokenizer: Tokenizer, manifest: Manifest, scorer: Scorer) -> None:
+        """Begin with nothing to assess."""
+        self._tokenizer, self._manifest, self._scorer = tokenizer, manifest, scorer
+
+    def check(self, sentences: int, options: RequestOptions) -> None:
+        """Refuse early what could not be assessed.
+
+        Args:
+            sentences: that a request has, each translation of one counted.
+            options: of the request.
+
+        Raises:
+            InvalidRequest: there are too many, or nothing is known of alignments.
+        """
+        if options.return_alignments is not None and self._manifest.alignment is None:
+            raise InvalidRequest(
+                "return_alignments: the manifest does not say which attention heads align; "
+                "choose them with: dragoman align-heads BUNDLE --text PREFIX"
+            )
+        if sentences > self._scorer.most_waiting:
+            raise InvalidRequest(
+                f"{sentences} translations to be scored in one request, more than "
+                f"{self._scorer.most_waiting}: send fewer"
+            )
+
+    def assess(
+        self,
+        candidates: Sequence[Candidate],
+        options: RequestOptions,
+        priority: int = 0,
+        deadline_s: float | None = None,
+    ) -> Future[list[Assessment]]:
+        """Begin to assess translations.
+
+        Returns:
+            A future of an assessment for each. Cancelling it gives them up.
+
+        Raises:
+            InvalidRequest: the answer would be too large.
+            Overloaded: too many are waiting.
+            Closed: the scorer was closed.
+        """
+        _check_amount(candidates, options)
+        attention = options.return_alignments is not None
+        pairs = [
+            Pair(one.src_ids, one.tgt_ids, one.complete, attention, priority, deadline_s)
+            for candidate in candidates
+            for one in candidate.sentences
+        ]
+        futures = self._scorer.submit(pairs)
+        return when_all_done(futures, lambda found: self._join(candidates, found, options))
+
+    def _join(
+        self, candidates: Sequence[Candidate], found: Sequence[Scored], options: RequestOptions
+    ) -> list[Assessment]:
+        remaining = iter(found)
+        assessments = []
+        for candidate in candidates:
+            scored = [next(remaining) for _ in candidate.sentences]
+            tokens: list[str] = []
+            for one in candidate.sentences:
+                tokens += map(self._tokenizer.piece, one.tgt_ids)
+                tokens += [self._tokenizer.piece(self._manifest.special_ids.end)] * one.complete
+            log_probs = tuple(log_prob for one in scored for log_prob in one.log_probs)
+            alignment = None
+            if options.return_alignments is not None:
+                alignment = self._alignment(candidate, scored, options.return_alignments)
+            assessments.append(Assessment(tuple(tokens), log_probs, alignment))
+        return assessments
+
+    def _alignment(self, candidate: Candidate, scored: Sequence[Scored], form: str) -> str:
+        linked = []
+        for pair, found in zip(candidate.sentences, scored, strict=True):
+            assert found.attention is not None  # it was asked for
+            linked.append(
+                Linked(
+                    self._tokenizer.pieces(pair.source),
+                    self._target_pieces(pair),
+                    found.attention[:, 1:-1],  # without tag and end symbol
+                    pair.source_begin,
+                    pair.target_begin,
+                )
+            )
+        if form == "soft":
+            return soft_json(linked)
+        return moses_pairs(candidate.source, candidate.target, linked)
+
+    def _target_pieces(self, pair: SentencePair) -> list[Piece]:
+        if pair.target is None:
+            return self._tokenizer.decoded_pieces(pair.tgt_ids)
+        return self._tokenizer.pieces(pair.target)
+
+
+def _check_amount(candidates: Sequence[Candidate], options: RequestOptions) -> None:
+    """Refuse what would make an answer, or what it is made of, too large.
+
+    Raises:
+        InvalidRequest: it would.
+    """
+    if options.return_token_scores:
+        tokens = sum(len(one.tgt_ids) for two in candidates for one in two.sentences)
+        if tokens > _MOST_TOKENS:
+            raise InvalidRequest(
+                f"return_token_scores: the translations have {tokens} tokens, more than "
+                f"{_MOST_TOKENS}: send fewer texts"
+            )
+    if (form := options.return_alignments) is None:
+        return
+    weights = 0
+    for candidate in candidates:
+        sizes = [(len(one.src_ids), len(one.tgt_ids)) for one in candidate.sentences]
+        if form == "soft":
+            src, tgt = map(sum, zip(*sizes, strict=True))
+            weights += src * tgt
+        else:
+            weights += sum(src * tgt for src, tgt in sizes)
+    if weights > _MOST_WEIGHTS[form]:
+        raise InvalidRequest(
+            f"return_alignments: {form} ones would take {weights} weights, more than "
+            f"{_MOST_WEIGHTS[form]}: send fewer or shorter texts"
+        )

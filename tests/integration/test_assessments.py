@@ -1,0 +1,253 @@
+"""What the model thinks of its translations, served over both protocols."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from dragoman_client import (
+    AsyncTranslator,
+    InvalidRequest,
+    PairScore,
+    SoftAlignment,
+    Translation,
+    WordAlignment,
+)
+from dragoman_client import Translator as Client
+
+from dragoman.cli import main
+from serving.request_options import RequestOptions
+from serving.translator import Translator
+from tests.integration.conftest import Served
+from tests.integration.test_served_translations import BUNDLE
+
+TEXTS = ["I would like a cup of coffee.", "Good morning, Tom."]
+Protocol = Literal["grpc", "http"]
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize("width", [1, 4])
+def test_token_scores_and_confidence_are_the_engines(
+    shipped: Served, protocol: Protocol, width: int
+) -> None:
+    client: Client = getattr(shipped, protocol)
+    found = client.translate(
+        TEXTS, beam_width=width, return_token_scores=True, return_confidence=True
+    )
+    translator = Translator(BUNDLE)
+    options = RequestOptions(beam_width=width, return_confidence=True)
+    expected = translator.translate(TEXTS, options)
+    translator.close()
+    for one, right in zip(found, expected, strict=True):
+        assert one.text == right.text
+        assert one.token_scores is not None
+        assert right.assessment is not None
+        assert one.token_scores.tokens == right.assessment.tokens
+        assert one.token_scores.tokens[-1] == "</s>"
+        assert one.token_scores.log_probs == pytest.approx(right.assessment.log_probs, abs=1e-3)
+        assert one.confidence == pytest.approx(right.assessment.confidence, abs=1e-3)
+        assert one.alignments is None
+        assert one.score is None
+
+
+def test_greedy_search_is_scored_on_request(shipped: Served) -> None:
+    (plain,) = shipped.grpc.translate(TEXTS[:1], beam_width=1)
+    (found,) = shipped.grpc.translate(TEXTS[:1], beam_width=1, return_scores=True)
+    (beam,) = shipped.grpc.translate(TEXTS[:1], beam_width=2, return_scores=True)
+    assert plain.score is None
+    assert found.text == plain.text
+    assert found.score is not None
+    assert beam.score is not None
+    # int8 and fp32 differ by little.
+    assert found.score <= beam.score + 0.1
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_words_are_linked(shipped: Served, protocol: Protocol) -> None:
+    client: Client = getattr(shipped, protocol)
+    found = client.translate(TEXTS, return_alignments="hard", num_return_sequences=2)
+    for text, best in zip(TEXTS, found, strict=True):
+        for one in (best, *best.alternatives):
+            assert isinstance(one.alignments, WordAlignment)
+            links = one.alignments.links
+            assert {target for _, target in links} == set(range(len(one.text.split())))
+            assert {source for source, _ in links} <= set(range(len(text.split())))
+    (tom,) = client.translate(["Tom and Mary live in Boston."], return_alignments="hard")
+    words = tom.text.split()
+    assert isinstance(tom.alignments, WordAlignment)
+    assert (0, words.index("Tom")) in tom.alignments.links
+    assert (5, words.index("Boston.")) in tom.alignments.links
+
+
+def test_under_asyncio_it_is_the_same(shipped: Served) -> None:
+    options: Any = {"return_token_scores": True, "return_alignments": "soft"}
+    expected = shipped.grpc.translate(TEXTS, **options)
+
+    async def translate(url: str) -> list[Translation]:
+        async with AsyncTranslator(url) as translator:
+            return await translator.translate(TEXTS, **options)
+
+    for url in (shipped.server.grpc_url, shipped.server.http_url):
+        assert asyncio.run(translate(url)) == expected
+
+
+def test_generate_answers_with_what_was_asked_for(shipped: Served) -> None:
+    names = {"token_scores", "alignments", "confidences", "scores"}
+    _, plain = shipped.generate({"text_input": TEXTS[0]})
+    assert not names & set(plain)
+    _, found = shipped.generate(
+        {"text_input": TEXTS[0], "return_confidence": True, "return_alignments": "hard"}
+    )
+    assert names & set(found) == {"confidences", "alignments"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"return_alignments": "both"}, "return_alignments is 'both': give hard or soft"),
+        ({"return_scores": True, "split_sentences": True}, "return_scores: not with split_sent"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(
+    shipped: Served, options: dict[str, Any], message: str
+) -> None:
+    status, answer = shipped.generate({"text_input": "a", **options})
+    assert status == 400
+    assert message in answer["error"]
+    for client in (shipped.grpc, shipped.http):
+        with pytest.raises((InvalidRequest, ValueError), match="return_"):
+            client.translate("a", **options)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_given_translations_are_scored(shipped: Served, protocol: Protocol) -> None:
+    client: Client = getattr(shipped, protocol)
+    own = client.translate(TEXTS, return_token_scores=True, return_alignments="soft")
+    targets = [one.text for one in own]
+    found = client.score(TEXTS, targets, return_token_scores=True, return_alignments="soft")
+    for one, right in zip(found, own, strict=True):
+        assert one.token_scores is not None
+        assert right.token_scores is not None
+        assert one.token_scores.tokens == right.token_scores.tokens
+        log_probs = one.token_scores.log_probs
+        assert log_probs == pytest.approx(right.token_scores.log_probs, abs=1e-4)
+        assert one.confidence == pytest.approx(sum(log_probs) / len(log_probs), abs=1e-4)
+        assert one.perplexity == pytest.approx(math.exp(-one.confidence))
+        assert isinstance(one.alignments, SoftAlignment)
+        assert isinstance(right.alignments, SoftAlignment)
+        assert one.alignments.target == right.alignments.target
+    good = client.score("Gute Nacht.", "Good night.", target_language="en")
+    bad = client.score("Gute Nacht.", "I have an apple.", source_language="auto")
+    assert bad.score < good.score < 0
+    assert good.token_scores is None
+    assert client.score([], []) == []
+    plain = client.score(
+        "Gute Nacht.",
+        "Good night.",
+        target_language="en",
+        length_penalty=0.0,
+        return_token_scores=True,
+    )
+    assert plain.token_scores is not None
+    assert plain.score == pytest.approx(sum(plain.token_scores.log_probs), rel=1e-3)
+
+    async def score() -> PairScore:
+        async with AsyncTranslator(getattr(shipped.server, f"{protocol}_url")) as translator:
+            return await translator.score("Gute Nacht.", "Good night.", target_language="en")
+
+    assert asyncio.run(score()) == good
+
+
+@pytest.mark.parametrize(
+    ("texts", "targets", "options", "message"),
+    [
+        (["a", "b"], ["a", " "], {}, "target 1 is empty"),
+        (["a", ""], ["a", "b"], {}, "text 1 is empty"),
+        (["a"], ["a " * 500], {}, "target 0 has 501 tokens, more than 320: shorten it"),
+        (["a"], ["a"], {"target_language": "xx"}, "target_language 'xx' is unknown"),
+    ],
+)
+def test_pairs_that_cannot_be_scored_are_named(
+    shipped: Served, texts: list[str], targets: list[str], options: dict[str, Any], message: str
+) -> None:
+    for client in (shipped.grpc, shipped.http):
+        with pytest.raises(InvalidRequest, match=message):
+            client.score(texts, targets, **options)
+    body = {"text_input": texts, "target_input": targets, **options}
+    status, answer = shipped.generate(body, model="score")
+    assert (status, message in answer["error"]) == (400, True)
+
+
+def test_score_is_asked_without_a_client_too(shipped: Served) -> None:
+    asked = {"text_input": ["Good night."] * 2, "target_input": ["Gute Nacht.", "Nein."]}
+    status, found = shipped.generate(asked, model="score")
+    assert status == 200
+    assert found["scores"][1] < found["scores"][0] < 0
+    assert len(found["confidences"]) == 2
+    assert not {"token_scores", "alignments"} & set(found)
+    status, refused = shipped.generate({**asked, "target_input": ["Ja."]}, model="score")
+    assert status == 400
+    assert "text_input has 2 texts and target_input 1" in refused["error"]
+    status, refused = shipped.generate({**asked, "beam_width": 2}, model="score")
+    assert status == 400
+    assert "option beam_width is not for scoring" in refused["error"]
+
+
+def test_the_command_scores_by_bundle_and_by_server(
+    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.en").write_text("Good night.\nGood morning, Tom.\n")
+    (tmp_path / "a.de").write_text("Gute Nacht.\nGuten Morgen, Tom.\n")
+    (tmp_path / "a.tsv").write_text("Good night.\tGute Nacht.\nGood morning, Tom.\t\n")
+    files = ["--source", str(tmp_path / "a.en"), "--target", str(tmp_path / "a.de")]
+    printed = []
+    for where in ([str(BUNDLE)], ["--url", shipped.server.http_url]):
+        assert main(["score", *where, *files, "--alignments"]) == 0
+        rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+        assert rows[0][3] == "0-0 1-1"
+        assert all(float(row[2]) == pytest.approx(math.exp(-float(row[1])), 1e-2) for row in rows)
+        assert main(["score", *where, *files, "--json", "--batch-size", "1"]) == 0
+        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert found[1]["token_scores"]["tokens"][-1] == "</s>"
+        assert [f"{one['score']:.2f}" for one in found] == [f"{float(r[0]):.2f}" for r in rows]
+        printed.append(rows)
+        assert main(["score", *where, "--tsv", str(tmp_path / "a.tsv")]) == 2
+        assert "line 2: target is empty" in capsys.readouterr().err
+        assert main(["score", *where, *files, "--to", "xx"]) == 2
+        assert "target_language 'xx' is unknown" in capsys.readouterr().err
+    assert [row[3] for row in printed[0]] == [row[3] for row in printed[1]]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give --source and --target, or --tsv"),
+        (["--source", "a"], "give --source and --target, or --tsv"),
+        (["--tsv", "a", "--source", "a", "--target", "a"], "give --source and --target, or"),
+        (["--tsv", "nowhere"], "nowhere: cannot be read"),
+        (["--tsv", "one"], "line 2 has 1 columns: give 2"),
+        (["--tsv", "latin"], "line 1 is not UTF-8"),
+        (["--source", "one", "--target", "good"], "one has 2 lines, good 1: give a translation"),
+        (["--tsv", "one", "--batch-size", "0"], "--batch-size 0: give at least 1"),
+        (["--tsv", "good", "--url", "ftp://x"], "ftp://x"),
+    ],
+)
+def test_what_the_command_cannot_read_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("one").write_text("a\tb\nc\n")
+    Path("good").write_text("a\tb\n")
+    Path("latin").write_bytes(b"\xe4\tb\n")
+    assert main(["score", *words]) == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert len(printed.splitlines()) == 1

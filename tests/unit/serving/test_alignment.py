@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.text import Tokenizer, split_sentences
+from serving.alignment import Linked, Words, moses_pairs, soft_json
+from tests.conftest import REPOSITORY
+
+BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
+WORD = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8).filter(
+    lambda word: len(word.split()) == 1 and word.isprintable()
+)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Tokenizer:
+    return Tokenizer(Path(BUNDLE) / "tokenizer.model")
+
+
+def linked(
+    tokenizer: Tokenizer, source: str, target: str, weights: npt.NDArray[Any] | None = None
+) -> Linked:
+    """A sentence whose target pieces looked at anything, or as is given."""
+    src, tgt = tokenizer.pieces(source), tokenizer.decoded_pieces(tokenizer.encode(target))
+    if weights is None:
+        weights = np.random.default_rng(0).random((len(tgt), len(src)))
+    return Linked(src, tgt, weights.astype(np.float32))
+
+
+def links(pairs: str) -> list[tuple[int, int]]:
+    split = [pair.split("-") for pair in pairs.split()]
+    return [(int(source), int(target)) for source, target in split]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_words_are_those_of_split(text: str) -> None:
+    words = Words(text)
+    assert len(words) == len(text.split())
+    seen = ["" for _ in text.split()]
+    for place, character in enumerate(text):
+        word = words.at(place)
+        if not character.isspace():
+            assert word is not None
+            seen[word] += character
+    assert seen == text.split()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_every_index_is_in_range(shipped: Tokenizer, source: str, given: str) -> None:
+    target = shipped.decode(shipped.encode(given))
+    found = links(moses_pairs(source, target, [linked(shipped, source, given)]))
+    assert found == sorted(set(found))
+    for src, tgt in found:
+        assert 0 <= src < len(source.split())
+        assert 0 <= tgt < len(target.split())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60))
+def test_places_in_a_text_are_in_order_and_within_it(shipped: Tokenizer, text: str) -> None:
+    pieces = shipped.pieces(text)
+    assert [piece.id for piece in pieces] == shipped.encode(text)
+    decoded = shipped.decode(shipped.encode(text))
+    for found, whole in (
+        (pieces, text),
+        (shipped.decoded_pieces(shipped.encode(text)), decoded),
+    ):
+        assert len(found) == len(pieces)
+        places = [place for piece in found for place in (piece.begin, piece.end)]
+        assert places == sorted(places)
+        assert not places or 0 <= places[0] <= places[-1] <= len(whole)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(WORD, min_size=1, max_size=8), st.sampled_from([" ", "  ", "\n", "\u3000"]))
+def test_each_word_comes_from_itself_where_each_piece_does(
+    shipped: Tokenizer, words: list[str], space: str
+) -> None:
+    text = space.join(words)
+    pieces = shipped.pieces(text)
+    same = Linked(pieces, pieces, np.eye(len(pieces), dtype=np.float32))
+    found = links(moses_pairs(text, text, [same]))
+    # What NFKC drops altogether has no piece, and so no link.
+    assert all(source == target for source, target in found)
+    plain = [index for index, word in enumerate(words) if word.isascii()]
+    assert {(index, index) for index in plain} <= set(found)
+
+
+def test_sentences_are_counted_in_their_texts(shipped: Tokenizer) -> None:
+    text = " Red blue.\n\nGreen white black. "
+    sentences, at = [], 0
+    for part, space in split_sentences(text, "en"):
+        pieces = shipped.pieces(part)
+        weights = np.eye(len(pieces), dtype=np.float32)
+        sentences.append(Linked(pieces, pieces, weights, at, at))
+        at += len(part) + len(space)
+    assert moses_pairs(text, text, sentences) == "0-0 1-1 2-2 3-3 4-4"
+
+
+def test_a_link_is_what_a_piece_looked_at_most(shipped: Tokenizer) -> None:
+    source, target = "coffee please", "bitte Kaffee"
+    src, tgt = shipped.pieces(source), shipped.pieces(target)
+    weights = np.zeros((len(tgt), len(src)), np.float32)
+    for row, piece in enumerate(tgt):
+        from_word = 0 if piece.begin >= len("bitte") else 1
+        weights[row, [p.begin >= len("coffee") for p in src].index(bool(from_word))] = 1
+    assert moses_pairs(source, target, [Linked(src, tgt, weights)]) == "0-1 1-0"
+
+
+def test_soft_weights_of_other_sentences_are_nothing(shipped: Tokenizer) -> None:
+    one, two = linked(shipped, "red", "blue"), linked(shipped, "green white", "black")
+    soft = json.loads(soft_json([one, two]))
+    weights = np.array(soft["weights"])
+    assert weights.shape == (len(soft["target"]), len(soft["source"]))
+    rows, columns = one.weights.shape
+    np.testing.assert_allclose(weights[:rows, :columns], one.weights, atol=1e-4)
+    np.testing.assert_allclose(weights[rows:, columns:], two.weights, atol=1e-4)
+    assert not weights[:rows, columns:].any()
+    assert not weights[rows:, :columns].any()
+
+
+def test_nothing_said_is_linked_to_nothing(shipped: Tokenizer) -> None:
+    nothing = Linked(shipped.pieces("red"), [], np.zeros((0, 1), np.float32))
+    assert moses_pairs("red", "", [nothing]) == ""
+    assert json.loads(soft_json([nothing]))["weights"] == []

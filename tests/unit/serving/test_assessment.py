@@ -1,0 +1,211 @@
+"""Translations with what the model thinks of them, through the engine and the scorer."""
+
+from __future__ import annotations
+
+import gc
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import wait
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.manifest import AlignmentHeads, Manifest
+from serving import assessment
+from serving.assessment import Assessment
+from serving.engine.batch import DeadlineExceeded
+from serving.engine.settings import EngineSettings
+from serving.futures import outcome_error
+from serving.request_options import InvalidRequest, RequestOptions
+from serving.translator import Terms, Translation, Translator
+from tests.conftest import REPOSITORY
+
+HEADS = AlignmentHeads(((2, 0),), False, 1.0, 1, "nothing")
+
+
+@pytest.fixture(scope="module")
+def translator(
+    random_bundle: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Translator]:
+    """In the precision in which the scorer computes."""
+    bundle = tmp_path_factory.mktemp("assessment") / "bundle"
+    shutil.copytree(random_bundle, bundle)
+    replace(Manifest.load(bundle), alignment=HEADS).write(bundle)
+    running = Translator(bundle, EngineSettings(precision="fp32"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[Translator]:
+    """A model that comes to an end."""
+    bundle = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
+    running = Translator(bundle, EngineSettings(precision="fp32"))
+    yield running
+    running.close()
+
+
+def translate(translator: Translator, texts: list[str], **options: Any) -> list[Translation]:
+    return translator.translate(texts, RequestOptions.from_mapping(options))
+
+
+def assessed(translation: Translation) -> Assessment:
+    assert translation.assessment is not None
+    return translation.assessment
+
+
+TEXTS = ["red blue", "green", "white white black", "pink grey brown red blue green"]
+
+
+def test_scores_of_tokens_add_up_to_beam_searchs(shipped: Translator) -> None:
+    texts = ["I would like a cup of coffee.", "Good morning!", "Tom's."]
+    found = translate(shipped, texts, return_token_scores=True, num_return_sequences=3)
+    every = [one for best in found for one in (best, *best.others)]
+    every += translate(shipped, texts, return_token_scores=True, max_tokens=3)
+    assert len(every) == 12
+    assert {one.complete for one in every} == {True, False}
+    for one in every:
+        told = json.loads(assessed(one).token_scores)
+        assert len(told["tokens"]) == len(told["log_probs"]) == one.output_tokens + one.complete
+        assert (told["tokens"][-1] == "</s>") == one.complete
+        assert one.score == pytest.approx(assessed(one).score(0.6), abs=1e-3)
+        assert assessed(one).confidence == pytest.approx(
+            sum(told["log_probs"]) / len(told["log_probs"]), abs=1e-5
+        )
+
+
+def test_greedy_search_has_scores_where_they_are_wanted(translator: Translator) -> None:
+    plain = translate(translator, TEXTS, beam_width=1)
+    assert [(one.score, one.assessment) for one in plain] == [(None, None)] * 4
+    found = translate(translator, TEXTS, beam_width=1, return_scores=True, length_penalty=1.3)
+    assert [one.text for one in found] == [one.text for one in plain]
+    assert [one.score for one in found] == [assessed(one).score(1.3) for one in found]
+
+
+def test_several_sentences_are_joined(translator: Translator) -> None:
+    first, second = "red blue green.", "White black!"
+    options = {"return_token_scores": True, "max_tokens": 8}
+    (whole,) = translate(translator, [f" {first}\n\n {second}"], split_sentences=True, **options)
+    parts = [assessed(one) for one in translate(translator, [first, second], **options)]
+    found = assessed(whole)
+    assert found.tokens == parts[0].tokens + parts[1].tokens
+    log_probs = [*parts[0].log_probs, *parts[1].log_probs]
+    assert found.log_probs == pytest.approx(log_probs, abs=1e-4)
+    assert found.confidence == pytest.approx(sum(log_probs) / len(log_probs), abs=1e-4)
+
+
+def test_words_are_counted_in_the_whole_text(translator: Translator) -> None:
+    first, second = "red blue green.", "White black!"
+    options = {"return_alignments": "hard", "max_tokens": 8}
+    (whole,) = translate(translator, [f" {first}\n\n {second}"], split_sentences=True, **options)
+    parts = translate(translator, [first, second], **options)
+    links = [[tuple(map(int, x.split("-"))) for x in links_of(part)] for part in (whole, *parts)]
+    assert all(links)
+    shift = len(first.split()), len(parts[0].text.split())
+    assert links[0] == links[1] + [(src + shift[0], tgt + shift[1]) for src, tgt in links[2]]
+
+
+def links_of(translation: Translation) -> list[str]:
+    return (assessed(translation).alignment or "").split()
+
+
+def test_soft_alignments_are_of_pieces(translator: Translator) -> None:
+    (found,) = translate(translator, ["red blue"], return_alignments="soft", max_tokens=8)
+    soft = json.loads(assessed(found).alignment or "")
+    assert "".join(soft["source"]).replace("▁", " ").strip() == "red blue"
+    assert len(soft["weights"]) == len(soft["target"]) == found.output_tokens
+    assert {len(row) for row in soft["weights"]} == {len(soft["source"])}
+    assert all(0 <= sum(row) <= 1.001 for row in soft["weights"])
+
+
+def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
+    texts = ["I would like a cup of coffee.", "Good morning!"]
+    own = translate(shipped, texts, return_alignments="hard", return_scores=True)
+    options = RequestOptions(return_alignments="hard")
+    given = shipped.score(texts, [one.text for one in own], options).result(60)
+    for one, found in zip(own, given, strict=True):
+        assert found.tokens == assessed(one).tokens
+        assert found.log_probs == pytest.approx(assessed(one).log_probs, abs=1e-4)
+        assert found.alignment == assessed(one).alignment
+        assert found.score(0.6) == pytest.approx(one.score, abs=1e-3)
+    worse, better = shipped.score(
+        ["Good morning!"] * 2, ["Gute Nacht!", "Guten Morgen!"], RequestOptions()
+    ).result(60)
+    assert worse.confidence < better.confidence
+
+
+@pytest.mark.parametrize(
+    ("texts", "targets", "options", "message"),
+    [
+        ([], [], {}, "text_input is empty"),
+        (["red"], [], {}, "text_input has 1 texts and target_input 0: give a target for each"),
+        (["red", " "], ["blue"] * 2, {}, "text 1 is empty"),
+        (["red", "red"], ["blue", "\n"], {}, "target 1 is empty"),
+        (["red"], ["red " * 400], {}, "target 0 has 401 tokens, more than 320: shorten it"),
+        (["red " * 300], ["red"], {}, "text 0 has 302 tokens, more than 256: shorten it"),
+        (["red"], ["x" * 100_001], {}, "target 0 has 100001 characters, more than 100000"),
+        (["red"], ["blue"], {"target_language": "xx"}, "target_language 'xx' is unknown"),
+        (["red"], ["blue"], {"beam_width": 4}, "option beam_width is not for scoring; known: so"),
+        (["red"], ["blue"], {"split_sentences": True}, "option split_sentences is not for scor"),
+        (["red"], ["blue"], {"length_penalty": -1.0}, "length_penalty is -1.0: give 0 to 10"),
+        (["red"], ["blue"], {"return_alignments": "x"}, "return_alignments is 'x': give hard or"),
+        (["a"] * 20_001, ["b"] * 20_001, {}, "20001 translations to be scored in one request"),
+        (["a"] * 30, ["x" * 90_000] * 30, {}, "the texts have 2700030 characters together"),
+    ],
+)
+def test_given_pairs_that_cannot_be_scored_are_named(
+    translator: Translator,
+    texts: list[str],
+    targets: list[str],
+    options: dict[str, Any],
+    message: str,
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        translator.score(texts, targets, RequestOptions.from_mapping(options))
+    assert len(str(caught.value).splitlines()) == 1
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("limit", "options", "message"),
+    [
+        ("_MOST_TOKENS", {"return_token_scores": True}, "tokens, more than 1: send fewer texts"),
+        ("_MOST_WEIGHTS", {"return_alignments": "soft"}, "soft ones would take"),
+        ("_MOST_WEIGHTS", {"return_alignments": "hard"}, "hard ones would take"),
+    ],
+)
+def test_what_would_be_too_large_is_refused(
+    translator: Translator,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    options: dict[str, Any],
+    message: str,
+) -> None:
+    monkeypatch.setattr(assessment, limit, 1 if limit == "_MOST_TOKENS" else {"hard": 1, "soft": 1})
+    with pytest.raises(InvalidRequest, match=message):
+        translate(translator, TEXTS, **options)
+
+
+def test_assessed_requests_leave_nothing_for_the_collector_of_garbage(
+    translator: Translator,
+) -> None:
+    option = RequestOptions(return_token_scores=True, return_alignments="hard")
+    for _ in range(2):  # the first time, caches are filled
+        gc.collect()
+        gc.disable()
+        for _ in range(20):
+            translator.translate(TEXTS, option)
+            late = translator.submit(TEXTS, option, Terms(deadline_s=time.monotonic() - 1))
+            assert wait([late]).done
+            assert isinstance(outcome_error(late), DeadlineExceeded)
+            given_up = translator.submit(TEXTS * 20, option)
+            given_up.cancel()
+        translator.translate(TEXTS)  # after all that was given up
+        del late, given_up
+        left = gc.collect()
+        gc.enable()
+    assert left < 20

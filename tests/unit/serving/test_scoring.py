@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.manifest import AlignmentHeads, Manifest
+from dragoman.text import BEGIN_ID, END_ID
+from export.parity import TOLERANCE
+from serving import scoring
+from serving.engine.batch import DeadlineExceeded
+from serving.engine.scheduler import Closed, Overloaded
+from serving.scoring import Pair, ScoreGraph, Scorer, ScoringFailure, like_lengths, looked_at
+from tests.conftest import tiny_model
+from training.model import Transformer
+
+HEADS = AlignmentHeads(((0, 1), (2, 3)), False, 1.0, 1, "nothing")
+
+
+def pairs(number: int, seed: int = 0) -> list[Pair]:
+    """Of many lengths."""
+    random = np.random.default_rng(seed)
+
+    def ids(most: int) -> tuple[int, ...]:
+        return tuple(random.integers(6, 300, random.integers(1, most)).tolist())
+
+    return [
+        Pair((4, *ids(40), END_ID), ids(30), bool(random.integers(2)), attention=True)
+        for _ in range(number)
+    ]
+
+
+@pytest.fixture(scope="module")
+def bundle(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With heads to align by."""
+    path = tmp_path_factory.mktemp("scoring") / "bundle"
+    shutil.copytree(random_bundle, path)
+    replace(Manifest.load(path), alignment=HEADS).write(path)
+    return path
+
+
+@pytest.fixture
+def scorer(bundle: Path) -> Iterator[Scorer]:
+    running = Scorer(bundle, Manifest.load(bundle))
+    yield running
+    running.close()
+
+
+@torch.no_grad()
+def by_pytorch(model: Transformer, pair: Pair) -> torch.Tensor:
+    """Log-probabilities [T + 1] of a pair's target and the end symbol."""
+    src_ids = torch.tensor([pair.src_ids])
+    tgt_ids = torch.tensor([(BEGIN_ID, *pair.tgt_ids)])
+    hidden = model(src_ids, torch.ones_like(src_ids).bool(), tgt_ids)
+    right = torch.tensor([(*pair.tgt_ids, END_ID)])[..., None]
+    return model.project(hidden).log_softmax(-1).gather(-1, right)[0, :, 0]
+
+
+def test_log_probabilities_are_pytorchs(scorer: Scorer) -> None:
+    model, given = tiny_model(), pairs(60)
+    for pair, future in zip(given, scorer.submit(given), strict=True):
+        found, right = future.result(60).log_probs, by_pytorch(model, pair)
+        assert len(found) == len(pair.tgt_ids) + pair.complete
+        bound = TOLERANCE["fp32"] * max(1.0, float(right.abs().max()))
+        assert np.abs(np.array(found) - right[: len(found)].numpy()).max() <= bound
+
+
+def test_a_result_does_not_depend_on_its_neighbours(scorer: Scorer) -> None:
+    given = pairs(40, seed=1)
+    together = [future.result(60) for future in scorer.submit(given)]
+    for pair, among in zip(given, together, strict=True):
+        alone = scorer.submit([pair])[0].result(60)
+        np.testing.assert_allclose(among.log_probs, alone.log_probs, atol=TOLERANCE["fp32"])
+        assert among.attention is not None
+        assert alone.attention is not None
+        assert among.attention.shape == (len(pair.tgt_ids), len(pair.src_ids))
+        np.testing.assert_allclose(among.attention, alone.attention, atol=TOLERANCE["fp32"])
+        np.testing.assert_allclose(among.attention.sum(axis=1), 1.0, atol=1e-4)
+
+
+def test_attention_is_that_of_the_chosen_heads_and_step(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    (pair,) = pairs(1, seed=3)
+    _, (attention,) = ScoreGraph(bundle, manifest).run([pair])
+    mean = (attention[0, 1] + attention[2, 3]) / 2
+    np.testing.assert_allclose(looked_at(attention, HEADS), mean[:-1], atol=1e-6)
+    when_read = looked_at(attention, replace(HEADS, when_read=True))
+    np.testing.assert_allclose(when_read, mean[1:], atol=1e-6)
+    assert np.abs(when_read - mean[:-1]).max() > 1e-3
+
+
+def test_attention_comes_only_where_it_is_wanted(scorer: Scorer) -> None:
+    (pair,) = pairs(1)
+    (future,) = scorer.submit([replace(pair, attention=False)])
+    assert future.result(60).attention is None
+
+
+def test_the_graph_is_loaded_when_it_is_needed(bundle: Path) -> None:
+    threads = threading.active_count()
+    scorer = Scorer(bundle, Manifest.load(bundle))
+    assert threading.active_count() == threads
+    assert scorer._graph is None
+    scorer.submit(pairs(1))[0].result(60)
+    assert scorer._graph is not None
+    scorer.close()
+    assert threading.active_count() == threads
+
+
+class Gate:
+    """A graph that waits until it may go on, and remembers what it was given."""
+
+    def __init__(self, bundle: Path, manifest: Manifest) -> None:
+        self.began, self.may = threading.Event(), threading.Event()
+        self.runs: list[int] = []
+        self._graph = ScoreGraph(bundle, manifest)
+
+    def run(self, given: list[Pair]) -> Any:
+        self.began.set()
+        assert self.may.wait(60)
+        self.runs.append(len(given))
+        return self._graph.run(given)
+
+
+@pytest.fixture
+def gate(scorer: Scorer, bundle: Path) -> Iterator[Gate]:
+    made = Gate(bundle, Manifest.load(bundle))
+    scorer._graph = made  # type: ignore[assignment]
+    yield made
+    made.may.set()
+
+
+def test_what_nobody_wants_any_more_is_not_scored(scorer: Scorer, gate: Gate) -> None:
+    one, *others = pairs(4)
+    (first,) = scorer.submit([one])
+    assert gate.began.wait(60)
+    late = replace(others[1], deadline_s=time.monotonic() - 1)
+    cancelled, overdue, wanted = scorer.submit([others[0], late, others[2]])
+    assert cancelled.cancel()
+    gate.may.set()
+    assert wanted.result(60).log_probs
+    assert first.result(60).log_probs
+    with pytest.raises(DeadlineExceeded, match="the deadline passed"):
+        overdue.result(60)
+    with pytest.raises(CancelledError):
+        cancelled.result(60)
+    assert gate.runs == [1, 1]
+
+
+def test_what_waits_is_bounded(bundle: Path) -> None:
+    scorer = Scorer(bundle, Manifest.load(bundle), most_waiting=3)
+    gate = Gate(bundle, Manifest.load(bundle))
+    scorer._graph = gate  # type: ignore[assignment]
+    (first,) = scorer.submit(pairs(1))
+    assert gate.began.wait(60)
+    waiting = scorer.submit(pairs(2))
+    with pytest.raises(Overloaded, match="2 translations wait to be scored and 2 more"):
+        scorer.submit(pairs(2))
+    gate.may.set()
+    scorer.close()  # scores what waits
+    assert all(future.done() for future in (first, *waiting))
+    with pytest.raises(Closed):
+        scorer.submit(pairs(1))
+
+
+def test_the_more_important_go_first(scorer: Scorer, gate: Gate) -> None:
+    scorer.submit(pairs(1))
+    assert gate.began.wait(60)
+    order: list[str] = []
+    many = scorer.submit(pairs(scoring._MOST_TOGETHER))
+    (urgent,) = scorer.submit([replace(pairs(1)[0], priority=9)])
+    (last,) = scorer.submit([replace(pairs(1)[0], priority=0)])
+    urgent.add_done_callback(lambda _: order.append("urgent"))
+    last.add_done_callback(lambda _: order.append("last"))
+    gate.may.set()
+    for future in (*many, urgent, last):
+        future.result(60)
+    assert order == ["urgent", "last"]
+
+
+def test_a_failure_is_that_of_its_pairs_alone(scorer: Scorer) -> None:
+    (good,) = pairs(1)
+    (failed,) = scorer.submit([replace(good, tgt_ids=(10**6,))])
+    with pytest.raises(ScoringFailure, match="scoring failed: "):
+        failed.result(60)
+    assert scorer.submit([good])[0].result(60).log_probs
+
+
+def test_a_bundle_without_the_graph_says_so(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    graphs = {name: graph for name, graph in manifest.graphs.items() if name != "score"}
+    scorer = Scorer(bundle, replace(manifest, graphs=graphs))
+    with pytest.raises(ScoringFailure, match="the manifest has no graph 'score'"):
+        scorer.submit(pairs(1))[0].result(60)
+    scorer.close()
+
+
+def test_runs_are_of_like_lengths_and_bounded() -> None:
+    lengths = sorted((len(pair.tgt_ids) + 1, len(pair.src_ids)) for pair in pairs(200))
+    groups = like_lengths(lengths)
+    assert [one for group in groups for one in lengths[group]] == lengths
+    assert 1 < len(groups) < len(lengths)
+    for group in groups:
+        for side in zip(*lengths[group], strict=True):
+            assert len(side) * max(side) <= scoring._MOST_TOKENS
+    assert like_lengths([(10**6, 1)]) == [slice(0, 1)]
+    assert like_lengths([]) == []
