@@ -98,9 +98,11 @@ class Assessor:
         Raises:
             InvalidRequest: there are too many, or nothing is known of alignments.
         """
-        if options.return_alignments is not None and self._manifest.alignment is None:
+        wanted = options.return_alignments is not None or options.coverage_penalty
+        if wanted and self._manifest.alignment is None:
+            name = "coverage_penalty" if options.coverage_penalty else "return_alignments"
             raise InvalidRequest(
-                "return_alignments: the manifest does not say which attention heads align; "
+                f"{name}: the manifest does not say which attention heads align; "
                 "choose them with: dragoman align-heads BUNDLE --text PREFIX"
             )
         if sentences > self._scorer.most_waiting:

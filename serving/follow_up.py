@@ -11,14 +11,19 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from dragoman.hypothesis import Hypothesis
 from dragoman.text import Tokenizer
 from serving.engine.guidance import Guidance
 from serving.engine.sentence import Sentence
 from serving.futures import followed_by, when_all_done
 from serving.placeholders import find_placeholders, split_at_placeholders
+from serving.scoring import Pair, Scored, Scorer
 from serving.search_plan import SearchPlan, with_sample
 
+_LEAST_SEEN = 1e-6
+"""What a source token counts as that nothing looked at, so that a score stays finite."""
 Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
 """Lets the engine translate sentences."""
 
@@ -26,14 +31,18 @@ Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
 class FollowUp:
     """Gets the translations that a plan wants, in as many rounds as that takes."""
 
-    def __init__(self, plan: SearchPlan, tokenizer: Tokenizer, submit: Submit) -> None:
+    def __init__(
+        self, plan: SearchPlan, tokenizer: Tokenizer, submit: Submit, scorer: Scorer
+    ) -> None:
         """Know whom to ask.
 
         Args:
             plan: of the request.
             tokenizer: of the model.
             submit: asks the engine.
+            scorer: says where the model looked.
         """
+        self._scorer = scorer
         self._plan = plan
         self._tokenizer = tokenizer
         self._submit = submit
@@ -56,6 +65,8 @@ class FollowUp:
             return self._alternatives(sentences)
         if self._plan.keeps_placeholders:
             return self._keep(sentences)
+        if self._plan.coverage_penalty:
+            return self._cover(sentences)
         return self._submit(sentences)
 
     def _sample(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
@@ -91,6 +102,43 @@ class FollowUp:
                 futures += self._submit([_behind(sentence, beginning.ids)])
         return when_all_done(futures, _together)
 
+    def _cover(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        """What was found, ranked once more by what each hypothesis says of its source.
+
+        Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144, of what a search has
+        found, and by the heads that align.
+        """
+        return [
+            followed_by(future, partial(self._look, sentence))
+            for sentence, future in zip(sentences, self._submit(sentences), strict=True)
+        ]
+
+    def _look(self, sentence: Sentence, found: Hypothesis) -> Future[Hypothesis]:
+        hypotheses = (found, *found.others)
+        pairs = [
+            Pair(
+                *(sentence.src_ids, one.ids, one.complete, True),
+                *(sentence.priority, sentence.deadline_s),
+            )
+            for one in hypotheses
+        ]
+
+        def rank(scored: list[Scored]) -> Hypothesis:
+            covered = [
+                replace(one, score=self._covered(one, seen), others=())
+                for one, seen in zip(hypotheses, scored, strict=True)
+            ]
+            best = sorted(covered, key=_score, reverse=True)
+            return _together(best[: self._plan.hypotheses])
+
+        return when_all_done(self._scorer.submit(pairs), rank)
+
+    def _covered(self, one: Hypothesis, scored: Scored) -> float:
+        assert scored.attention is not None  # it was asked for
+        seen = scored.attention[:, 1:-1].sum(axis=0)  # without tag and end symbol
+        coverage = float(np.log(np.clip(seen, _LEAST_SEEN, 1.0)).sum())
+        return _score(one) + self._plan.coverage_penalty * coverage
+
     def _keep(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """Where a placeholder was lost after all, what stands between them is translated apart."""
         return [
@@ -125,6 +173,11 @@ class FollowUp:
             return Hypothesis(tuple(ids), sum(scores), whole)
 
         return when_all_done(futures, join)
+
+
+def _score(one: Hypothesis) -> float:
+    assert one.score is not None  # a beam scores all
+    return one.score
 
 
 def _together(found: list[Hypothesis]) -> Hypothesis:

@@ -53,6 +53,7 @@ class RequestOptions:
     return_token_scores: bool = False
     return_alignments: str | None = None
     return_confidence: bool = False
+    coverage_penalty: float | None = None
 
     @property
     def sampled(self) -> bool:

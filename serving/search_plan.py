@@ -76,6 +76,7 @@ class _Range:
 
 _RANGES = {
     "length_penalty": _Range(0, 10),
+    "coverage_penalty": _Range(0, 10),
     "patience": _Range(0, 10, above=True),
     "repetition_penalty": _Range(0, 10, above=True),
     "no_repeat_ngram_size": _Range(1, 100),
@@ -131,6 +132,11 @@ class SearchPlan:
         return self.hypotheses if self._options.return_alternatives else 0
 
     @property
+    def coverage_penalty(self) -> float:
+        """By how much a hypothesis loses that leaves words of its text out."""
+        return self._options.coverage_penalty or 0.0
+
+    @property
     def keeps_placeholders(self) -> bool:
         """Whether placeholders must be in a translation as they are in the text."""
         return self._options.keep_placeholders
@@ -172,10 +178,11 @@ class SearchPlan:
         width = self.width
         if terms and self._options.beam_width is None:
             width = min(_WIDTH_WITH_TERMS, self._limits.max_beam_width)
+        hypotheses = width if self.coverage_penalty else self.hypotheses
         search = SearchOptions(
             width,
             self.alpha,
-            1 if self.samples else self.hypotheses,
+            1 if self.samples else hypotheses,
             guidance if guidance != Guidance() else None,
         )
         return most, search
@@ -206,9 +213,9 @@ class SearchPlan:
                     "top_k, top_p or seed: give 1, or leave those out"
                 )
             return 1
-        if width == 1 and (self._glossary is not None or self.keeps_placeholders):
-            name = "glossary" if self._glossary is not None else "keep_placeholders"
-            raise InvalidRequest(f"{name}: not with beam_width 1, give 2 or more")
+        for name in ("glossary", "keep_placeholders", "coverage_penalty"):
+            if width == 1 and getattr(self._options, name):
+                raise InvalidRequest(f"{name}: not with beam_width 1, give 2 or more")
         return min(_DEFAULTS.beam_width, most) if width is None else width
 
     def _hypotheses(self) -> int:
@@ -341,6 +348,7 @@ def _check_company(options: RequestOptions) -> None:
     of_beams = {
         "patience": options.patience is not None,
         "early_stopping": options.early_stopping is not None,
+        "coverage_penalty": options.coverage_penalty is not None,
         "return_alternatives": options.return_alternatives,
         "glossary": options.glossary is not None,
         "keep_placeholders": options.keep_placeholders,
@@ -353,10 +361,12 @@ def _check_company(options: RequestOptions) -> None:
             raise InvalidRequest(f"{name}: not with temperature, top_k, top_p or seed")
     if options.max_length_ratio is not None and options.max_tokens is not None:
         raise InvalidRequest("max_length_ratio: not with max_tokens, give one of them")
+    if options.keep_placeholders and options.coverage_penalty is not None:
+        raise InvalidRequest("coverage_penalty: not with keep_placeholders")
     if options.return_alternatives:
         if not several:
             raise InvalidRequest("return_alternatives: say how many by num_return_sequences")
-        for name in ("glossary", "keep_placeholders"):
+        for name in ("glossary", "keep_placeholders", "coverage_penalty"):
             if of_beams[name]:
                 raise InvalidRequest(f"return_alternatives: not with {name}")
 

@@ -159,7 +159,10 @@ class Translator:
         sentences = self._sentences(pieces, plan.samples or 1)
         if options.assessed:
             self._assessor.check(len(sentences) * plan.hypotheses, options)
-        futures = FollowUp(plan, self._tokenizer, self._engine.submit).submit(sentences)
+        if plan.coverage_penalty:
+            self._assessor.check(len(sentences) * plan.width, options)
+        follow_up = FollowUp(plan, self._tokenizer, self._engine.submit, self._scorer)
+        futures = follow_up.submit(sentences)
         if not options.assessed:
             return when_all_done(futures, lambda found: self._join(pieces, found))
         return followed_by(
@@ -249,10 +252,10 @@ class Translator:
             DragomanError: as `submit`.
         """
         plan = SearchPlan(options, self.manifest.limits, self._tokenizer)
-        if plan.hypotheses > 1 or plan.keeps_placeholders:
+        if plan.hypotheses > 1 or plan.keeps_placeholders or plan.coverage_penalty:
             raise InvalidRequest(
-                "a stream has one translation, as it comes: no num_return_sequences, and no "
-                "keep_placeholders"
+                "a stream has one translation, as it comes: no num_return_sequences, "
+                "keep_placeholders or coverage_penalty"
             )
         (pieces,) = self._pieces_of_all([text], options, plan, terms or Terms())
         stream = TextStream(pieces, self._tokenizer.decode, changed)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from dragoman_client import ServerError, Translation, TranslationOptions
-from dragoman_client.request import OptionArguments, build_inputs, read_outputs
+from dragoman_client.options import OptionArguments
+from dragoman_client.request import build_inputs, read_outputs
 
 
 def outputs(*texts: str, **replaced: Any) -> dict[str, Any]:

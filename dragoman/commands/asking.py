@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dragoman.errors import UsageError
 
 if TYPE_CHECKING:
-    from dragoman_client.request import OptionArguments
+    from dragoman_client.options import OptionArguments
 
 DEFAULT_URL = "grpc://localhost:8001"
 

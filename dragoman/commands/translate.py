@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dragoman_client import FileProgress, InvalidRequest, Translator
     from dragoman_client.line_formats import LineFormat
     from dragoman_client.line_translation import Line
-    from dragoman_client.request import OptionArguments
+    from dragoman_client.options import OptionArguments
 
 HELP = "translate sentences, or standard input line by line, through a running server"
 

@@ -16,8 +16,9 @@ from dragoman_client.errors import (
 from dragoman_client.file_translation import FileProgress
 from dragoman_client.health import Health
 from dragoman_client.line_formats import JsonLines, PlainLines, PlainLinesToJson, TabColumns
+from dragoman_client.options import TranslationOptions
 from dragoman_client.pair_scoring import PairScore
-from dragoman_client.request import Translation, TranslationOptions
+from dragoman_client.request import Translation
 from dragoman_client.translator import Translator
 
 __all__ = [

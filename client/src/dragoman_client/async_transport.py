@@ -23,7 +23,8 @@ from dragoman_client.errors import (
     from_status,
     from_stream,
 )
-from dragoman_client.request import MODEL, STREAM_MODEL, Array
+from dragoman_client.options import Array
+from dragoman_client.request import MODEL, STREAM_MODEL
 from dragoman_client.settings import ClientSettings
 from dragoman_client.streams import (
     ENDED_EARLY,

@@ -24,7 +24,7 @@ from typing import BinaryIO, Self
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.line_formats import LineFormat
 from dragoman_client.line_translation import BatchTranslator, Line, Refuse, translate_lines
-from dragoman_client.request import OptionArguments
+from dragoman_client.options import OptionArguments
 
 _CHUNK_BYTES = 1 << 20
 

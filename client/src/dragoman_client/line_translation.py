@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol, Unpack
 
 from dragoman_client.errors import InvalidRequest
-from dragoman_client.request import OptionArguments, Translation
+from dragoman_client.options import OptionArguments
+from dragoman_client.request import Translation
 
 REFUSED = Translation("", 0, "refused")
 """What stands for the translation of a line that the server refused."""

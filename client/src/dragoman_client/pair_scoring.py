@@ -11,13 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from dragoman_client.assessment import AlignmentForm, Alignments, TokenScores
-from dragoman_client.request import (
-    Array,
-    TranslationOptions,
-    build_inputs,
-    encode_texts,
-    read_assessments,
-)
+from dragoman_client.options import Array, TranslationOptions
+from dragoman_client.request import build_inputs, encode_texts, read_assessments
 
 
 class ScoringArguments(TypedDict, total=False):

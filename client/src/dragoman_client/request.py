@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from dragoman_client.assessment import (
-    ALIGNMENT_FORMS,
-    AlignmentForm,
     Alignments,
     TokenScores,
     parse_alignments,
 )
 from dragoman_client.errors import ServerError
+from dragoman_client.options import Array, TranslationOptions, encode
 
 MODEL: Final = "translate"
 """Name of the model on the server."""
@@ -37,103 +34,6 @@ OUTPUTS: Final = ("text_output", "output_tokens", "finish_reason")
 
 SCORES: Final = "scores"
 """Name of the one that it answers with beside them if it is asked for."""
-
-ASSESSMENTS: Final = ("token_scores", "alignments", "confidences")
-"""Names of further ones of that kind."""
-
-Array = npt.NDArray[Any]
-
-_MAX_INT32 = 2**31 - 1
-
-
-class OptionArguments(TypedDict, total=False):
-    """The fields of `TranslationOptions` as keyword arguments."""
-
-    source_language: str | None
-    target_language: str | None
-    max_tokens: int | None
-    beam_width: int | None
-    length_penalty: float | None
-    split_sentences: bool | None
-    num_return_sequences: int | None
-    return_scores: bool | None
-    return_token_scores: bool | None
-    return_alignments: AlignmentForm | None
-    return_confidence: bool | None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TranslationOptions:
-    """How to translate; what is None is the server's choice.
-
-    Args:
-        source_language: language of the texts, such as "en", or "auto": found out text by text.
-        target_language: language to translate into, such as "de".
-        max_tokens: most tokens to write for a text, at least 1.
-        beam_width: hypotheses that the search keeps, at least 1; 1 is greedy.
-        length_penalty: exponent of the length by which scores are divided; higher favours longer.
-        split_sentences: whether the server cuts a text into sentences and translates each.
-        num_return_sequences: how many translations of each text are wanted, at most the beam's
-            width; the others are `Translation.alternatives`.
-        return_scores: whether the translations' scores are wanted.
-        return_token_scores: whether the log-probabilities of their tokens are wanted.
-        return_alignments: "hard" for links between words, "soft" for the weights behind them.
-        return_confidence: whether the log-probability of a token, on average, is wanted.
-
-    Raises:
-        TypeError: a value of another type; True is no number.
-        ValueError: a value out of range.
-    """
-
-    source_language: str | None = None
-    target_language: str | None = None
-    max_tokens: int | None = None
-    beam_width: int | None = None
-    length_penalty: float | None = None
-    split_sentences: bool | None = None
-    num_return_sequences: int | None = None
-    return_scores: bool | None = None
-    return_token_scores: bool | None = None
-    return_alignments: AlignmentForm | None = None
-    return_confidence: bool | None = None
-
-    def __post_init__(self) -> None:
-        """Check types and ranges."""
-        for name in ("source_language", "target_language"):
-            self._check_type(name, str)
-            if getattr(self, name) == "":
-                raise ValueError(f"{name} is empty: give a language such as 'de', or None")
-        for name in ("max_tokens", "beam_width", "num_return_sequences"):
-            self._check_type(name, int)
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= _MAX_INT32:
-                raise ValueError(f"{name} is {value}: it must lie in 1..{_MAX_INT32}")
-        self._check_type("length_penalty", int, float)
-        if self.length_penalty is not None and not _fits_float32(self.length_penalty):
-            raise ValueError(f"length_penalty is {self.length_penalty}: it must be finite")
-        self._check_type("split_sentences", bool)
-        for name in ("return_scores", "return_token_scores", "return_confidence"):
-            self._check_type(name, bool)
-        self._check_type("return_alignments", str)
-        if self.return_alignments not in (None, *ALIGNMENT_FORMS):
-            raise ValueError(
-                f"return_alignments is {self.return_alignments!r}: give one of {ALIGNMENT_FORMS}"
-            )
-
-    @property
-    def assessed(self) -> tuple[str, ...]:
-        """Outputs with what the model thinks of its translations, as far as they are wanted."""
-        wanted = (self.return_token_scores, self.return_alignments, self.return_confidence)
-        return tuple(name for name, one in zip(ASSESSMENTS, wanted, strict=True) if one)
-
-    def _check_type(self, name: str, *types: type) -> None:
-        """Refuse a value of another type; bool is an int to Python, but not here."""
-        value = getattr(self, name)
-        if value is None or (type(value) is bool and bool in types):
-            return
-        if type(value) is bool or not isinstance(value, types):
-            expected = " or ".join(kind.__name__ for kind in types)
-            raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +76,9 @@ def build_stream_inputs(text: str, options: TranslationOptions) -> dict[str, Arr
     """
     if options.return_scores or (options.num_return_sequences or 1) > 1:
         raise ValueError("a stream has one translation, without a score")
+    for name in ("keep_placeholders", "coverage_penalty"):
+        if getattr(options, name):
+            raise ValueError(f"a stream comes as it is found, without {name}: use translate")
     if options.assessed:
         raise ValueError(f"a stream has no {options.assessed[0]}: use translate")
     return build_inputs([text], options)
@@ -199,17 +102,7 @@ def build_inputs(
         ValueError: a text that UTF-8 cannot write.
     """
     inputs = {"text_input": encode_texts(texts, first_index=first_index)}
-    for field in dataclasses.fields(options):
-        value = getattr(options, field.name)
-        if isinstance(value, str):
-            inputs[field.name] = np.array([[_encode(value, field.name)]], dtype=np.object_)
-        elif isinstance(value, bool):
-            inputs[field.name] = np.array([[value]], dtype=np.bool_)
-        elif field.name == "length_penalty" and value is not None:
-            inputs[field.name] = np.array([[value]], dtype=np.float32)
-        elif value is not None:
-            inputs[field.name] = np.array([[value]], dtype=np.int32)
-    return inputs
+    return inputs | options.tensors()
 
 
 def read_outputs(
@@ -322,20 +215,5 @@ def encode_texts(texts: Sequence[str], what: str = "text", first_index: int = 0)
         TypeError: a text that is no `str`.
         ValueError: a text that UTF-8 cannot write.
     """
-    encoded = [_encode(text, f"{what} {first_index + i}") for i, text in enumerate(texts)]
+    encoded = [encode(text, f"{what} {first_index + i}") for i, text in enumerate(texts)]
     return np.array([encoded], dtype=np.object_)
-
-
-def _encode(text: str, what: str) -> bytes:
-    """UTF-8 of a text."""
-    if not isinstance(text, str):
-        raise TypeError(f"{what} must be str, got {type(text).__name__}")
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{what} holds a lone surrogate at character {error.start}") from error
-
-
-def _fits_float32(value: float) -> bool:
-    """Whether a number is finite, also as float32."""
-    return math.isfinite(value) and abs(value) <= float(np.finfo(np.float32).max)

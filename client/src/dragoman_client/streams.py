@@ -18,7 +18,8 @@ import numpy as np
 from tritonclient.utils import InferenceServerException
 
 from dragoman_client.errors import DeadlineExceeded, ServerError, from_stream
-from dragoman_client.request import OUTPUTS, STREAM_MODEL, Array
+from dragoman_client.options import Array
+from dragoman_client.request import OUTPUTS, STREAM_MODEL
 from dragoman_client.wire import Compression, arrays, microseconds
 
 Part = Mapping[str, Array | None]

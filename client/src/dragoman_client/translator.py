@@ -21,13 +21,11 @@ from dragoman_client.errors import InvalidRequest, TranslationError
 from dragoman_client.file_translation import FileProgress, translate_file
 from dragoman_client.health import Health, languages_of
 from dragoman_client.line_formats import LineFormat, PlainLines
+from dragoman_client.options import Array, OptionArguments, TranslationOptions
 from dragoman_client.pair_scoring import Pairs, PairScore, ScoringArguments
 from dragoman_client.request import (
     SCORE_MODEL,
-    Array,
-    OptionArguments,
     Translation,
-    TranslationOptions,
     build_inputs,
     build_stream_inputs,
     read_outputs,

@@ -24,7 +24,8 @@ from dragoman_client.errors import (
     from_status,
     from_stream,
 )
-from dragoman_client.request import MODEL, STREAM_MODEL, Array
+from dragoman_client.options import Array
+from dragoman_client.request import MODEL, STREAM_MODEL
 from dragoman_client.settings import ClientSettings
 from dragoman_client.streams import Part, as_json, as_stream_inputs, grpc_parts, http_parts
 from dragoman_client.wire import (

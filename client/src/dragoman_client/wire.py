@@ -19,7 +19,8 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 from dragoman_client.access import Access, FilePath
 from dragoman_client.address import Address
 from dragoman_client.errors import ServerError, from_status
-from dragoman_client.request import ASSESSMENTS, OUTPUTS, SCORES, Array
+from dragoman_client.options import ASSESSMENTS, Array
+from dragoman_client.request import OUTPUTS, SCORES
 
 _MAX_INT32 = 2**31 - 1
 HEADER_LENGTH = "Inference-Header-Content-Length"

@@ -10,7 +10,7 @@ from typing import Self
 
 from dragoman_client.access import Access
 from dragoman_client.address import Address, read_url
-from dragoman_client.request import TranslationOptions
+from dragoman_client.options import TranslationOptions
 
 from dragoman_load_test.messages import Option
 
