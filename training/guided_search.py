@@ -42,7 +42,8 @@ class Wishes:
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
-    seed: int = 0
+    numbers: tuple[int, ...] = (0,)
+    """The seed."""
 
 
 @dataclass(frozen=True)
@@ -122,16 +123,17 @@ def heed(log_probs: Tensor, said: tuple[int, ...], wishes: Wishes) -> Tensor:
         return torch.full_like(scores, -math.inf).index_fill(
             0, torch.tensor(wanted), log_probs[wanted].item()
         )
-    n = wishes.no_repeat_ngram_size
-    before = {said[i : i + n] for i in range(len(said) - n + 1)} if n else set()
-    text = "".join(wishes.pieces[i] for i in said) if wishes.suppressed else ""
-    for token in range(len(scores)):
-        if token in said:
-            scores[token] *= wishes.repetition_penalty
-        if n and (*said, token)[-n:] in before:
-            scores[token] = -math.inf
-        if any(_ends_in(text + wishes.pieces[token], word) for word in wishes.suppressed):
-            scores[token] = -math.inf
+    for token in set(said):
+        scores[token] *= wishes.repetition_penalty
+    if n := wishes.no_repeat_ngram_size:
+        for *beginning, token in (said[i : i + n] for i in range(len(said) - n + 1)):
+            if tuple(beginning) == said[len(said) - n + 1 :]:
+                scores[token] = -math.inf
+    if wishes.suppressed:
+        text = "".join(wishes.pieces[i] for i in said)
+        for token, piece in enumerate(wishes.pieces):
+            if any(_ends_in(text + piece, word) for word in wishes.suppressed):
+                scores[token] = -math.inf
     if len(said) < wishes.min_tokens:
         scores[END_ID] = -math.inf
     return scores
@@ -147,7 +149,7 @@ def _ends_in(text: str, word: str) -> bool:
 
 
 def _sample(next_scores: NextScores, limit: int, wishes: Wishes) -> Hypothesis:
-    numbers = np.random.Generator(np.random.Philox(wishes.seed))
+    numbers = np.random.Generator(np.random.Philox(wishes.numbers))
     ids: tuple[int, ...] = ()
     score, complete = 0.0, False
     while len(ids) < limit and not complete:
@@ -213,9 +215,12 @@ def _continuations(live: Sequence[_Live], log_probs: Tensor, wishes: Wishes) -> 
         scores = heed(raw, one.ids, wishes)
         if len(one.state.met) < len(wishes.terms):
             scores[END_ID] = -math.inf
-        for token in range(len(scores)):
-            if one.state.just_met and _continues_a_word(wishes.pieces[token]):
-                continue
+        if one.state.just_met:
+            for token, piece in enumerate(wishes.pieces):
+                if _continues_a_word(piece):
+                    scores[token] = -math.inf
+        # No more than these can live on, or end.
+        for token in scores.argsort(descending=True, stable=True)[: 2 * wishes.beam_width].tolist():
             if scores[token] > -math.inf:
                 found.append(said(token, scores, _State(one.state.met)))
         if len(one.ids) >= len(wishes.prefix):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.asking import (
+    configure_search,
     configure_server,
     configure_translation,
     one_line,
@@ -39,6 +40,7 @@ _METRICS_PORT = 8002
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     configure_server(parser)
+    configure_search(parser)
     configure_translation(parser)
     load = parser.add_argument_group("what is sent")
     load.add_argument("--texts", type=Path, metavar="FILE", help="a text on each line; may be .gz")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.commands.asking import (
     configure_alternatives,
+    configure_search,
     configure_server,
     configure_translation,
     one_line,
@@ -47,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "text", nargs="*", help="one line of output for each; none: lines from standard input"
     )
     configure_server(parser)
+    configure_search(parser)
     configure_translation(parser)
     configure_alternatives(parser)
     parser.add_argument(

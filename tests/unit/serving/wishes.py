@@ -74,7 +74,7 @@ sampled = st.builds(
     temperature=st.sampled_from([0.3, 1.0, 2.0]),
     top_k=st.sampled_from([None, 1, 5, 50]),
     top_p=st.sampled_from([None, 0.1, 0.9, 1.0]),
-    seed=st.integers(0, 2**32),
+    numbers=st.tuples(st.integers(0, 2**40)),
 )
 wishes = st.one_of(plain, guided, sampled)
 
@@ -110,7 +110,7 @@ def guidance(asked: Wishes) -> Guidance:
         terms = Terms(asked.terms, np.array([piece[:1].isalnum() for piece in PIECES]), asked.after)
     sampling = None
     if asked.sampling:
-        sampling = Sampling((asked.seed,), asked.temperature, asked.top_k, asked.top_p)
+        sampling = Sampling(asked.numbers, asked.temperature, asked.top_k, asked.top_p)
     return Guidance(
         asked.prefix, tuple(rules), terms, sampling, asked.patience, asked.early_stopping
     )

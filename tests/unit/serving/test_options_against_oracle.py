@@ -1,0 +1,216 @@
+"""Every option on real sentences: in fp32 the engine says what the oracle says, token by token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.text import Tokenizer
+from serving.engine.settings import EngineSettings
+from serving.placeholders import find_placeholders
+from serving.request_options import RequestOptions
+from serving.translator import Translation, Translator
+from tests.conftest import REPOSITORY
+from training import checkpoint
+from training.guided_search import Wishes, guided_search
+from training.model import Transformer
+
+BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
+TEXTS = [
+    "I would like a cup of tea, please.",
+    "Where is the next station?",
+    "Tom has lived in Boston for three years.",
+    "She didn't say anything, because she was tired.",
+    "Call me when you get home.",
+    "It is raining.",
+]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Iterator[Translator]:
+    running = Translator(BUNDLE, EngineSettings(precision="fp32", runtime="onnxruntime"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    return checkpoint.load(BUNDLE).model
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer(BUNDLE / "tokenizer.model")
+
+
+def translate(translator: Translator, texts: list[str], **options: Any) -> list[Translation]:
+    options = {"target_language": "de", **options}
+    return translator.translate(texts, RequestOptions.from_mapping(options))
+
+
+@pytest.mark.parametrize(
+    ("options", "wishes"),
+    [
+        ({"patience": 2.0}, Wishes(patience=2.0)),
+        ({"patience": 0.25}, Wishes(patience=0.25)),
+        ({"early_stopping": False}, Wishes(early_stopping=False)),
+        (
+            {"early_stopping": False, "length_penalty": 0.0, "num_return_sequences": 4},
+            Wishes(early_stopping=False, alpha=0.0, hypotheses=4),
+        ),
+        ({"min_tokens": 15}, Wishes(min_tokens=15)),
+        ({"repetition_penalty": 1.5}, Wishes(repetition_penalty=1.5)),
+        (
+            {"repetition_penalty": 1.5, "beam_width": 1},
+            Wishes(repetition_penalty=1.5, beam_width=1),
+        ),
+        ({"no_repeat_ngram_size": 1}, Wishes(no_repeat_ngram_size=1)),
+        (
+            {"no_repeat_ngram_size": 2, "min_tokens": 20},
+            Wishes(no_repeat_ngram_size=2, min_tokens=20),
+        ),
+        ({"prefix": "Ich"}, Wishes()),
+        ({"prefix": "Das ist", "beam_width": 1}, Wishes(beam_width=1)),
+        ({"suppress": ["Tee", "ist", "in", "Ich", "er"]}, Wishes()),
+        ({"temperature": 1.0}, Wishes(sampling=True)),
+        ({"temperature": 1.5, "top_k": 10}, Wishes(sampling=True, temperature=1.5, top_k=10)),
+        ({"top_p": 0.8}, Wishes(sampling=True, top_p=0.8)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_it_says_what_the_oracle_says(
+    translator: Translator,
+    model: Transformer,
+    tokenizer: Tokenizer,
+    options: dict[str, Any],
+    wishes: Wishes,
+) -> None:
+    wishes = replace(wishes, pieces=tokenizer.vocabulary)
+    if wishes.sampling:
+        options["seed"] = 7
+        # A request's samples are numbered.
+        wishes = replace(wishes, beam_width=1, numbers=(7, 0))
+    if prefix := options.get("prefix"):
+        wishes = replace(wishes, prefix=tuple(tokenizer.encode(prefix)))
+    if words := options.get("suppress"):
+        wishes = replace(wishes, suppressed=tuple(words))
+    found = translate(translator, TEXTS, **options)
+    for text, translation in zip(TEXTS, found, strict=True):
+        src = tokenizer.encode_source(text, "de")
+        limit = translator.manifest.limits.target_tokens(len(src)) + len(wishes.prefix)
+        right = guided_search(model, src, limit, wishes)
+        for one, hypothesis in zip((translation, *translation.others), right, strict=False):
+            assert one.text == tokenizer.decode(hypothesis.ids)
+            assert one.complete == hypothesis.complete
+            if one.score is not None:
+                assert one.score == pytest.approx(hypothesis.score, abs=1e-3)
+
+
+def test_terms_are_said(translator: Translator, model: Transformer, tokenizer: Tokenizer) -> None:
+    terms = {"tea": "Kaffee", "station": "Haltestelle", "boston": "Hamburg", "home": "Hause an"}
+    found = translate(translator, TEXTS, glossary=json.dumps(terms), beam_width=8)
+    plain = translate(translator, TEXTS, beam_width=8)
+    for text, translation, without in zip(TEXTS, found, plain, strict=True):
+        wanted = [target for term, target in terms.items() if term in text.casefold()]
+        for target in wanted:
+            assert f" {target}" in translation.text
+        if not wanted:
+            assert translation == without
+            continue
+        src = tokenizer.encode_source(text, "de")
+        sequences = tuple(tuple(tokenizer.encode(target)) for target in wanted)
+        limit = translator.manifest.limits.target_tokens(len(src)) + sum(map(len, sequences))
+        wishes = Wishes(beam_width=8, terms=sequences, pieces=tokenizer.vocabulary)
+        (right, *_) = guided_search(model, src, limit, wishes)
+        assert translation.text == tokenizer.decode(right.ids)
+
+
+def test_alternatives_go_on_from_different_tokens(translator: Translator) -> None:
+    (found,) = translate(
+        translator, TEXTS[:1], prefix="Ich", num_return_sequences=4, return_alternatives=True
+    )
+    translations = [found, *found.others]
+    assert all(one.text.startswith("Ich ") for one in translations)
+    second = [one.text.split()[1] for one in translations]
+    assert len(set(second)) == 4
+    for one in translations:
+        # Each is what a request with that beginning gets.
+        (again,) = translate(translator, TEXTS[:1], prefix=" ".join(one.text.split()[:2]))
+        assert again.text == one.text
+
+
+def test_samples_depend_on_their_seed_alone(translator: Translator) -> None:
+    options = {"temperature": 1.0, "seed": 11, "num_return_sequences": 4}
+    together = translate(translator, TEXTS, **options)
+    for text, found in zip(TEXTS, together, strict=True):
+        (alone,) = translate(translator, [text], **options)
+        assert [alone.text, *(one.text for one in alone.others)] == [
+            found.text,
+            *(one.text for one in found.others),
+        ]
+    assert len({one.text for found in together for one in (found, *found.others)}) > len(TEXTS)
+    others = translate(translator, TEXTS, **{**options, "seed": 12})
+    assert [one.text for one in others] != [one.text for one in together]
+    # Without a seed, chance decides.
+    free = {tuple(t.text for t in translate(translator, TEXTS, temperature=2.0)) for _ in range(3)}
+    assert len(free) > 1
+
+
+def test_coverage_ranks_what_the_beam_has_found(translator: Translator) -> None:
+    plain = translate(translator, TEXTS, num_return_sequences=4)
+    for penalty in (1e-6, 5.0):
+        found = translate(translator, TEXTS, num_return_sequences=4, coverage_penalty=penalty)
+        for one, before in zip(found, plain, strict=True):
+            ranked = [one, *one.others]
+            assert {t.text for t in ranked} == {t.text for t in (before, *before.others)}
+            scores = [t.score for t in ranked if t.score is not None]
+            assert scores == sorted(scores, reverse=True)
+            if penalty < 1:
+                assert [t.text for t in ranked] == [t.text for t in (before, *before.others)]
+            else:
+                assert scores[0] < (before.score or 0.0)
+
+
+placeholders = st.one_of(
+    st.from_regex(r"\{[a-z_]{0,8}\}", fullmatch=True),
+    st.sampled_from(
+        ["%s", "%d", "%1$s", "%(n)d", "<b>", "</b>", "<a href='x'>", "${X}", "{{ x }}"]
+    ),
+    st.from_regex(r"https://[a-z]{1,5}\.[a-z]{2}/[a-z0-9?=]{0,8}[a-z]", fullmatch=True),
+    st.from_regex(r"[1-9][0-9]{0,4}(:[0-9]{2})?", fullmatch=True),
+)
+words = st.sampled_from(
+    [
+        "Hello",
+        "please",
+        "call",
+        "Tom",
+        "at",
+        "today",
+        "and",
+        "you",
+        "have",
+        "new",
+        "messages",
+        "in",
+        "Boston",
+    ]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.one_of(words, placeholders), min_size=1, max_size=8))
+def test_placeholders_survive(translator: Translator, parts: list[str]) -> None:
+    text = " ".join(parts)
+    (found,) = translate(translator, [text], keep_placeholders=True)
+    wanted = find_placeholders(text)
+    kept = find_placeholders(found.text)
+    assert [kept.count(one) for one in wanted] == [wanted.count(one) for one in wanted]
+    tags = [one for one in wanted if one.startswith("<")]
+    assert [one for one in kept if one.startswith("<")] == tags

@@ -1,0 +1,145 @@
+"""What a request may ask of a search, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.manifest import Limits
+from dragoman.text import Tokenizer
+from serving.engine.guidance import FewestTokens
+from serving.request_options import InvalidRequest, RequestOptions
+from serving.search_plan import SearchPlan
+from tests.conftest import REPOSITORY
+
+VOCABULARY = REPOSITORY / "model_repository/translate/1/bundle/tokenizer.model"
+SOURCE = (5, 100, 101, 102, 103, 3)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer(Path(VOCABULARY))
+
+
+def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
+    return SearchPlan(RequestOptions.from_mapping(options), Limits(), tokenizer, texts)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam_width": 9}, "beam_width is 9: give 1 to 8"),
+        ({"length_penalty": 11}, "length_penalty is 11.0: give 0 to 10"),
+        ({"coverage_penalty": -1.0}, "coverage_penalty is -1.0: give 0 to 10"),
+        ({"coverage_penalty": 1.0, "beam_width": 1}, "coverage_penalty: not with beam_width 1"),
+        ({"max_tokens": 0}, "max_tokens is 0: give 1 to 320"),
+        ({"min_tokens": -1}, "min_tokens is -1: give 0 to 320"),
+        ({"min_tokens": 9, "max_tokens": 5}, "min_tokens is 9, more than max_tokens, 5"),
+        ({"max_length_ratio": 0}, "max_length_ratio is 0.0: give more than 0 to 100"),
+        ({"max_length_ratio": 2, "max_tokens": 5}, "max_length_ratio: not with max_tokens"),
+        ({"min_length_ratio": -0.5}, "min_length_ratio is -0.5: give 0 to 100"),
+        ({"patience": 0}, "patience is 0.0: give more than 0 to 10"),
+        ({"repetition_penalty": 0}, "repetition_penalty is 0.0: give more than 0 to 10"),
+        ({"no_repeat_ngram_size": 0}, "no_repeat_ngram_size is 0: give 1 to 100"),
+        ({"temperature": 0}, "temperature is 0.0: give more than 0 to 100"),
+        ({"temperature": float("nan")}, "temperature is nan: give more than 0 to 100"),
+        ({"top_k": 0}, "top_k is 0: give 1 to 8000"),
+        ({"top_p": 1.5}, "top_p is 1.5: give more than 0 to 1"),
+        ({"seed": -1}, "seed is -1: give 0 to"),
+        ({"seed": 1, "beam_width": 4}, "beam_width is 4, but tokens are drawn by chance"),
+        ({"seed": 1, "patience": 2}, "patience: not with temperature, top_k, top_p or seed"),
+        ({"seed": 1, "glossary": "{}"}, "glossary: not with temperature"),
+        ({"seed": 1, "num_return_sequences": 65}, "num_return_sequences is 65: give 1 to 64"),
+        ({"num_return_sequences": 5}, "num_return_sequences is 5: give 1 to 4, which is beam"),
+        ({"prefix": "a", "split_sentences": True}, "prefix: not with split_sentences"),
+        ({"prefix": ["a", "b", "c"]}, "prefix has 3 values for 2 texts: give one, or one a text"),
+        ({"prefix": 3}, "option prefix is 3: expected strings"),
+        ({"prefix": ["a", 3]}, "option prefix is ['a', 3]: expected strings"),
+        ({"return_alternatives": True}, "return_alternatives: say how many by num_return"),
+        (
+            {"return_alternatives": True, "num_return_sequences": 2, "keep_placeholders": True},
+            "return_alternatives: not with keep_placeholders",
+        ),
+        ({"suppress": [" "]}, "suppress has an empty word"),
+        ({"suppress": ["x" * 101]}, "has more than 100 characters"),
+        ({"suppress": ["x"] * 101}, "suppress has 101 words, more than 100"),
+        ({"glossary": "{"}, "glossary is not valid JSON"),
+        ({"glossary": "[]"}, "glossary is not a JSON object of strings"),
+        ({"glossary": '{"a": 1}'}, "glossary is not a JSON object of strings"),
+        ({"glossary": '{"a": " "}'}, "glossary has an empty term"),
+        ({"glossary": '{"a": "b"}', "beam_width": 1}, "glossary: not with beam_width 1"),
+        ({"keep_placeholders": True, "num_return_sequences": 2}, "not with keep_placeholders"),
+        ({"keep_placeholders": True, "coverage_penalty": 1}, "not with keep_placeholders"),
+        ({"return_alignments": "medium"}, "return_alignments is 'medium': give hard or soft"),
+        ({"tempreature": 1.0}, "unknown option 'tempreature'"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(
+    tokenizer: Tokenizer, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        plan(tokenizer, 2, **options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_plain_requests_are_searched_for_without_guidance(tokenizer: Tokenizer) -> None:
+    for options in ({}, {"beam_width": 1}, {"num_return_sequences": 3, "length_penalty": 1.0}):
+        _, search = plan(tokenizer, **options).of_sentence(0, "a", SOURCE)
+        assert search.guidance is None
+    # Options at the values that change nothing do not slow a request down either.
+    planned = plan(tokenizer, patience=1.0, early_stopping=True, min_tokens=0)
+    _, search = planned.of_sentence(0, "a", SOURCE)
+    assert search.guidance is None
+
+
+def test_lengths_follow_the_source(tokenizer: Tokenizer) -> None:
+    """Four tokens of text, the end symbol on top of the most."""
+    most, search = plan(tokenizer, max_length_ratio=1.5, min_length_ratio=0.6).of_sentence(
+        0, "a", SOURCE
+    )
+    assert most == 7
+    assert search.guidance is not None
+    assert search.guidance.rules == (FewestTokens(3, 3),)
+    # Never more than the most.
+    _, search = plan(tokenizer, max_tokens=5, min_length_ratio=9).of_sentence(0, "a", SOURCE)
+    assert search.guidance is not None
+    assert search.guidance.rules == (FewestTokens(5, 3),)
+
+
+def test_each_text_has_its_prefix_or_all_have_one(tokenizer: Tokenizer) -> None:
+    for prefix in (["Das", "Ein Hund"], ["Das"], "Das"):
+        planned = plan(tokenizer, 2, prefix=prefix)
+        for index in (0, 1):
+            most, search = planned.of_sentence(index, "a", SOURCE)
+            wanted = prefix[index] if len(prefix) == 2 else "Das"
+            assert search.guidance is not None
+            assert search.guidance.prefix == tuple(tokenizer.encode(wanted))
+            assert most == Limits().target_tokens(len(SOURCE)) + len(search.guidance.prefix)
+
+
+def test_a_prefix_leaves_room_for_more(tokenizer: Tokenizer) -> None:
+    with pytest.raises(InvalidRequest, match="prefix of text 1 has 2 tokens, and its translation"):
+        plan(tokenizer, 2, prefix="Das ist", max_tokens=2).of_sentence(1, "a", SOURCE)
+
+
+def test_only_sentences_with_a_term_are_searched_for_otherwise(tokenizer: Tokenizer) -> None:
+    planned = plan(tokenizer, glossary=json.dumps({"tea": "Tee", "iced tea": "Eistee"}))
+    _, plain = planned.of_sentence(0, "A teapot.", SOURCE)
+    assert (plain.guidance, plain.beam_width) == (None, 4)
+    _, search = planned.of_sentence(0, "Some iced Tea, and tea.", SOURCE)
+    assert search.guidance is not None
+    assert search.guidance.terms is not None
+    assert [tokenizer.decode(one) for one in search.guidance.terms.sequences] == ["Eistee", "Tee"]
+    assert search.beam_width == 8
+
+
+def test_tags_keep_their_order_and_others_may_move(tokenizer: Tokenizer) -> None:
+    planned = plan(tokenizer, keep_placeholders=True)
+    _, search = planned.of_sentence(0, "<b>{x}</b> at 9 <i>", SOURCE)
+    assert search.guidance is not None
+    assert search.guidance.terms is not None
+    assert search.guidance.terms.after == (None, None, 0, None, 2)
