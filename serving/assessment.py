@@ -97,6 +97,7 @@ class Assessor:
 
         Raises:
             InvalidRequest: there are too many, or nothing is known of alignments.
+            Overloaded: too many others are waiting.
         """
         wanted = options.return_alignments is not None or options.coverage_penalty
         if wanted and self._manifest.alignment is None:
@@ -110,6 +111,7 @@ class Assessor:
                 f"{sentences} translations to be scored in one request, more than "
                 f"{self._scorer.most_waiting}: send fewer"
             )
+        self._scorer.check_room(sentences)
 
     def assess(
         self,

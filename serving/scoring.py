@@ -144,6 +144,11 @@ class _Job:
     def length(self) -> tuple[int, int]:
         return len(self.pair.tgt_ids) + 1, len(self.pair.src_ids)
 
+    def is_unwanted(self, now_s: float) -> bool:
+        """Whether nobody waits for it any more, or it is overdue."""
+        deadline_s = self.pair.deadline_s
+        return self.future.done() or (deadline_s is not None and now_s > deadline_s)
+
 
 class Scorer:
     """Scores pairs in a thread of its own, those of like length together.
@@ -174,6 +179,19 @@ class Scorer:
         """Pairs that may wait."""
         return self._most_waiting
 
+    def check_room(self, pairs: int) -> None:
+        """Refuse more pairs than may wait now.
+
+        Raises:
+            Overloaded: they would be too many.
+        """
+        held = len(self._waiting)
+        if held + pairs > self._most_waiting:
+            raise Overloaded(
+                f"the server is busy: {held} translations wait to be scored and {pairs} "
+                f"more would exceed the limit of {self._most_waiting}: try again later"
+            )
+
     def submit(self, pairs: Sequence[Pair]) -> list[Future[Scored]]:
         """Let pairs wait to be scored, all or none of them.
 
@@ -188,12 +206,7 @@ class Scorer:
         with self._changed:
             if self._closed:
                 raise Closed("the engine has been shut down")
-            held = len(self._waiting)
-            if held + len(jobs) > self._most_waiting:
-                raise Overloaded(
-                    f"the server is busy: {held} translations wait to be scored and {len(jobs)} "
-                    f"more would exceed the limit of {self._most_waiting}: try again later"
-                )
+            self.check_room(len(jobs))
             for job in jobs:
                 heapq.heappush(self._waiting, (-job.pair.priority, next(self._arrivals), job))
             if self._thread is None:
@@ -222,20 +235,26 @@ class Scorer:
     def _take(self) -> list[_Job] | None:
         """What is next; None if the scorer was closed and nothing waits."""
         with self._changed:
-            while True:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if not self._waiting:
-                    return None
-                # Those at the end of a long queue must not wait to hear that they are too late.
-                self._waiting = [entry for entry in self._waiting if _is_wanted(entry[-1])]
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            if not self._waiting:
+                return None
+            # Those at the end of a long queue must not wait to hear that they are too late.
+            now_s = time.monotonic()
+            unwanted = [job for *_, job in self._waiting if job.is_unwanted(now_s)]
+            if unwanted:
+                self._waiting = [one for one in self._waiting if not one[-1].is_unwanted(now_s)]
                 heapq.heapify(self._waiting)
-                number = min(len(self._waiting), _MOST_TOGETHER)
-                if number:
-                    return [heapq.heappop(self._waiting)[-1] for _ in range(number)]
+            number = min(len(self._waiting), _MOST_TOGETHER)
+            taken = [heapq.heappop(self._waiting)[-1] for _ in range(number)]
+        _give_up(unwanted)
+        return taken
 
     def _score(self, jobs: Sequence[_Job]) -> None:
         """Settle the futures of pairs that go through the graph together."""
-        wanted = [job for job in jobs if _is_wanted(job)]
+        now_s = time.monotonic()
+        unwanted = [job for job in jobs if job.is_unwanted(now_s)]
+        _give_up(unwanted)
+        wanted = [job for job in jobs if job not in unwanted]
         if not wanted:
             return
         try:
@@ -279,12 +298,11 @@ def like_lengths(lengths: Sequence[tuple[int, int]]) -> list[slice]:
     return groups
 
 
-def _is_wanted(job: _Job) -> bool:
-    """Whether someone still waits for a pair; one that is overdue is settled."""
-    deadline_s = job.pair.deadline_s
-    if deadline_s is not None and time.monotonic() > deadline_s:
-        _settle(job, DeadlineExceeded("the deadline passed before it was scored"))
-    return not job.future.done()
+def _give_up(unwanted: Sequence[_Job]) -> None:
+    """Answer for pairs that are cancelled or overdue."""
+    for job in unwanted:
+        if not job.future.done():
+            _settle(job, DeadlineExceeded("the deadline passed before it was scored"))
 
 
 def _settle(job: _Job, outcome: Scored | Exception) -> None:

@@ -123,6 +123,17 @@ def _answer(texts: list[bytes]) -> dict[str, tuple[str, bytes]]:
     return _outputs(found, [b"stop"] * len(texts), tokens)
 
 
+def _thought(texts: list[bytes]) -> dict[str, tuple[str, bytes]]:
+    """What the model `score` says of translations of these texts."""
+    numbers = np.array([-len(text) for text in texts], np.float32)
+    links = np.array([b"0-0"] * len(texts), np.object_)
+    return {
+        "scores": ("FP32", numbers.tobytes()),
+        "confidences": ("FP32", (numbers / 10).tobytes()),
+        "alignments": ("BYTES", bytes(serialize_byte_tensor(links).item())),
+    }
+
+
 def _outputs(
     texts: list[bytes], reasons: list[bytes], tokens: list[int] | None = None
 ) -> dict[str, tuple[str, bytes]]:
@@ -173,8 +184,9 @@ class GrpcServicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: igno
             context.abort(REFUSALS[first][0], f"refused: {first}")
         if first == LATE:
             time.sleep(2 * TIMEOUT_S)
-        response = service_pb2.ModelInferResponse(model_name="translate")
-        for name, (datatype, content) in _answer(texts).items():
+        response = service_pb2.ModelInferResponse(model_name=request.model_name)
+        answer = _thought if request.model_name == "score" else _answer
+        for name, (datatype, content) in answer(texts).items():
             response.outputs.add(name=name, datatype=datatype, shape=[1, len(texts)])
             response.raw_output_contents.append(content)
         return response
@@ -242,6 +254,7 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
             return self._send(200, b"<html>Welcome</html>")
         if first == LATE:
             time.sleep(2 * TIMEOUT_S)
+        found = (_thought if "/score/" in self.path else _answer)(texts)
         outputs = [
             {
                 "name": name,
@@ -249,10 +262,10 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
                 "shape": [1, len(texts)],
                 "parameters": {"binary_data_size": len(content)},
             }
-            for name, (datatype, content) in _answer(texts).items()
+            for name, (datatype, content) in found.items()
         ]
         head = json.dumps({"outputs": outputs}).encode()
-        tail = b"".join(content for _, content in _answer(texts).values())
+        tail = b"".join(content for _, content in found.values())
         headers = {"Inference-Header-Content-Length": str(len(head))}
         answer = head + tail
         if (accepted := self.headers["Accept-Encoding"]) in PACKED:

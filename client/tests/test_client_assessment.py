@@ -1,15 +1,20 @@
 """What the model thinks of translations, as answers and as objects."""
 
+import asyncio
 import json
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from dragoman_client import (
+    AsyncTranslator,
+    PairScore,
     ServerError,
     SoftAlignment,
     TokenScores,
     TranslationOptions,
+    Translator,
     WordAlignment,
 )
 from dragoman_client.line_formats import PlainLinesToJson
@@ -116,6 +121,47 @@ def test_alignments_of_a_faulty_server(options: TranslationOptions, wrong: bytes
 def test_what_was_asked_for_must_come(name: str) -> None:
     with pytest.raises(ServerError, match=f"the answer lacks {name}"):
         read_outputs({**answer(), name: None}, 1, 0.0, ALL)
+
+
+def test_given_translations_are_asked_about_over_both_protocols(
+    grpc_url: str, http_url: str
+) -> None:
+    async def score(url: str) -> list[PairScore]:
+        async with AsyncTranslator(url) as translator:
+            return await translator.score(["abc", "d"], ["e", "f"], return_alignments="hard")
+
+    for url in (grpc_url, http_url):
+        with Translator(url) as translator:
+            found = translator.score(["abc", "d"], ["e", "f"], return_alignments="hard")
+            alone = translator.score("abc", "e")
+            assert translator.score([], []) == []
+            with pytest.raises(ServerError, match="the answer lacks token_scores"):
+                translator.score("a", "b", return_token_scores=True)
+        assert [one.score for one in found] == [-3.0, -1.0]
+        assert found[1].perplexity == pytest.approx(math.exp(0.1))
+        assert found[0].alignments == WordAlignment(((0, 0),))
+        assert (alone.score, alone.alignments) == (-3.0, None)
+        assert asyncio.run(score(url)) == found
+
+
+@pytest.mark.parametrize(
+    ("texts", "targets", "options", "error"),
+    [
+        (["a", "b"], ["c"], {}, ValueError),
+        ("a", ["b"], {}, TypeError),
+        (b"a", "b", {}, TypeError),
+        ("a", 3, {}, TypeError),
+        (["a"], [3], {}, TypeError),
+        ("a", "\ud800", {}, ValueError),
+        ("a", "b", {"beam_width": 4}, TypeError),
+        ("a", "b", {"length_penalty": math.nan}, ValueError),
+    ],
+)
+def test_pairs_are_checked_before_they_are_sent(
+    texts: Any, targets: Any, options: Any, error: type[Exception]
+) -> None:
+    with Translator("http://localhost:1") as translator, pytest.raises(error):
+        translator.score(texts, targets, **options)
 
 
 def test_options_are_checked_before_they_are_sent() -> None:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from dragoman.commands import align_heads
+from dragoman.errors import UsageError
 
 HELP = "make a bundle of ONNX graphs out of a checkpoint, or TensorRT engines out of a bundle"
 
@@ -92,9 +93,13 @@ def _onnx(arguments: argparse.Namespace) -> int:
 
     export_bundle(arguments.checkpoint, arguments.out, arguments.storage)
     if (text := arguments.alignment_text) is not None:
-        align_heads.choose(
-            arguments.out, arguments.data_dir, text, arguments.pairs, quiet=arguments.quiet
-        )
+        try:
+            align_heads.choose(
+                arguments.out, arguments.data_dir, text, arguments.pairs, quiet=arguments.quiet
+            )
+        except UsageError as error:
+            mend = f"the bundle is made; choose with: dragoman align-heads {arguments.out}"
+            raise UsageError(f"{error}; {mend}") from error
     print(arguments.out)
     return 0
 

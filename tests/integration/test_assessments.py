@@ -197,6 +197,21 @@ def test_score_is_asked_without_a_client_too(shipped: Served) -> None:
     assert "option beam_width is not for scoring" in refused["error"]
 
 
+def test_the_command_shows_what_was_thought(
+    shipped: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["translate", "--url", shipped.server.grpc_url, "Good morning, Tom."]
+    options = ["--token-scores", "--confidence", "--scores", "--beam-width", "1"]
+    for form, kind in (("hard", str), ("soft", dict)):
+        assert main([*words, "--json", *options, "--alignments", form]) == 0
+        row = json.loads(capsys.readouterr().out)
+        assert row["token_scores"]["tokens"][-1] == "</s>"
+        assert row["score"] < row["confidence"] < 0
+        assert isinstance(row["alignments"], kind)
+    assert main([*words, "--confidence"]) == 2
+    assert "--confidence: only --json and jsonl show it" in capsys.readouterr().err
+
+
 def test_the_command_scores_by_bundle_and_by_server(
     shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -53,6 +54,19 @@ def test_scores_pass_too(served: Served) -> None:
     assert status == 200
     assert len(answer["text_output"]) == len(answer["scores"]) == 2
     assert answer["scores"][0] > answer["scores"][1]
+
+
+def test_what_the_model_thinks_passes_too(served: Served) -> None:
+    body = {"text_input": "Good night.", "return_token_scores": True, "return_alignments": "soft"}
+    status, answer = served.generate(body)
+    assert status == 200
+    assert json.loads(answer["token_scores"])["tokens"][-1] == "</s>"
+    assert json.loads(answer["alignments"])["weights"]
+    given = {"text_input": ["Good night."] * 2, "target_input": ["Gute Nacht.", "Nein."]}
+    status, answer = served.generate(given, model="score")
+    assert status == 200
+    assert answer["scores"][0] > answer["scores"][1]
+    assert served.grpc.score("Good night.", "Gute Nacht.").confidence < 0
 
 
 def test_a_cancelled_request_frees_its_rows(served: Served) -> None:

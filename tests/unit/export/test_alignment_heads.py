@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -105,3 +106,17 @@ def test_the_command_writes_into_the_manifest(
     assert f"{chosen.accuracy:.1%} of {chosen.anchors} anchors right on held" in out[0]
     assert main([*words, "--pairs", "0"]) == 2
     assert "--pairs 0: give at least 1" in capsys.readouterr().err
+
+
+def test_an_export_chooses_heads_too(
+    random_checkpoint: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
+    words = ["export", "onnx", str(random_checkpoint("post")), "--data-dir", str(tmp_path)]
+    assert main([*words, "--out", str(tmp_path / "one"), "--alignment-text", "held"]) == 0
+    assert Manifest.load(tmp_path / "one").alignment is not None
+    assert main([*words, "--out", str(tmp_path / "two"), "--alignment-text", "nowhere"]) == 2
+    printed = capsys.readouterr().err
+    assert "nowhere.en: no such file" in printed
+    assert f"the bundle is made; choose with: dragoman align-heads {tmp_path / 'two'}" in printed
+    assert Manifest.load(tmp_path / "two").alignment is None

@@ -144,6 +144,7 @@ def test_a_published_repository_holds_the_whole_bundle(random_bundle: Path, tmp_
     folder = repository / "translate"
     parameters = read_model_config(folder / "config.pbtxt").parameters
     assert parameters["languages"] == ",".join(Manifest.load(random_bundle).languages)
-    assert (repository / "translate_stream" / "1").is_dir()
+    for model in ("translate_stream", "score"):
+        assert (repository / model / "1").is_dir()
     assert Manifest.load(folder / "1" / "bundle") == Manifest.load(random_bundle)
     assert (folder / "1" / "bundle" / FILE_NAME).is_file()

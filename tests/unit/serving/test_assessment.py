@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dragoman.manifest import AlignmentHeads, Manifest
 from serving import assessment
@@ -126,8 +128,8 @@ def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
     texts = ["I would like a cup of coffee.", "Good morning!"]
     own = translate(shipped, texts, return_alignments="hard", return_scores=True)
     options = RequestOptions(return_alignments="hard")
-    given = shipped.score(texts, [one.text for one in own], options).result(60)
-    for one, found in zip(own, given, strict=True):
+    told = shipped.score(texts, [one.text for one in own], options).result(60)
+    for one, found in zip(own, told, strict=True):
         assert found.tokens == assessed(one).tokens
         assert found.log_probs == pytest.approx(assessed(one).log_probs, abs=1e-4)
         assert found.alignment == assessed(one).alignment
@@ -136,6 +138,24 @@ def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
         ["Good morning!"] * 2, ["Gute Nacht!", "Guten Morgen!"], RequestOptions()
     ).result(60)
     assert worse.confidence < better.confidence
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(min_size=1, max_size=40), st.text(min_size=1, max_size=40), st.booleans())
+def test_no_text_breaks_the_assessment(
+    shipped: Translator, text: str, target: str, split: bool
+) -> None:
+    wanted = {"return_alignments": "hard", "return_token_scores": True}
+    try:
+        (found,) = shipped.score([text], [target], RequestOptions.from_mapping(wanted)).result(60)
+        (own,) = translate(shipped, [text], split_sentences=split, max_tokens=4, **wanted)
+    except InvalidRequest:
+        return
+    for alignment, translated in ((found.alignment, target), (assessed(own).alignment, own.text)):
+        for link in (alignment or "").split():
+            src, tgt = map(int, link.split("-"))
+            assert src < len(text.split())
+            assert tgt < len(translated.split())
 
 
 @pytest.mark.parametrize(

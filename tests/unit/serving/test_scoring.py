@@ -164,6 +164,9 @@ def test_what_waits_is_bounded(bundle: Path) -> None:
     waiting = scorer.submit(pairs(2))
     with pytest.raises(Overloaded, match="2 translations wait to be scored and 2 more"):
         scorer.submit(pairs(2))
+    scorer.check_room(1)
+    with pytest.raises(Overloaded):
+        scorer.check_room(2)
     gate.may.set()
     scorer.close()  # scores what waits
     assert all(future.done() for future in (first, *waiting))
