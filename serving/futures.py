@@ -22,7 +22,7 @@ def when_all_done(
 ) -> Future[_Whole]:
     """A future of what `join` makes of all results, or of the first error.
 
-    Cancelling it cancels them all.
+    Cancelling it cancels them all. Of none, it is done at once.
     """
     joined: Future[_Whole] = Future()
     parts = list(futures)
@@ -64,4 +64,6 @@ def when_all_done(
     joined.add_done_callback(pass_on)
     for future in futures:
         future.add_done_callback(count)
+    if not futures:
+        settle()
     return joined

@@ -5,16 +5,19 @@ Knows the bundle, the tokenizer and the engine; must not know Triton.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as brief
 
+from dragoman.cutting import Uncuttable
 from dragoman.errors import UsageError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
-from dragoman.text import Tokenizer, split_sentences
+from dragoman.sentences import LineBreaks
+from dragoman.text import Tokenizer
 from serving.engine.engine import EngineFailure
 from serving.engine.loading import (
     open_engine,
@@ -24,6 +27,7 @@ from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
 from serving.futures import when_all_done
 from serving.language import OtherLanguage, detect_language
+from serving.layout import Piece, join, pieces_of_text
 from serving.request_options import InvalidRequest, RequestOptions, search_options
 from serving.streaming import TextStream
 
@@ -232,7 +236,7 @@ class Translator:
             raise InvalidRequest(f"source_language and target_language are both {source!r}")
         return source, target
 
-    def _sentences(self, pieces: Sequence[Sequence[Sentence | str]]) -> list[Sentence]:
+    def _sentences(self, pieces: Sequence[Sequence[Piece]]) -> list[Sentence]:
         found = [piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)]
         if len(found) > self._limits.waiting:
             raise InvalidRequest(
@@ -243,7 +247,7 @@ class Translator:
 
     def _pieces_of_all(
         self, texts: Sequence[str], options: RequestOptions, terms: Terms
-    ) -> list[list[Sentence | str]]:
+    ) -> list[list[Piece]]:
         languages = self._languages(options)
         search = search_options(options, self.manifest.limits)
         found = []
@@ -263,33 +267,45 @@ class Translator:
         options: RequestOptions,
         search: SearchOptions,
         terms: Terms,
-    ) -> list[Sentence | str]:
-        """A text as sentences to translate and strings to keep as they are."""
+    ) -> list[Piece]:
+        """A text as sentences to translate and what stays as it is."""
         limits = self.manifest.limits
-        pieces: list[Sentence | str] = []
-        parts = split_sentences(text, source) if options.split_sentences else [(text, "")]
-        for part, space in parts:
-            src_ids = self._tokenizer.encode_source(part, target)
+        pieces: list[Piece] = []
+        for line_breaks, kept in self._parts(index, text, source, options):
+            src_ids = self._tokenizer.encode_source(line_breaks.line, target)
             if len(src_ids) == _IDS_OF_NOTHING:
-                pieces.append(part + space)
+                pieces += [line_breaks.put_into(line_breaks.line), kept]
                 continue
             if len(src_ids) > limits.max_source_tokens:
                 raise InvalidRequest(
                     f"text {index} has {len(src_ids)} tokens, more than "
-                    f"{limits.max_source_tokens}: shorten it"
-                    + ("" if options.split_sentences else ", or set split_sentences")
+                    f"{limits.max_source_tokens}: shorten it, or set split_sentences"
                 )
             max_tokens = options.max_tokens or limits.target_tokens(len(src_ids))
-            pieces += [
-                Sentence(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s),
-                space,
-            ]
-        if not any(isinstance(piece, Sentence) for piece in pieces):
+            pieces.append(
+                Sentence(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s)
+            )
+            pieces += [line_breaks, kept] if options.split_sentences else [kept]
+        if not any(isinstance(piece, Sentence) for piece in pieces) and not (
+            options.split_sentences and text.strip()
+        ):
             raise InvalidRequest(f"text {index} is empty")
         return pieces
 
+    def _parts(
+        self, index: int, text: str, source: str, options: RequestOptions
+    ) -> list[tuple[LineBreaks, str]]:
+        """What is translated, each with what follows it and stays as it is."""
+        if not options.split_sentences:
+            return [(LineBreaks(text, ()), "")]
+        most_tokens = self.manifest.limits.max_source_tokens - _IDS_OF_NOTHING
+        try:
+            return list(pieces_of_text(text, source, most_tokens, self._tokenizer))
+        except Uncuttable as error:
+            raise InvalidRequest(f"text {index}: {error}") from error
+
     def _join(
-        self, pieces: Sequence[Sequence[Sentence | str]], found: Sequence[Hypothesis]
+        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis]
     ) -> list[Translation]:
         remaining = iter(found)
         translations = []
@@ -297,16 +313,15 @@ class Translator:
             if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
                 translations.append(self._translation(next(remaining)))
                 continue
-            text, tokens, complete = "", 0, True
-            for piece in of_text:
-                if isinstance(piece, str):
-                    text += piece
-                    continue
-                hypothesis = next(remaining)
-                text += self._tokenizer.decode(hypothesis.ids)
-                tokens += len(hypothesis.ids)
-                complete &= hypothesis.complete
-            translations.append(Translation(text, tokens, complete))
+            count = sum(isinstance(piece, Sentence) for piece in of_text)
+            of_sentences = list(itertools.islice(remaining, count))
+            translations.append(
+                Translation(
+                    join(of_text, (self._tokenizer.decode(one.ids) for one in of_sentences)),
+                    sum(len(one.ids) for one in of_sentences),
+                    all(one.complete for one in of_sentences),
+                )
+            )
         return translations
 
     def _translation(self, found: Hypothesis) -> Translation:
@@ -329,5 +344,5 @@ def _check_length(index: int, text: str) -> None:
     if len(text) > MAX_TEXT_CHARACTERS:
         raise InvalidRequest(
             f"text {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
-            "send it in parts"
+            "send it in parts, as `dragoman translate --format document` does"
         )
