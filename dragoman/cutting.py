@@ -150,10 +150,11 @@ class _Cutting:
         """Where the piece ends that begins there, if a clause does; None if there is no such."""
         left = self.tokens(begin, len(self._sentence))
         even = left / math.ceil(left / most_tokens)
-        low, high = self._reached(begin, _NARROWEST * even), self._reached(begin, _WIDEST * even)
-        for kind in (_CLAUSE_END, _COMMA):
-            if (end := self._nearest_of(kind, begin, low, high, even)) is not None:
-                return end
+        low = self._reached(begin, _NARROWEST * even)
+        for high in (self._reached(begin, _WIDEST * even), len(self._sentence)):
+            for kind in (_CLAUSE_END, _COMMA):
+                if (end := self._nearest_of(kind, begin, low, high, even)) is not None:
+                    return end
         return None
 
     def _nearest(self, begin: int, even: float, most: float) -> int:

@@ -163,7 +163,7 @@ def test_breaks_come_back_to_where_they_were(line: str) -> None:
     assert breaks.put_into(line) == wrapped
 
 
-@given(MANY.map(without_blank_lines), TRANSLATIONS)
+@given(MANY.map(without_blank_lines).filter(bool), TRANSLATIONS)
 def test_no_break_is_lost(sentence: str, translation: str) -> None:
     breaks = LineBreaks.of(sentence)
     assert breaks.line.translate(BREAKS_TO_SPACES) == breaks.line
