@@ -15,6 +15,8 @@ from dragoman.manifest import Limits
 from serving.engine.sentence import SearchOptions
 
 MAX_LENGTH_PENALTY = 10.0
+LEAST_SENTENCE_TOKENS = 8
+"""Most characters have fewer, so that a sentence can be cut between two of them."""
 _DEFAULTS = SearchOptions()
 
 
@@ -39,6 +41,7 @@ class RequestOptions:
     split_sentences: bool = False
     num_return_sequences: int | None = None
     return_scores: bool = False
+    max_sentence_tokens: int | None = None
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RequestOptions:
@@ -85,12 +88,30 @@ def search_options(options: RequestOptions, limits: Limits) -> SearchOptions:
     tokens = options.max_tokens
     if tokens is not None and not 1 <= tokens <= limits.max_target_tokens:
         raise InvalidRequest(f"max_tokens is {tokens}: give 1 to {limits.max_target_tokens}")
+    _check_sentence_tokens(options, limits)
     width = _DEFAULTS.beam_width if width is None else width
     return SearchOptions(
         beam_width=width,
         length_penalty=_DEFAULTS.length_penalty if alpha is None else alpha,
         hypotheses=_hypotheses(options, width),
     )
+
+
+def _check_sentence_tokens(options: RequestOptions, limits: Limits) -> None:
+    """Refuse a length of sentences that cannot be kept.
+
+    Raises:
+        InvalidRequest: it is out of range, or nothing is cut into sentences.
+    """
+    tokens, most = options.max_sentence_tokens, limits.most_text_tokens
+    if tokens is None:
+        return
+    if not options.split_sentences:
+        raise InvalidRequest("max_sentence_tokens: only with split_sentences")
+    if not LEAST_SENTENCE_TOKENS <= tokens <= most:
+        raise InvalidRequest(
+            f"max_sentence_tokens is {tokens}: give {LEAST_SENTENCE_TOKENS} to {most}"
+        )
 
 
 def _hypotheses(options: RequestOptions, width: int) -> int:

@@ -298,7 +298,7 @@ class Translator:
         """What is translated, each with what follows it and stays as it is."""
         if not options.split_sentences:
             return [(LineBreaks(text, ()), "")]
-        most_tokens = self.manifest.limits.max_source_tokens - _IDS_OF_NOTHING
+        most_tokens = options.max_sentence_tokens or self.manifest.limits.most_text_tokens
         try:
             return list(pieces_of_text(text, source, most_tokens, self._tokenizer))
         except Uncuttable as error:

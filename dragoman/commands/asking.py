@@ -51,6 +51,12 @@ def configure_translation(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="let the server cut a text into sentences",
     )
+    parser.add_argument(
+        "--max-sentence-tokens",
+        type=int,
+        metavar="N",
+        help="with --split-sentences: cut longer sentences, best at the end of a clause",
+    )
 
 
 def configure_alternatives(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +84,7 @@ def translation_options(arguments: argparse.Namespace) -> OptionArguments:
         "split_sentences": arguments.split_sentences,
         "num_return_sequences": getattr(arguments, "num_return_sequences", None),
         "return_scores": getattr(arguments, "return_scores", None),
+        "max_sentence_tokens": arguments.max_sentence_tokens,
     }
 
 

@@ -43,6 +43,7 @@ class OptionArguments(TypedDict, total=False):
     split_sentences: bool | None
     num_return_sequences: int | None
     return_scores: bool | None
+    max_sentence_tokens: int | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,8 @@ class TranslationOptions:
         num_return_sequences: how many translations of each text are wanted, at most the beam's
             width; the others are `Translation.alternatives`.
         return_scores: whether the translations' scores are wanted, which greedy search has not.
+        max_sentence_tokens: with `split_sentences`, longer sentences are cut, best at the end of a
+            clause.
 
     Raises:
         TypeError: a value of another type; True is no number.
@@ -73,6 +76,7 @@ class TranslationOptions:
     split_sentences: bool | None = None
     num_return_sequences: int | None = None
     return_scores: bool | None = None
+    max_sentence_tokens: int | None = None
 
     def __post_init__(self) -> None:
         """Check types and ranges."""
@@ -80,7 +84,7 @@ class TranslationOptions:
             self._check_type(name, str)
             if getattr(self, name) == "":
                 raise ValueError(f"{name} is empty: give a language such as 'de', or None")
-        for name in ("max_tokens", "beam_width", "num_return_sequences"):
+        for name in ("max_tokens", "beam_width", "num_return_sequences", "max_sentence_tokens"):
             self._check_type(name, int)
             value = getattr(self, name)
             if value is not None and not 1 <= value <= _MAX_INT32:

@@ -103,6 +103,12 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
         (["red"], {"beam_width": True}, "option beam_width is True"),
         (["red"], {"length_penalty": -0.1}, "length_penalty is -0.1: give 0 to 10"),
         (["red"], {"length_penalty": float("nan")}, "length_penalty is nan"),
+        (["red"], {"max_sentence_tokens": 20}, "max_sentence_tokens: only with split_sentences"),
+        (
+            ["red"],
+            {"max_sentence_tokens": 7, "split_sentences": True},
+            "max_sentence_tokens is 7: give 8 to 254",
+        ),
         (["red"], {"num_return_sequences": 5}, "num_return_sequences is 5: give 1 to 4"),
         (["red"], {"num_return_sequences": 0}, "num_return_sequences is 0: give 1 to 4"),
         (["red"], {"num_return_sequences": 2, "beam_width": 1}, "give 1 to 1, which is beam_width"),
@@ -180,6 +186,15 @@ def test_a_sentence_beyond_the_limit_is_cut(translator: Translator) -> None:
     assert not found.complete  # several pieces were cut, and not the last one alone
     with pytest.raises(InvalidRequest, match=r"tokens, more than 256: .*or set split_sentences"):
         translator.translate([text])
+
+
+def test_sentences_are_cut_at_a_length_that_was_asked_for(translator: Translator) -> None:
+    clauses = ["Red blue green white,", "black pink grey brown."]
+    options = RequestOptions(split_sentences=True, max_sentence_tokens=8, max_tokens=20)
+    (joined,) = translator.translate([" ".join(clauses)], options)
+    apart = translator.translate(clauses, RequestOptions(max_tokens=20))
+    assert joined.text.split() == [word for one in apart for word in one.text.split()]
+    assert joined.output_tokens == sum(one.output_tokens for one in apart)
 
 
 @pytest.mark.parametrize("text", ["* * *", "---\n\n===", "🙂 … 🙂", "1.\n2."])
