@@ -1,6 +1,6 @@
-"""BLEU and chrF when sentences longer than so many tokens are cut, at clauses or anywhere.
+"""BLEU and chrF when sentences longer than so many tokens are cut (`max_sentence_tokens`).
 
-A model that was trained on short sentences may do better on the clauses of a long one. Run from the
+A model that was trained on short sentences may do better on the pieces of a long one. Run from the
 project's folder:
 
     python -m benchmarks.sentence_limits --data-dir CORPORA
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.report import markdown_table
-from dragoman.cutting import cut_clauses, cut_sentence
+from dragoman.cutting import cut_sentence
 from dragoman.sentences import split_sentences
 from dragoman.text import Tokenizer
 from serving.request_options import RequestOptions
@@ -24,7 +24,7 @@ from training.evaluation import measure
 
 BUNDLE = Path("model_repository/translate/1/bundle")
 TESTS = ("flores200/devtest", "newstest/newstest2014.en-de", "tatoeba-en-de/test")
-LIMITS = (10, 15, 20, 30, 40, 60)
+LIMITS = (15, 20, 30, 40)
 
 Cut = Callable[[str], list[tuple[str, str]]]
 """From a text to pairs of a piece and what follows it."""
@@ -33,29 +33,21 @@ Cut = Callable[[str], list[tuple[str, str]]]
 def ways_to_cut(
     tokenizer: Tokenizer, language: str, limits: Sequence[int]
 ) -> list[tuple[str, Cut]]:
-    """Each with its name: not at all, into sentences, and these at each limit in both ways."""
+    """Each with its name: not at all, into sentences, and these at each limit."""
 
-    def of_sentences(cut: Cut) -> Cut:
+    def at_most(limit: int) -> Cut:
         def cut_text(text: str) -> list[tuple[str, str]]:
             found: list[tuple[str, str]] = []
             for sentence, kept in split_sentences(text, language):
-                *pieces, (last, space) = cut(sentence)
+                *pieces, (last, space) = cut_sentence(sentence, limit, language, tokenizer)
                 found += [*pieces, (last, space + kept)]
             return found
 
         return cut_text
 
     ways: list[tuple[str, Cut]] = [("whole lines", lambda text: [(text, "")])]
-    ways.append(("sentences", of_sentences(lambda sentence: [(sentence, "")])))
-    for limit in limits:
-        clauses = of_sentences(lambda s, n=limit: cut_clauses(s, n, tokenizer))  # type: ignore[misc]
-        ways.append((f"clauses, {limit}", clauses))
-    for limit in limits:
-        anywhere = of_sentences(
-            lambda s, n=limit: cut_sentence(s, n, language, tokenizer)  # type: ignore[misc]
-        )
-        ways.append((f"anywhere, {limit}", anywhere))
-    return ways
+    ways.append(("sentences", lambda text: split_sentences(text, language)))
+    return ways + [(f"at most {limit} tokens", at_most(limit)) for limit in limits]
 
 
 def translate(

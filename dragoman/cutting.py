@@ -83,31 +83,6 @@ def cut_sentence(
     return [*pieces, (sentence[begin:], "")]
 
 
-def cut_clauses(
-    sentence: str, most_tokens: int, tokenizer: SubwordTokenizer
-) -> list[tuple[str, str]]:
-    """Cut a sentence that is longer than is good, but only between its clauses.
-
-    Args:
-        sentence: without white space around it.
-        most_tokens: of a sentence that is left whole.
-        tokenizer: counts tokens.
-
-    Returns:
-        As `cut_sentence`; a piece may be longer where there is no place to cut.
-    """
-    cutting = _Cutting(sentence, "", tokenizer)
-    pieces: list[tuple[str, str]] = []
-    begin = 0
-    while cutting.tokens(begin, len(sentence)) > most_tokens:
-        end = cutting.clause_end(begin, most_tokens)
-        if end is None:
-            break
-        pieces.append(_without_space_behind(sentence[begin:end]))
-        begin = end
-    return [*pieces, (sentence[begin:], "")]
-
-
 class _Cutting:
     """A sentence, with the places where it may be cut."""
 
@@ -145,17 +120,6 @@ class _Cutting:
         raise Uncuttable(
             f"{self._sentence[begin]!r} alone has more tokens than a piece may have, {most_tokens}"
         )
-
-    def clause_end(self, begin: int, most_tokens: int) -> int | None:
-        """Where the piece ends that begins there, if a clause does; None if there is no such."""
-        left = self.tokens(begin, len(self._sentence))
-        even = left / math.ceil(left / most_tokens)
-        low = self._reached(begin, _NARROWEST * even)
-        for high in (self._reached(begin, _WIDEST * even), len(self._sentence)):
-            for kind in (_CLAUSE_END, _COMMA):
-                if (end := self._nearest_of(kind, begin, low, high, even)) is not None:
-                    return end
-        return None
 
     def _nearest(self, begin: int, even: float, most: float) -> int:
         """The best place behind so many tokens, more or less."""

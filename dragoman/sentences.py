@@ -139,27 +139,23 @@ class LineBreaks:
     def put_into(self, translation: str) -> str:
         """A translation with the same breaks in it, each in place of the nearest white space.
 
-        Where there are more breaks than words between which they could stand, the last ones follow
-        at the end. Breaks that the model made up become spaces, and white space around vanishes.
+        Where there are more breaks than places between two words, the last ones are left out.
+        Breaks that the model made up become spaces, and white space around vanishes.
         """
-        words = translation.split() if self.breaks else []
-        if not words:
-            line = " ".join(translation.splitlines()).strip()
-            return line + "".join(mark for _, mark in self.breaks)
+        if not self.breaks:
+            return " ".join(translation.splitlines()).strip()
+        words = translation.split()
         places = list(itertools.accumulate(len(word) + 1 for word in words[:-1]))
-        length = len(" ".join(words))
+        length = sum(map(len, words)) + len(places)
         gaps = [" "] * len(places)
+        breaks = self.breaks[: len(gaps)]
         first = 0
-        left_over = []
-        for place, mark in self.breaks:
-            if first == len(gaps):
-                left_over.append(mark)
-                continue
-            wanted = place * length
-            gap = min(range(first, len(gaps)), key=lambda i: abs(places[i] - 1 - wanted))
+        for number, (place, mark) in enumerate(breaks):
+            end = len(gaps) - len(breaks) + number + 1  # so that there is a place for each
+            gap = min(range(first, end), key=lambda i: abs(places[i] - 1 - place * length))
             gaps[gap] = mark
             first = gap + 1
-        return "".join(map("".join, zip(words, [*gaps, "".join(left_over)], strict=True)))
+        return "".join(map("".join, zip(words, [*gaps, ""], strict=True))) if words else ""
 
 
 def _keep(parts: list[tuple[str, str]], kept: str) -> None:

@@ -17,7 +17,7 @@ from serving.layout import Piece
 
 _UNFINISHED_CHARACTER = "\ufffd"
 """What some of a character's bytes are decoded to."""
-_LEAST_GROWTH = 256
+_LEAST_GROWTH = 1024
 """What was read grows by such a part of it, so that all readings together are bounded."""
 
 
@@ -69,7 +69,8 @@ class TextStream:
         characters = self._settled_characters + len(growing)
         if characters < len(self._read) + len(self._read) // _LEAST_GROWTH:
             return self._read
-        text = "".join([*self._settled, growing]).rstrip(_UNFINISHED_CHARACTER)
+        self._settled = ["".join(self._settled)]
+        text = (self._settled[0] + growing).rstrip(_UNFINISHED_CHARACTER)
         if text.startswith(self._read):
             self._read = text
         return self._read

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.cutting import Uncuttable, cut_clauses, cut_sentence
+from dragoman.cutting import Uncuttable, cut_sentence
 from dragoman.text import Tokenizer
 
 
@@ -68,13 +68,6 @@ def test_every_piece_is_short_enough_and_nothing_is_lost(
     assert all(space.isspace() or not space for _, space in parts)
     if text:
         assert all(piece for piece, _ in parts)
-
-
-@given(st.text("ab ,;.:", max_size=200).map(str.strip), st.integers(1, 30))
-def test_clauses_are_cut_at_punctuation_alone(text: str, most: int) -> None:
-    parts = cut_clauses(text, most, Letters())
-    assert "".join(piece + space for piece, space in parts) == text
-    assert all(piece[-1] in ",;:" for piece, _ in parts[:-1])
 
 
 def test_a_character_that_is_too_long_is_told(tokenizer: Tokenizer) -> None:
