@@ -30,6 +30,7 @@ _FEWEST_LINES = 3
 """So many lines that are all full are a wrapped paragraph, whatever they begin with."""
 
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.$")
+_SHORT_WORD = re.compile(r"(?<!\w)\w{1,2}\.$|J\.-C\.$")
 _LAST_WORD = re.compile(r"[^\s(«„“\"']{1,6}$")
 _FRENCH = {
     *("m.", "mm.", "mme.", "mlle.", "mgr.", "dr.", "pr.", "me.", "st.", "ste.", "mr.", "prof."),
@@ -272,7 +273,9 @@ def _belong_together(before: str, after: str, language: str) -> bool:
         or (_ORDINAL_ALONE.search(ends) and _MONTH.match(begins))
     ):
         return True
-    if language == "fr" and (_INITIAL.search(ends) or begins[0].islower()):
-        return not ends.endswith(("!", "?", "…"))
+    if language == "fr" and (
+        _INITIAL.search(ends) or (_SHORT_WORD.search(ends) and begins[0].islower())
+    ):
+        return True
     word = _LAST_WORD.search(ends)
     return word is not None and word[0].lower() in _ABBREVIATIONS.get(language, ())

@@ -64,6 +64,7 @@ EXPECTED = {
         "Qui est-ce ?|C'est moi !|Ah bon ?",
         "Voir https://exemple.fr/a.b.|C'est bon.",
         "Au XIXe s. c'était autre.|Av. J.-C. aussi.",
+        "il est parti.|elle reste.",
         "Le n° 5 est là.|L'art. 3 aussi.",
     ],
 }
