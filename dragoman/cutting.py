@@ -10,20 +10,15 @@ import bisect
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Protocol
 
-_CLAUSE_END, _COMMA, _CONJUNCTION, _SPACE = range(4)
-"""Kinds of places to cut at, the best first; after the last comes any place between two tokens."""
 _CLOSING = "\"'”’»«)\\]"
-_PLACES = (
-    (
-        _CLAUSE_END,
-        re.compile(rf"(?:[;:؛!?…]|\.(?=[{_CLOSING}]))[{_CLOSING}]*\s+|\s[–—-]\s+|[。！？；：]"),
-    ),
-    (_COMMA, re.compile(rf"[,،][{_CLOSING}]*\s+|[、，]")),
-    (_SPACE, re.compile(r"(?<!\s)\s+")),
+_CLAUSE_END = re.compile(
+    rf"(?:[;:؛!?…]|\.(?=[{_CLOSING}]))[{_CLOSING}]*\s+|\s[–—-]\s+|[。！？；：]"
 )
+_COMMA = re.compile(rf"[,،][{_CLOSING}]*\s+|[、，]")
+_SPACE = re.compile(r"(?<!\s)\s+")
 _CONJUNCTIONS = {
     "en": "and or but nor so because although though while when where which who that if unless"
     " until since before after as",
@@ -90,7 +85,7 @@ class _Cutting:
         self._sentence = sentence
         self._tokenizer = tokenizer
         self._starts = tokenizer.token_starts(sentence)
-        self._places = [sorted(found) for found in _places(sentence, language)]
+        self._places = list(_places(sentence, language))
 
     def tokens(self, begin: int, end: int) -> int:
         """About how many there are: a piece by itself may have a few more."""
@@ -124,17 +119,13 @@ class _Cutting:
     def _nearest(self, begin: int, even: float, most: float) -> int:
         """The best place behind so many tokens, more or less."""
         low, high = self._reached(begin, _NARROWEST * even), self._reached(begin, most)
-        for kind in range(len(self._places)):
-            if (end := self._nearest_of(kind, begin, low, high, even)) is not None:
-                return end
+        for places in self._places:
+            first = bisect.bisect_left(places, max(low, begin + 1))
+            near = places[first : bisect.bisect_right(places, min(high, len(self._sentence) - 1))]
+            if near:
+                return min(near, key=lambda at: abs(self.tokens(begin, at) - even))
         wanted = self._whole_character(max(begin + 1, self._reached(begin, even)))
         return wanted if wanted <= high else max(begin + 1, high)
-
-    def _nearest_of(self, kind: int, begin: int, low: int, high: int, even: float) -> int | None:
-        places = self._places[kind]
-        first = bisect.bisect_left(places, max(low, begin + 1))
-        near = places[first : bisect.bisect_right(places, min(high, len(self._sentence) - 1))]
-        return min(near, key=lambda at: abs(self.tokens(begin, at) - even), default=None)
 
     def _reached(self, begin: int, tokens: float) -> int:
         """The character behind so many tokens."""
@@ -154,15 +145,15 @@ class _Cutting:
         return at
 
 
-def _places(sentence: str, language: str) -> Iterator[Sequence[int]]:
-    """Where a piece may begin, by kind."""
-    words = _CONJUNCTIONS.get(language, "").split()
-    conjunction = re.compile(rf"(?<!\s)\s+(?=(?:{'|'.join(words)})\s)", re.IGNORECASE)
-    for kind, pattern in (*_PLACES[:2], (_CONJUNCTION, conjunction), *_PLACES[2:]):
-        if kind == _CONJUNCTION and not words:
-            yield []
-        else:
-            yield [found.end() for found in pattern.finditer(sentence)]
+def _places(sentence: str, language: str) -> Iterator[list[int]]:
+    """Where a piece may begin, in ascending order: a list for each kind of place, the best first.
+
+    After the last kind comes any place between two tokens.
+    """
+    words = "|".join(_CONJUNCTIONS.get(language, "").split())
+    conjunction = re.compile(rf"(?<!\s)\s+(?=(?:{words})\s)", re.IGNORECASE) if words else _SPACE
+    for pattern in (_CLAUSE_END, _COMMA, conjunction, _SPACE):
+        yield [found.end() for found in pattern.finditer(sentence)]
 
 
 def _without_space_behind(piece: str) -> tuple[str, str]:

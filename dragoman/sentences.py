@@ -38,7 +38,7 @@ _FRENCH = {
 }
 _ABBREVIATIONS = {
     "de": {"fa.", "fam.", "frl.", "geb.", "gest.", "inkl.", "exkl.", "zzgl.", "v.", "n."},
-    "en": {"vol.", "fig.", "eq.", "pp.", "ed.", "eds."},
+    "en": {"vol.", "fig.", "pp."},
     "fr": _FRENCH,
 }
 """After which the splitter ends a sentence, though another word follows."""
