@@ -16,7 +16,7 @@ from dragoman_client import (
     Translation,
     Translator,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stand_ins import FakeTransport
 
@@ -49,6 +49,7 @@ class Loud(FakeTransport):
         }
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["word ", "End. ", "\n", "\n\n", "\r\n", "\t", "é", "a", "“No!” "])),
     st.integers(min_value=1, max_value=40),
