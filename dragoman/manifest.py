@@ -81,6 +81,11 @@ class Limits:
             raise UsageError(f"limits.target_margin_tokens is {self.target_margin_tokens}")
 
     @property
+    def most_text_tokens(self) -> int:
+        """Of a text that the model takes whole, without tag and end symbol."""
+        return self.max_source_tokens - 2
+
+    @property
     def best_sizes(self) -> tuple[int, ...]:
         """Numbers of candidates a row that there are graphs for; a beam takes twice its width."""
         sizes = [self.top_k]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import sentencepiece
-import sentencex
 
 from dragoman.errors import UsageError
 
@@ -108,6 +107,10 @@ class Tokenizer:
         """
         return [self.tag_id(target_language), *self.encode(text), END_ID]
 
+    def token_starts(self, text: str) -> list[int]:
+        """The character at which each token of `encode` begins."""
+        return [begin for begin, _ in self._pieces.EncodeAsOffsetMapping(text)["offsets"]]
+
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids; specials vanish, bytes that are not UTF-8 become U+FFFD."""
         return str(self._pieces.DecodeIds(list(ids)))
@@ -133,31 +136,3 @@ def _pieces(text: str, found: Any) -> Iterator[Piece]:
         characters += [index] * (len(character.encode("utf-8")) - 1) + [index + 1]
     for piece in found.pieces:
         yield Piece(piece.piece, piece.id, characters[piece.begin], characters[piece.end])
-
-
-def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
-    """Cut a text into sentences, keeping every character.
-
-    Args:
-        text: any text.
-        language: its language code.
-
-    Returns:
-        Pairs of a sentence without white space around it and the white space that follows it; the
-        first sentence is empty where the text begins with white space. Joined, they are the text.
-    """
-    parts: list[tuple[str, str]] = []
-    for line in text.splitlines(keepends=True):
-        pieces = list(sentencex.segment(language, line))
-        if "".join(pieces) != line:  # a splitter that loses characters must not lose ours
-            pieces = [line]
-        for piece in pieces:
-            sentence = piece.lstrip()
-            before = piece[: len(piece) - len(sentence)]
-            if before and parts:
-                parts[-1] = (parts[-1][0], parts[-1][1] + before)
-            elif before:
-                parts.append(("", before))
-            if core := sentence.rstrip():
-                parts.append((core, sentence[len(core) :]))
-    return parts

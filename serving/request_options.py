@@ -54,6 +54,7 @@ class RequestOptions:
     return_alignments: str | None = None
     return_confidence: bool = False
     coverage_penalty: float | None = None
+    max_sentence_tokens: int | None = None
 
     @property
     def sampled(self) -> bool:

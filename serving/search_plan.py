@@ -44,6 +44,8 @@ _WIDTH_WITH_TERMS = 8
 """Where a term must be said, hypotheses that have said it and others share the beam."""
 _SPECIALS = 2
 """Source ids that are no text: the tag and the end symbol."""
+LEAST_SENTENCE_TOKENS = 8
+"""Most characters have fewer, so that a sentence can be cut between two of them."""
 _MOST_SUPPRESSED = 100
 _MOST_SUPPRESSED_CHARACTERS = 100
 _MOST_SAMPLES = 64
@@ -324,6 +326,7 @@ def _check_ranges(options: RequestOptions, limits: Limits, vocab_size: int) -> N
     _Range(1, limits.max_target_tokens).check("max_tokens", options.max_tokens)
     _Range(0, limits.max_target_tokens).check("min_tokens", options.min_tokens)
     _Range(1, vocab_size).check("top_k", options.top_k)
+    _check_sentence_tokens(options, limits)
     _check_alignments(options)
     most, least = options.max_tokens, options.min_tokens
     if most is not None and least is not None and least > most:
@@ -334,6 +337,13 @@ def _check_alignments(options: RequestOptions) -> None:
     wanted = options.return_alignments
     if wanted is not None and wanted not in FORMS:
         raise InvalidRequest(f"return_alignments is {brief(wanted)}: give {' or '.join(FORMS)}")
+
+
+def _check_sentence_tokens(options: RequestOptions, limits: Limits) -> None:
+    if options.max_sentence_tokens is not None and not options.split_sentences:
+        raise InvalidRequest("max_sentence_tokens: only with split_sentences")
+    range_ = _Range(LEAST_SENTENCE_TOKENS, limits.most_text_tokens)
+    range_.check("max_sentence_tokens", options.max_sentence_tokens)
 
 
 def _check_company(options: RequestOptions) -> None:

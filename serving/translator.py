@@ -5,16 +5,19 @@ Knows the bundle, the tokenizer and the engine; must not know Triton.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as brief
 
+from dragoman.cutting import Uncuttable
 from dragoman.errors import UsageError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
-from dragoman.text import Tokenizer, split_sentences
+from dragoman.sentences import LineBreaks
+from dragoman.text import Tokenizer
 from serving.assessment import Assessment, Assessor, Candidate, SentencePair
 from serving.engine.engine import EngineFailure
 from serving.engine.loading import (
@@ -26,6 +29,7 @@ from serving.engine.statistics import Counts
 from serving.follow_up import FollowUp
 from serving.futures import followed_by, when_all_done
 from serving.language import OtherLanguage, detect_language
+from serving.layout import Piece, join, pieces_of_text
 from serving.request_options import InvalidRequest, RequestOptions
 from serving.scoring import Scorer
 from serving.search_plan import SearchPlan, scoring_alpha
@@ -73,10 +77,9 @@ class Translation:
 
 @dataclass(frozen=True)
 class SourceSentence(Sentence):
-    """A sentence of a text, and where it begins in it."""
+    """A sentence of a text, as it was written."""
 
     text: str = ""
-    begin: int = 0
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ class Translator:
             return when_all_done(futures, lambda found: self._join(pieces, found))
         return followed_by(
             when_all_done(futures, list),
-            lambda found: self._assessed(texts, pieces, found, options, plan, terms),
+            lambda found: self._assessed(pieces, found, options, plan, terms),
         )
 
     def score(
@@ -325,9 +328,7 @@ class Translator:
             raise InvalidRequest(f"source_language and target_language are both {source!r}")
         return source, target
 
-    def _sentences(
-        self, pieces: Sequence[Sequence[Sentence | str]], each: int = 1
-    ) -> list[Sentence]:
+    def _sentences(self, pieces: Sequence[Sequence[Piece]], each: int = 1) -> list[Sentence]:
         """The sentences of texts, of which so many translations each are searched for."""
         found = [piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)]
         if (number := each * len(found)) > self._limits.waiting:
@@ -338,7 +339,7 @@ class Translator:
 
     def _pieces_of_all(
         self, texts: Sequence[str], options: RequestOptions, plan: SearchPlan, terms: Terms
-    ) -> list[list[Sentence | str]]:
+    ) -> list[list[Piece]]:
         languages = self._languages(options)
         found = []
         for index, text in enumerate(texts):
@@ -357,39 +358,48 @@ class Translator:
         options: RequestOptions,
         plan: SearchPlan,
         terms: Terms,
-    ) -> list[Sentence | str]:
-        """A text as sentences to translate and strings to keep as they are."""
+    ) -> list[Piece]:
+        """A text as sentences to translate and what stays as it is."""
         limits = self.manifest.limits
-        pieces: list[Sentence | str] = []
-        parts = split_sentences(text, source) if options.split_sentences else [(text, "")]
-        end = 0
-        for part, space in parts:
-            begin, end = end, end + len(part) + len(space)
-            src_ids = self._tokenizer.encode_source(part, target)
+        pieces: list[Piece] = []
+        for line_breaks, kept in self._parts(index, text, source, options):
+            src_ids = self._tokenizer.encode_source(line_breaks.line, target)
             if len(src_ids) == _IDS_OF_NOTHING:
-                pieces.append(part + space)
+                pieces += [line_breaks.put_into(line_breaks.line), kept]
                 continue
             if len(src_ids) > limits.max_source_tokens:
                 raise InvalidRequest(
                     f"text {index} has {len(src_ids)} tokens, more than "
-                    f"{limits.max_source_tokens}: shorten it"
-                    + ("" if options.split_sentences else ", or set split_sentences")
+                    f"{limits.max_source_tokens}: shorten it, or set split_sentences"
                 )
-            max_tokens, search = plan.of_sentence(index, part, src_ids)
-            pieces += [
+            max_tokens, search = plan.of_sentence(index, line_breaks.line, src_ids)
+            pieces.append(
                 SourceSentence(
                     *(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s),
-                    text=part,
-                    begin=begin,
-                ),
-                space,
-            ]
-        if not any(isinstance(piece, Sentence) for piece in pieces):
+                    text=line_breaks.line,
+                )
+            )
+            pieces += [line_breaks, kept] if options.split_sentences else [kept]
+        if not any(isinstance(piece, Sentence) for piece in pieces) and not (
+            options.split_sentences and text.strip()
+        ):
             raise InvalidRequest(f"text {index} is empty")
         return pieces
 
+    def _parts(
+        self, index: int, text: str, source: str, options: RequestOptions
+    ) -> list[tuple[LineBreaks, str]]:
+        """What is translated, each with what follows it and stays as it is."""
+        if not options.split_sentences:
+            return [(LineBreaks(text, ()), "")]
+        most_tokens = options.max_sentence_tokens or self.manifest.limits.most_text_tokens
+        try:
+            return list(pieces_of_text(text, source, most_tokens, self._tokenizer))
+        except Uncuttable as error:
+            raise InvalidRequest(f"text {index}: {error}") from error
+
     def _join(
-        self, pieces: Sequence[Sequence[Sentence | str]], found: Sequence[Hypothesis]
+        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis]
     ) -> list[Translation]:
         remaining = iter(found)
         translations = []
@@ -397,22 +407,20 @@ class Translator:
             if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
                 translations.append(self._translation(next(remaining)))
                 continue
-            text, tokens, complete = "", 0, True
-            for piece in of_text:
-                if isinstance(piece, str):
-                    text += piece
-                    continue
-                hypothesis = next(remaining)
-                text += self._tokenizer.decode(hypothesis.ids)
-                tokens += len(hypothesis.ids)
-                complete &= hypothesis.complete
-            translations.append(Translation(text, tokens, complete))
+            count = sum(isinstance(piece, Sentence) for piece in of_text)
+            of_sentences = list(itertools.islice(remaining, count))
+            translations.append(
+                Translation(
+                    join(of_text, (self._tokenizer.decode(one.ids) for one in of_sentences)),
+                    sum(len(one.ids) for one in of_sentences),
+                    all(one.complete for one in of_sentences),
+                )
+            )
         return translations
 
     def _assessed(
         self,
-        texts: Sequence[str],
-        pieces: Sequence[Sequence[Sentence | str]],
+        pieces: Sequence[Sequence[Piece]],
         found: Sequence[Hypothesis],
         options: RequestOptions,
         plan: SearchPlan,
@@ -422,9 +430,7 @@ class Translator:
         translations = self._join(pieces, found)
         remaining = iter(found)
         candidates = [
-            candidate
-            for text, of_text in zip(texts, pieces, strict=True)
-            for candidate in self._candidates(text, of_text, remaining)
+            candidate for of_text in pieces for candidate in self._candidates(of_text, remaining)
         ]
         assessing = self._assessor.assess(candidates, options, terms.priority, terms.deadline_s)
         alpha = plan.alpha if options.return_scores else None
@@ -436,24 +442,26 @@ class Translator:
         return when_all_done([assessing], attach)
 
     def _candidates(
-        self, text: str, pieces: Sequence[Sentence | str], remaining: Iterator[Hypothesis]
+        self, pieces: Sequence[Piece], remaining: Iterator[Hypothesis]
     ) -> Iterator[Candidate]:
-        """The best translation of a text, then the others, of which only one sentence has any."""
-        target, sentences = "", []
+        """The best translation of a text, then the others, of which only one sentence has any.
+
+        Lines that were wrapped are left as one: the words are the same.
+        """
+        source, target, sentences = "", "", []
         others: list[Candidate] = []
         for piece in pieces:
             if isinstance(piece, str):
-                target += piece
-                continue
-            assert isinstance(piece, SourceSentence)  # as `_pieces` makes them
-            best = next(remaining)
-            place = (piece.begin, len(target))
-            sentences.append(_pair(piece, best, *place))
-            target += self._tokenizer.decode(best.ids)
-            for other in best.others:
-                pair = _pair(piece, other, *place)
-                others.append(Candidate(text, self._tokenizer.decode(other.ids), (pair,)))
-        yield Candidate(text, target, tuple(sentences))
+                source, target = source + piece, target + piece
+            elif isinstance(piece, SourceSentence):
+                best = next(remaining)
+                place = (len(source), len(target))
+                sentences.append(_pair(piece, best, *place))
+                source, target = source + piece.text, target + self._tokenizer.decode(best.ids)
+                for other in best.others:
+                    pair = _pair(piece, other, *place)
+                    others.append(Candidate(source, self._tokenizer.decode(other.ids), (pair,)))
+        yield Candidate(source, target, tuple(sentences))
         yield from others
 
     def _translation(self, found: Hypothesis) -> Translation:
@@ -517,5 +525,5 @@ def _check_length(index: int, text: str, what: str = "text") -> None:
     if len(text) > MAX_TEXT_CHARACTERS:
         raise InvalidRequest(
             f"{what} {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
-            "send it in parts"
+            "send it in parts, as `dragoman translate --format document` does"
         )

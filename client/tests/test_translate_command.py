@@ -390,3 +390,31 @@ def test_progress_of_a_file_knows_its_end(
     run("--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"))
     assert "2/2 lines" in terminal.getvalue()
     assert "lines/s" in terminal.getvalue()
+
+
+def test_a_document_is_a_text_of_paragraphs(
+    run: Run, transport: FakeTransport, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Refused ones stay as they are, and are told by their number."""
+    lines = run("--format", "document", stdin=b"One.\n\n  Two. Three.\n")
+    assert lines == ["<ONE.>", "", "  <TWO. THREE.>"]
+    assert transport.requests[0]["split_sentences"].item()
+    with pytest.raises(UsageError, match="split_sentences is False"):
+        run("--format", "document", "--no-split-sentences")
+
+    def refuse(inputs: Any, timeout_s: float = 1.0) -> Any:
+        raise InvalidRequest("text 0 is bad")
+
+    transport.infer = refuse  # type: ignore[method-assign]
+    source, target = tmp_path / "book", tmp_path / "buch"
+    source.write_text("One.\n\n  Two.\n")
+    with pytest.raises(DragomanError, match="2 of 2 paragraphs were refused and left as they were"):
+        run("--format", "document", "--input", str(source), "--output", str(target))
+    assert target.read_text() == source.read_text()
+    assert "paragraph 2 was refused: text 0 is bad" in caplog.text
+
+
+def test_shorter_sentences_are_asked_for(run: Run, transport: FakeTransport) -> None:
+    """By their tokens."""
+    run("One.", "--split-sentences", "--max-sentence-tokens", "30")
+    assert transport.requests[0]["max_sentence_tokens"].tolist() == [30]

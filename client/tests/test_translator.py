@@ -208,7 +208,7 @@ def test_the_examples_of_the_readme_run(
     """Against servers that speak Triton's protocol."""
     readme = Path(dragoman_client.translator.__file__).parents[2] / "README.md"
     blocks = readme.read_text("utf-8").split("```python\n")[1:]
-    assert len(blocks) == 9
+    assert len(blocks) == 10
     monkeypatch.chdir(tmp_path)
     for block in blocks:
         code = block.split("```")[0].replace("http://localhost:8000", http_url)
@@ -218,12 +218,13 @@ def test_the_examples_of_the_readme_run(
     assert printed[:3] == ["<GOOD MORNING.> 13 stop", "<GOOD MORNING.>", "<GOOD NIGHT.>"]
     assert printed[3:103] == [f"<CHAPTER {number}.>" for number in range(1, 101)]
     assert printed[103] == "< "
-    assert printed[-10:] == [
+    assert printed[-14:] == [
         "<I WOULD LIKE A CUP OF COFFEE.> stop",
         '1 0 {"id": 1, "text": "Good morning.", "translation": "<GOOD MORNING.>", '
         '"output_tokens": 13, "finish_reason": "stop"}',
         "",
         f"-13.0 {np.float32(-1.3)} {math.exp(-float(np.float32(-1.3)))} 0-0",
+        *("<GOOD MORNING.>", "", "    <I AM HUNGRY. I HAVE TIME.>", ""),
         "Health(ready=True, reason=None) ('en', 'de')",
         *("<PAGE 1.>", "<PAGE 2.>", "<PAGE 3.>"),
         *("<GOOD MORNING.>", "<GOOD NIGHT.>"),

@@ -65,6 +65,12 @@ def configure_translation(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="let the server cut a text into sentences",
     )
+    parser.add_argument(
+        "--max-sentence-tokens",
+        type=int,
+        metavar="N",
+        help="with --split-sentences: cut longer sentences, best at the end of a clause",
+    )
 
 
 def configure_alternatives(parser: argparse.ArgumentParser) -> None:

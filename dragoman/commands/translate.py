@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HELP = "translate sentences, or standard input line by line, through a running server"
 
-_FORMATS = ("text", "jsonl", "tsv")
+_FORMATS = ("text", "jsonl", "tsv", "document")
 _ONLY_IN_JSON = {
     "--alternatives": "num_return_sequences",
     "--scores": "return_scores",
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=2,
         help="how often a request is sent again that no server could take (default: 2)",
     )
-    files = parser.add_argument_group("files, of which each line holds a text")
+    files = parser.add_argument_group("files, of which each line holds a text, or documents")
     files.add_argument("--input", type=Path, metavar="FILE", help="instead of standard input")
     files.add_argument(
         "--output", type=Path, metavar="FILE", help="written as FILE.partial until it is whole"
@@ -76,7 +76,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=_FORMATS,
         default="text",
         help="of lines: text; jsonl, objects that get `translation`, `output_tokens` and "
-        "`finish_reason`; tsv, columns that get one more",
+        "`finish_reason`; tsv, columns that get one more; document, running text of any length, "
+        "whose paragraphs and layout are kept",
     )
     files.add_argument("--field", default="text", help="which member of jsonl (default: text)")
     files.add_argument("--column", type=int, default=1, help="which of tsv, from 1 (default: 1)")
@@ -85,13 +86,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a text."""
-    from dragoman_client import InvalidRequest, TranslationError, TranslationOptions, Translator
+    from dragoman_client import (
+        Document,
+        InvalidRequest,
+        TranslationError,
+        TranslationOptions,
+        Translator,
+    )
 
     options = translation_options(arguments)
     try:
         # Checked before the first line is read; the translator checks the same once more.
         TranslationOptions(**options)
         form = _form(arguments)
+        if isinstance(form, Document):
+            options = form.with_sentences(options)
         translator = Translator(
             arguments.url,
             timeout_s=arguments.timeout_s,
@@ -114,18 +123,21 @@ def run(arguments: argparse.Namespace) -> int:
                 work.to_file()
     except TranslationError as error:
         kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
-        where = f" after line {work.lines}" if work.lines else ""
+        where = f" after {work.unit} {work.lines}" if work.lines else ""
         raise kind(f"{arguments.url}{where}: {one_line(error)}{work.mend}") from error
     except ValueError as error:
         raise UsageError(f"{one_line(error)}{work.mend}") from error
     except KeyboardInterrupt:
         if work.mend:
-            _log.warning("interrupted after line %d%s", work.lines, work.mend)
+            _log.warning("interrupted after %s %d%s", work.unit, work.lines, work.mend)
         raise
     if work.cut:
         _log.warning("%d of %d translations were cut: raise --max-tokens", work.cut, work.lines)
     if work.refused:
-        raise DragomanError(f"{work.refused} of {work.lines} lines were refused and left empty")
+        left = "empty" if work.unit == "line" else "as they were"
+        raise DragomanError(
+            f"{work.refused} of {work.lines} {work.unit}s were refused and left {left}"
+        )
     return 0
 
 
@@ -141,6 +153,7 @@ class _Work:
     ) -> None:
         self._arguments, self._translator = arguments, translator
         self._form, self._options = form, options
+        self.unit = "paragraph" if arguments.format == "document" else "line"
         self.lines = self.cut = self.refused = 0
         self.mend = ""
         """How an interrupted run goes on, for messages."""
@@ -150,7 +163,7 @@ class _Work:
         source, target = self._arguments.input, self._arguments.output
         if source is None or self._arguments.text:
             raise UsageError("--output: give an --input, since only a file can be read once more")
-        with _progress(self._arguments.quiet) as show:
+        with _progress(self._arguments.quiet, self.unit) as show:
 
             def tell(progress: FileProgress) -> None:
                 self.lines, self.cut = progress.lines, progress.cut
@@ -177,6 +190,7 @@ class _Work:
 
     def to_standard_output(self) -> None:
         """Translate the texts of the command line, a file, or standard input."""
+        from dragoman_client.documents import line_end
         from dragoman_client.file_translation import lines_of, read_lines
         from dragoman_client.line_translation import translate_lines
 
@@ -197,8 +211,9 @@ class _Work:
         # A text of the command line that is refused is an error; a line of a file must not cost
         # the rest of the file.
         refuse = None if arguments.text else self._note_refusal
+        end = "\n" if arguments.text else line_end(self._form)
         try:
-            with _progress(arguments.quiet) as show:
+            with _progress(arguments.quiet, self.unit) as show:
                 for line, translation in translate_lines(
                     self._translator,
                     lines,
@@ -208,7 +223,7 @@ class _Work:
                     refuse=refuse,
                 ):
                     written = self._form.write(line.line, translation)
-                    sys.stdout.buffer.write(written.encode() + b"\n")
+                    sys.stdout.buffer.write((written + end).encode())
                     sys.stdout.buffer.flush()
                     self.lines += 1
                     self.cut += translation is not None and translation.finish_reason == "length"
@@ -222,7 +237,7 @@ class _Work:
 
     def _note_refusal(self, number: int, error: InvalidRequest) -> None:
         self.refused += 1
-        _log.warning("line %d was refused: %s", number, one_line(error))
+        _log.warning("%s %d was refused: %s", self.unit, number, one_line(error))
 
 
 def _form(arguments: argparse.Namespace) -> LineFormat:
@@ -231,7 +246,7 @@ def _form(arguments: argparse.Namespace) -> LineFormat:
     Raises:
         ValueError: a column before the first.
     """
-    from dragoman_client import JsonLines, PlainLines, PlainLinesToJson, TabColumns
+    from dragoman_client import Document, JsonLines, PlainLines, PlainLinesToJson, TabColumns
 
     if arguments.json and arguments.format != "text":
         raise UsageError(f"--json is for text: --format {arguments.format} keeps its own form")
@@ -242,6 +257,8 @@ def _form(arguments: argparse.Namespace) -> LineFormat:
         return JsonLines(arguments.field)
     if arguments.format == "tsv":
         return TabColumns(arguments.column)
+    if arguments.format == "document":
+        return Document()
     return PlainLinesToJson() if arguments.json else PlainLines()
 
 
@@ -260,7 +277,7 @@ def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:
 
 
 @contextlib.contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[int, int, int | None], None]]:
+def _progress(quiet: bool, unit: str) -> Iterator[Callable[[int, int, int | None], None]]:
     """A progress bar on stderr, as a function of lines done, done before, and of all, if known.
 
     There is none where stdout is a terminal too: the lines themselves show the progress there, and
@@ -280,8 +297,8 @@ def _progress(quiet: bool) -> Iterator[Callable[[int, int, int | None], None]]:
 
     columns = (
         BarColumn(),
-        TextColumn("{task.fields[count]} lines"),
-        TextColumn("{task.fields[rate]:.1f} lines/s"),
+        TextColumn(f"{{task.fields[count]}} {unit}s"),
+        TextColumn(f"{{task.fields[rate]:.1f}} {unit}s/s"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )

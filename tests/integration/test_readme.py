@@ -100,6 +100,17 @@ def test_files_with_ids(shipped: Served, tmp_path: Path) -> None:
     assert (row["id"], row["translation"]) == (7, "Gute Morgen!")
 
 
+def test_books(shipped: Served, tmp_path: Path) -> None:
+    (code,) = blocks("console", "--format document")
+    (tmp_path / "book.txt").write_text("# Hello.\n\n  I'm hungry.\n")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    script = f"cd {tmp_path}\n{code}"
+    run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
+    found = (tmp_path / "german.txt").read_text(encoding="utf-8")
+    assert found.endswith("\n\n  Ich habe Hunger.\n")
+    assert found.startswith("# ")
+
+
 def test_load_test(shipped: Served, tmp_path: Path) -> None:
     (code,) = blocks("console", "--html report.html")
     (tmp_path / "english.txt").write_text("Good morning.\n")

@@ -5,6 +5,7 @@ Begin with `Translator`, or `AsyncTranslator` under asyncio; README.md has examp
 
 from dragoman_client.assessment import SoftAlignment, TokenScores, WordAlignment
 from dragoman_client.async_translator import AsyncTranslator
+from dragoman_client.documents import Document
 from dragoman_client.errors import (
     AccessDenied,
     DeadlineExceeded,
@@ -25,6 +26,7 @@ __all__ = [
     "AccessDenied",
     "AsyncTranslator",
     "DeadlineExceeded",
+    "Document",
     "FileProgress",
     "Health",
     "InvalidRequest",

@@ -1,5 +1,7 @@
 """A file, line by line, into another one; after an interruption it goes on where it stopped.
 
+Of a document (`Document`) the lines are paragraphs.
+
 What is written goes into `NAME.partial`, which gets its name when it is whole. Beside it stands
 `NAME.partial.json`, which says of what it is a translation, so that nothing else is added to it.
 
@@ -21,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from dragoman_client.documents import Document, line_end
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.line_formats import LineFormat
 from dragoman_client.line_translation import BatchTranslator, Line, Refuse, translate_lines
@@ -76,9 +79,12 @@ def translate_file(
         raise ValueError(f"{source}: not a file, and only a file can be read once more")
     # All lines are looked at before one is sent: a mended source could not be resumed.
     digest, count = _digest(source), sum(1 for _ in read_lines(source, form))
+    if isinstance(form, Document):
+        options = form.with_sentences(options)
     given = {name: value for name, value in options.items() if value is not None}
     asked = {"source_sha256": digest, "format": repr(form), "options": given}
-    with _PartialFile.opened(source, target, asked, resume) as output:
+    by_line = bool(line_end(form))
+    with _PartialFile.opened(source, target, asked, resume, by_line) as output:
         if output.lines > count:
             raise ValueError(f"{output.path}: has more lines than {source}")
         progress = FileProgress(output.lines, count, output.lines, output.refused)
@@ -101,7 +107,7 @@ def translate_file(
                 options=options,
                 refuse=note,
             ):
-                output.write(form.write(line.line, translation))
+                output.write(form.write(line.line, translation) + line_end(form))
                 cut = translation is not None and translation.finish_reason == "length"
                 progress = dataclasses.replace(
                     progress, lines=progress.lines + 1, cut=progress.cut + cut
@@ -134,6 +140,10 @@ def lines_of(file: BinaryIO, form: LineFormat, name: str, skip: int = 0) -> Iter
 
     Only a line feed ends a line: Python's text mode would also split at what UTF-8 text may hold.
     """
+    if isinstance(form, Document):
+        for paragraph in itertools.islice(form.paragraphs(file, name), skip, None):
+            yield Line(paragraph, form.read(paragraph))
+        return
     for number, raw in enumerate(file, start=1):
         if number <= skip:
             continue
@@ -175,17 +185,25 @@ class _PartialFile:
         refused: how many of them were refused.
     """
 
-    def __init__(self, path: Path, target: Path, file: BinaryIO) -> None:
+    def __init__(self, path: Path, target: Path, file: BinaryIO, by_line: bool) -> None:
         """Use `opened`."""
         self.path, self._target, self._file = path, target, file
+        self._by_line = by_line
         self._note = path.with_name(path.name + ".json")
+        self._new_note = path.with_name(path.name + ".json.new")
         self._asked: Mapping[str, object] = {}
         self.lines = self.refused = 0
+        self._written = self._written_bytes = 0
 
     @classmethod
     @contextlib.contextmanager
     def opened(
-        cls, source: Path, target: Path, asked: Mapping[str, object], resume: bool
+        cls,
+        source: Path,
+        target: Path,
+        asked: Mapping[str, object],
+        resume: bool,
+        by_line: bool = True,
     ) -> Iterator[Self]:
         """Make it, or find what was written before.
 
@@ -194,6 +212,7 @@ class _PartialFile:
             target: its name when it is whole.
             asked: of what it is a translation.
             resume: add to what is there.
+            by_line: what is written are lines, which can be counted; else each is noted.
 
         Raises:
             FileExistsError: it is whole already, and there is nothing to resume.
@@ -215,7 +234,7 @@ class _PartialFile:
             raise ValueError(f"{path}: an interrupted run left it: resume that, or remove it")
         with path.open("ab") as file:
             _lock(file, path)
-            output = cls(path, target, file)
+            output = cls(path, target, file, by_line)
             if begun:
                 output._go_on(asked)
             output._asked = asked
@@ -223,14 +242,28 @@ class _PartialFile:
             yield output
 
     def write(self, line: str) -> None:
-        """Add a line, at once."""
-        self._file.write(line.encode() + b"\n")
+        """Add a line with its end, or a paragraph, at once."""
+        written = line.encode()
+        self._file.write(written)
         self._file.flush()
+        self._written += 1
+        self._written_bytes += len(written)
+        if not self._by_line:
+            self._write_note()
 
     def keep_refused(self, refused: int) -> None:
         """Note how many lines were refused, for the next run."""
-        note = json.dumps({"asked": self._asked, "refused": refused}, sort_keys=True)
-        self._note.write_text(note, encoding="utf-8")
+        self.refused = refused
+        self._write_note()
+
+    def _write_note(self) -> None:
+        note: dict[str, object] = {"asked": self._asked, "refused": self.refused}
+        if not self._by_line:
+            note["written"] = [self._written, self._written_bytes]
+        self._new_note.write_text(json.dumps(note, sort_keys=True), encoding="utf-8")
+        os.replace(
+            self._new_note, self._note
+        )  # a note that is half written would lose what was done
 
     def finish(self) -> None:
         """Give it its name."""
@@ -249,6 +282,13 @@ class _PartialFile:
                 f"{self.path}: begun with another input, format or options: remove it to start anew"
             )
         self.refused = int(note.get("refused", 0))
+        if not self._by_line:
+            self._written, self._written_bytes = note["written"]
+            if self.path.stat().st_size < self._written_bytes:
+                raise ValueError(f"{self.path}: lacks what was written: remove it to start anew")
+            self.lines = self._written
+            self._file.truncate(self._written_bytes)
+            return
         whole = position = 0
         with self.path.open("rb") as file:
             while chunk := file.read(_CHUNK_BYTES):

@@ -30,6 +30,7 @@ _WHOLE_NUMBERS: Final = {
     "min_tokens": (0, _MAX_INT32),
     "no_repeat_ngram_size": (1, _MAX_INT32),
     "top_k": (1, _MAX_INT32),
+    "max_sentence_tokens": (1, _MAX_INT32),
     "seed": (0, _MAX_INT64),
 }
 _NUMBERS: Final = (
@@ -73,6 +74,7 @@ class OptionArguments(TypedDict, total=False):
     return_alignments: AlignmentForm | None
     return_confidence: bool | None
     coverage_penalty: float | None
+    max_sentence_tokens: int | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -110,6 +112,8 @@ class TranslationOptions:
         return_alignments: "hard" for links between words, "soft" for the weights behind them.
         return_confidence: whether the log-probability of a token, on average, is wanted.
         coverage_penalty: how much a hypothesis loses that leaves words of its text out.
+        max_sentence_tokens: with `split_sentences`, longer sentences are cut, best at the end of a
+            clause.
 
     Raises:
         TypeError: a value of another type; True is no number.
@@ -144,6 +148,7 @@ class TranslationOptions:
     return_alignments: AlignmentForm | None = None
     return_confidence: bool | None = None
     coverage_penalty: float | None = None
+    max_sentence_tokens: int | None = None
 
     def __post_init__(self) -> None:
         """Check types and ranges."""

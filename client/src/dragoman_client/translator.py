@@ -290,7 +290,7 @@ class Translator:
         Args:
             source: in UTF-8.
             target: written anew; a line for each of the source's.
-            form: of its lines; None: `PlainLines`.
+            form: of its lines; None: `PlainLines`. Of a `Document` they are paragraphs.
             batch_size: lines in a request.
             concurrency: requests under way at once.
             resume: go on with what an interrupted call has written.

@@ -3,11 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dragoman.errors import UsageError
-from dragoman.text import END_ID, UNKNOWN_ID, Tokenizer, split_sentences
+from dragoman.text import END_ID, UNKNOWN_ID, Tokenizer
 
 
 def test_texts_survive_the_way_to_ids_and_back(tokenizer: Tokenizer) -> None:
@@ -42,19 +40,8 @@ def test_broken_vocabularies_are_named(tmp_path: Path) -> None:
         Tokenizer(path)
 
 
-def test_sentences_are_split_and_white_space_kept() -> None:
-    text = "  Dr. Smith came. Who?\n\n\tNobody knows!  "
-    parts = split_sentences(text, "en")
-    assert [sentence for sentence, _ in parts if sentence] == [
-        "Dr. Smith came.",
-        "Who?",
-        "Nobody knows!",
-    ]
-    assert "".join(sentence + space for sentence, space in parts) == text
-
-
-@given(st.text(alphabet="ab.!? \n\t\u00a0\u2028é'\"", max_size=60))
-def test_splitting_loses_no_character(text: str) -> None:
-    parts = split_sentences(text, "en")
-    assert "".join(sentence + space for sentence, space in parts) == text
-    assert all(sentence == sentence.strip() for sentence, _ in parts)
+def test_tokens_begin_where_their_characters_do(tokenizer: Tokenizer) -> None:
+    assert tokenizer.token_starts("red  blue") == [0, 3]
+    starts = tokenizer.token_starts("漢 red")
+    assert len(starts) == len(tokenizer.encode("漢 red"))
+    assert (starts[0], starts[-1]) == (0, 1)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -102,6 +103,12 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
         (["red"], {"beam_width": True}, "option beam_width is True"),
         (["red"], {"length_penalty": -0.1}, "length_penalty is -0.1: give 0 to 10"),
         (["red"], {"length_penalty": float("nan")}, "length_penalty is nan"),
+        (["red"], {"max_sentence_tokens": 20}, "max_sentence_tokens: only with split_sentences"),
+        (
+            ["red"],
+            {"max_sentence_tokens": 7, "split_sentences": True},
+            "max_sentence_tokens is 7: give 8 to 254",
+        ),
         (["red"], {"num_return_sequences": 5}, "num_return_sequences is 5: give 1 to 4"),
         (["red"], {"num_return_sequences": 0}, "num_return_sequences is 0: give 1 to 4"),
         (["red"], {"num_return_sequences": 2, "beam_width": 1}, "give 1 to 1, which is beam_width"),
@@ -172,3 +179,57 @@ def test_requests_leave_nothing_for_the_collector_of_garbage(translator: Transla
         left = gc.collect()
         gc.enable()
     assert left < 20
+
+
+def test_a_sentence_beyond_the_limit_is_cut(translator: Translator) -> None:
+    text = "red blue green white, " * 60 + "\n\n  pink. "
+    (found,) = translator.translate([text], RequestOptions(split_sentences=True, max_tokens=5))
+    assert found.text.endswith(" ")
+    assert found.text.count("\n\n  ") == 1
+    assert not found.complete  # several pieces were cut, and not the last one alone
+    with pytest.raises(InvalidRequest, match=r"tokens, more than 256: .*or set split_sentences"):
+        translator.translate([text])
+
+
+def test_sentences_are_cut_at_a_length_that_was_asked_for(translator: Translator) -> None:
+    clauses = ["Red blue green white,", "black pink grey brown."]
+    options = RequestOptions(split_sentences=True, max_sentence_tokens=8, max_tokens=20)
+    (joined,) = translator.translate([" ".join(clauses)], options)
+    apart = translator.translate(clauses, RequestOptions(max_tokens=20))
+    assert joined.text.split() == [word for one in apart for word in one.text.split()]
+    assert joined.output_tokens == sum(one.output_tokens for one in apart)
+
+
+@pytest.mark.parametrize("text", ["* * *", "---\n\n===", "🙂 … 🙂", "1.\n2."])
+def test_what_holds_no_words_stays_when_split(translator: Translator, text: str) -> None:
+    (found,) = translator.translate([text], RequestOptions(split_sentences=True))
+    assert (found.text, found.output_tokens, found.complete) == (text, 0, True)
+    stream = translator.stream(text, RequestOptions(split_sentences=True), lambda: None)
+    assert stream.future.result()[0].text == text
+
+
+def test_the_end_of_one_sentence_cuts_the_text(translator: Translator) -> None:
+    sentences = ["Red.", "Red blue green white black pink.", "Blue."]
+    found = translator.translate(sentences, RequestOptions(max_tokens=40))
+    limit = sorted(one.output_tokens for one in found)[-1] - 1
+    options = RequestOptions(split_sentences=True, max_tokens=limit)
+    (joined,) = translator.translate([" ".join(sentences)], options)
+    apart = translator.translate(sentences, RequestOptions(max_tokens=limit))
+    assert joined.complete == all(one.complete for one in apart)
+    assert not joined.complete
+    assert joined.output_tokens == sum(one.output_tokens for one in apart)
+
+
+LAYOUT = re.compile(r"\s*[\r\n]\s*")
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.sampled_from(["Red blue.", "green ", "\n", "\n\n", "\r\n\t", "- ", " "])))
+def test_the_layout_is_kept(translator: Translator, parts: list[str]) -> None:
+    text = "".join(parts) + "Pink."
+    options = RequestOptions(split_sentences=True, max_tokens=6, beam_width=1)
+    (found,) = translator.translate([text], options)
+    assert LAYOUT.findall(found.text) == LAYOUT.findall(text)
+    assert found.text[: len(found.text) - len(found.text.lstrip())].strip("- ") == (
+        text[: len(text) - len(text.lstrip())].strip("- ")
+    )

@@ -1,0 +1,133 @@
+# ruff: noqa: RUF001  the quotation marks of several languages
+"""Running text, such as a book: paragraphs instead of lines, and a layout that is kept.
+
+Knows where a text of any length may be parted; must not know files' names, servers or sentences:
+these the server cuts (`split_sentences`), and keeps what stands between them.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from dragoman_client.line_formats import LineFormat
+from dragoman_client.options import OptionArguments
+from dragoman_client.request import Translation
+
+_CHUNK_BYTES = 1 << 16
+_BLANK_LINES = re.compile(r"(?<!\s)(?:[^\S\n]*\n){2,}")
+_CLOSING = "[\"'”’»“)\\]]*"
+_BEST_ENDS = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        rf".*[.!?…:]{_CLOSING}[^\S\n]*\n",  # a line, and with it a sentence
+        rf".*\w{{4}}[.!?…]{_CLOSING}\s+(?=\S)",  # a sentence, and not just "Dr."
+        r".*\n",
+        r".*\s",
+    )
+)
+"""Where a paragraph that is too long is parted, the best first."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text of any length; its translation has the same paragraphs, lines and white space.
+
+    Attributes:
+        most_characters: of a paragraph that is sent whole; a longer one is parted at the end of a
+            line or a sentence.
+
+    Raises:
+        ValueError: no characters at all.
+    """
+
+    most_characters: int = 4000
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        if self.most_characters < 1:
+            raise ValueError(f"most_characters is {self.most_characters}: give at least 1")
+
+    def read(self, line: str) -> str:
+        """A paragraph without the white space around it; see `LineFormat`."""
+        return line.strip()
+
+    def write(self, line: str, translation: Translation | None) -> str:
+        """The translation between the same white space; what was refused stays as it was."""
+        text = line.strip()
+        if translation is None or translation.finish_reason == "refused" or not text:
+            return line
+        begin = line.index(text)
+        return line[:begin] + translation.text + line[begin + len(text) :]
+
+    def paragraphs(self, file: BinaryIO, name: str) -> Iterator[str]:
+        """Paragraphs with the blank lines behind them; joined, they are the text.
+
+        Args:
+            file: in UTF-8; a byte order mark is left out.
+            name: of the file, for messages.
+
+        Raises:
+            ValueError: it is not UTF-8.
+        """
+        text, chunks = "", _decoded(file, name)
+        is_whole = False
+        while text or not is_whole:
+            # So much that a paragraph which is not too long lies before the end of it.
+            while not is_whole and len(text) <= 2 * self.most_characters:
+                chunk = next(chunks, None)
+                is_whole = chunk is None
+                text += chunk or ""
+            end = self._end(text)
+            if end:
+                yield text[:end]
+            text = text[end:]
+
+    def with_sentences(self, options: OptionArguments) -> OptionArguments:
+        """Options under which the layout is kept.
+
+        Raises:
+            ValueError: they say that texts are not to be cut into sentences.
+        """
+        if options.get("split_sentences") is False:
+            raise ValueError("split_sentences is False: a document is cut into sentences")
+        return {**options, "split_sentences": True}
+
+    def _end(self, text: str) -> int:
+        """Where the first paragraph ends, with the blank lines behind it."""
+        blank_lines = _BLANK_LINES.search(text, 0, 2 * self.most_characters)
+        if blank_lines and blank_lines.start() <= self.most_characters:
+            return blank_lines.end()
+        if len(text) <= self.most_characters:
+            return len(text)
+        for pattern in _BEST_ENDS:
+            found = pattern.match(text, 0, self.most_characters)
+            if found and 2 * found.end() >= self.most_characters:
+                return found.end()
+        return self.most_characters
+
+
+def line_end(form: LineFormat) -> str:
+    """What is written behind each line, or paragraph, of a format."""
+    return "" if isinstance(form, Document) else "\n"
+
+
+def _decoded(file: BinaryIO, name: str) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    read_bytes = 0
+    while True:
+        chunk = file.read(_CHUNK_BYTES)
+        held_bytes = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            at = read_bytes - held_bytes + error.start
+            mend = "convert the input, for example with iconv"
+            raise ValueError(f"{name}, byte {at}: not valid UTF-8: {mend}") from error
+        if not chunk:
+            return
+        yield text.removeprefix("\ufeff") if read_bytes == 0 else text
+        read_bytes += len(chunk)

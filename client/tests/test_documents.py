@@ -1,0 +1,188 @@
+"""Running text in paragraphs, and files of it."""
+
+import io
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dragoman_client import (
+    Document,
+    FileProgress,
+    InvalidRequest,
+    ServerUnavailable,
+    Translation,
+    Translator,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stand_ins import FakeTransport
+
+BOOK = "Chapter 1\n\n    It was late. Nobody came.\n  He went home.\n\n\n\t* * *\r\n\r\nThe end."
+
+
+def paragraphs(text: str, most_characters: int = 4000) -> list[str]:
+    return list(Document(most_characters).paragraphs(io.BytesIO(text.encode()), "book"))
+
+
+class Loud(FakeTransport):
+    """Answers in capitals, the white space within kept, as the server does for split texts."""
+
+    def __init__(self, requests: int = 10**9, keep: bool = True) -> None:
+        super().__init__()
+        self.left, self.keep = requests, keep
+
+    def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+        with self._lock:
+            self.left -= 1
+            if self.left < 0:
+                raise ServerUnavailable("away")
+            if self.keep:
+                self.requests.append(inputs)
+        texts = [text.decode().upper().encode() for text in inputs["text_input"][0]]
+        return {
+            "text_output": np.array([texts], np.object_),
+            "output_tokens": np.array([[1] * len(texts)], np.int32),
+            "finish_reason": np.array([[b"stop"] * len(texts)], np.object_),
+        }
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["word ", "End. ", "\n", "\n\n", "\r\n", "\t", "é", "a", "“No!” "])),
+    st.integers(min_value=1, max_value=40),
+)
+def test_paragraphs_are_the_text(parts: list[str], most: int) -> None:
+    text = "".join(parts)
+    found = paragraphs(text, most)
+    assert "".join(found) == text
+    assert all(len(paragraph.strip()) <= most for paragraph in found)
+    assert all(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "expected"),
+    [
+        ("One.\n\nTwo.\n \n\nThree.", 99, ["One.\n\n", "Two.\n \n\n", "Three."]),
+        ("One two.\nThree four", 12, ["One two.\n", "Three four"]),
+        ("This ends. That goes on", 16, ["This ends. ", "That goes on"]),
+        ("I see Mr. Dr. Smith now", 16, ["I see Mr. Dr. ", "Smith now"]),
+        ("one two\nthree four", 13, ["one two\n", "three four"]),
+        ("aaaaabbbbbcc", 5, ["aaaaa", "bbbbb", "cc"]),
+        ("\ufeffOne.", 9, ["One."]),
+        ("", 9, []),
+    ],
+)
+def test_long_paragraphs_are_parted_where_it_hurts_least(
+    text: str, most: int, expected: list[str]
+) -> None:
+    assert paragraphs(text, most) == expected
+
+
+def test_a_paragraph_is_the_same_wherever_the_file_is_read_in_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = ("Ein Wörtchen. " * 30 + "\n\n") * 20
+    whole = paragraphs(text, 200)
+    for chunk_bytes in (1, 7, 1000):
+        monkeypatch.setattr("dragoman_client.documents._CHUNK_BYTES", chunk_bytes)
+        assert paragraphs(text, 200) == whole
+
+
+def test_what_is_not_utf8_is_named() -> None:
+    with pytest.raises(ValueError, match="book, byte 70002: not valid UTF-8"):
+        list(Document().paragraphs(io.BytesIO(b"\xc3\xa9" + b"a" * 70_000 + b"\xff"), "book"))
+    with pytest.raises(ValueError, match="most_characters is 0"):
+        Document(0)
+
+
+def test_a_document_keeps_its_layout(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(BOOK.encode())
+    transport = Loud()
+    with Translator(transport=transport) as translator:
+        done = translator.translate_file(source, target, form=Document())
+        assert done == FileProgress(4, 4)
+        with pytest.raises(ValueError, match="split_sentences is False"):
+            translator.translate_file(source, target, form=Document(), split_sentences=False)
+    assert target.read_bytes() == BOOK.upper().encode()
+    assert all(request["split_sentences"].item() for request in transport.requests)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_an_interrupted_document_goes_on(tmp_path: Path) -> None:
+    """Also where more was written than noted."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    text = "".join(f"Paragraph {n}.\n It has lines.\n\n" for n in range(50))
+    source.write_text(text)
+    transport = Loud(5)
+    with (
+        Translator(transport=transport, retries=0) as translator,
+        pytest.raises(ServerUnavailable),
+    ):
+        translator.translate_file(source, target, form=Document(), batch_size=4)
+    partial = tmp_path / "target.partial"
+    written, written_bytes = json.loads((tmp_path / "target.partial.json").read_text())["written"]
+    assert partial.stat().st_size == written_bytes
+    with partial.open("a") as file:
+        file.write("PARAGRAPH")
+    transport = Loud()
+    with Translator(transport=transport) as translator:
+        done = translator.translate_file(source, target, form=Document(), resume=True)
+    assert (done.lines, done.resumed_at) == (50, written)
+    assert 0 < written < 50
+    assert sum(request["text_input"].size for request in transport.requests) == 50 - written
+    assert target.read_text() == text.upper()
+
+
+def test_a_document_that_lost_what_was_noted_is_not_gone_on_with(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("One.\n\n" * 50)
+    with (
+        Translator(transport=Loud(2), retries=0) as translator,
+        pytest.raises(ServerUnavailable),
+    ):
+        translator.translate_file(source, target, form=Document(), batch_size=4)
+    (tmp_path / "target.partial").write_text("O")
+    with (
+        Translator(transport=Loud()) as translator,
+        pytest.raises(ValueError, match="lacks what was written"),
+    ):
+        translator.translate_file(source, target, form=Document(), resume=True)
+
+
+def test_a_refused_paragraph_stays_as_it_was(tmp_path: Path) -> None:
+    class Refusing(Loud):
+        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+            for index, text in enumerate(inputs["text_input"][0]):
+                if text == b"Bad.":
+                    raise InvalidRequest(f"text {index} is bad")
+            return super().infer(inputs)
+
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("Good.\n\n  Bad.\n\nGood.\n")
+    with Translator(transport=Refusing()) as translator:
+        done = translator.translate_file(source, target, form=Document())
+    assert (done.refused, target.read_text()) == (1, "GOOD.\n\n  Bad.\n\nGOOD.\n")
+    assert Document().write(" \n", Translation("x", 1, "stop")) == " \n"
+
+
+@pytest.mark.parametrize("end", ["\n\n", "\n", " "], ids=["paragraphs", "lines", "one line"])
+def test_ten_times_the_text_takes_no_more_memory(tmp_path: Path, end: str) -> None:
+    def peak_bytes(sentences: int) -> int:
+        source, target = tmp_path / "source", tmp_path / "target"
+        with source.open("w") as file:
+            file.writelines(f"Sentence {n} of a book that is long.{end}" for n in range(sentences))
+        tracemalloc.start()
+        with Translator(transport=Loud(keep=False)) as translator:
+            translator.translate_file(source, target, form=Document())
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert target.read_text() == source.read_text().upper()
+        return peak
+
+    peak_bytes(100)  # what is loaded at the first time
+    few, many = peak_bytes(4_000), peak_bytes(40_000)
+    assert many < 1.2 * few + 500_000

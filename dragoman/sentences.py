@@ -1,0 +1,281 @@
+# ruff: noqa: RUF001  the quotation marks and dashes of several languages
+"""A text cut into sentences: which characters are translated, and which stay as they are.
+
+Knows lines, the marks of lists and what ends a sentence; must not know tokens or models.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import sentencex
+
+_MARK = re.compile(
+    r"""\s*
+    (?: (?: > | [-*+•‣◦▪●○■□–—·] | \#{1,6}           # quotations, bullets, headings
+          | \[[ xX]?\] | \d{1,3}[.)] | \(\d{1,3}\)   # boxes, numbers
+          | [a-zA-Z]\) | \([a-zA-Z]\)                # letters; not "z. B."
+        ) [^\S\r\n]+ )+""",
+    re.VERBOSE,
+)
+"""What a line may begin with that is no part of a sentence."""
+_NUMBER_ALONE = re.compile(r"\d{1,3}[.)]")
+"""In `1. Open the door. 2. Close it.` the splitter takes the numbers for sentences."""
+_NARROWEST, _WIDEST = 40, 120
+"""Characters of the longest line of a paragraph that may be hard-wrapped."""
+_FEWEST_LINES = 3
+"""So many lines that are all full are a wrapped paragraph, whatever they begin with."""
+
+_INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.$")
+_SHORT_WORD = re.compile(r"(?<!\w)\w{1,2}\.$|J\.-C\.$")
+_LAST_WORD = re.compile(r"[^\s(«„“\"']{1,6}$")
+_FRENCH = {
+    *("m.", "mm.", "mme.", "mlle.", "mgr.", "dr.", "pr.", "me.", "st.", "ste.", "mr.", "prof."),
+    *("art.", "av.", "apr.", "chap.", "cf.", "env.", "fig.", "vol.", "no.", "n°.", "p.", "pp."),
+}
+_ABBREVIATIONS = {
+    "de": {"fa.", "fam.", "frl.", "geb.", "gest.", "inkl.", "exkl.", "zzgl.", "v.", "n."},
+    "en": {"vol.", "fig.", "pp."},
+    "fr": _FRENCH,
+}
+"""After which the splitter ends a sentence, though another word follows."""
+_ORDINAL = re.compile(
+    r"(?<!\w)(?:der|die|das|dem|den|des|im|am|zum|zur|vom|beim|ein|eine[mnrs]?)\s+\d{1,3}\.$",
+    re.IGNORECASE,
+)
+_NO_NOUN = re.compile(
+    r"(?:Er|Sie|Es|Wir|Ihr|Ich|Du|Man|Der|Die|Das|Ein|Eine|Am|Im|In|An|Auf|Bei|Mit|Nach|Und|Aber|Da"
+    r"|Dann|Dort|Hier|Heute|Gestern|Morgen|Was|Wer|Wie|Wo|Wann)\b"
+)
+"""In German a number with a point is an adjective, `der 2. Weltkrieg`, but not before these."""
+_ORDINAL_ALONE = re.compile(r"(?<![\w.,])\d{1,2}\.$")
+_MONTH = re.compile(
+    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
+    r"|Jahrhundert|Weltkrieg|Kapitel)(?:s|es|e|en)?\b"
+)
+"""What such a number stands before without an article too."""
+_OVERLOOKED = {
+    "en": re.compile(r"(?<!\w)(?:me|ill|no|ok|OK)\.[\"”’']*\s+(?=[\"“‘'(]?[A-Z])"),
+    "de": re.compile(
+        r"(?<!\w)(?:mich|mag|Bart|Art|ok|OK)\.[\"“‘»]*\s+(?=[\"„‚«»(]?[A-ZÄÖÜ])"
+        r"|(?<=[a-zäöüß]{4})\.\s+(?=(?:1\d|20)\d\d\s)|[!?]\s+(?=\d)"
+    ),
+}
+"""Where the splitter goes on: words that it takes for abbreviations, numbers that begin anew."""
+BREAKS_TO_SPACES = dict.fromkeys(map(ord, "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+"""For `str.translate`: each character at which `str.splitlines` breaks lines."""
+_MOST_AT_ONCE = 5000
+"""Characters that sentencex is given; no sentence is longer."""
+_LAST_SPACE = re.compile(r".*\s", re.DOTALL)
+_SEEN = 64
+"""Characters on both sides that say whether a sentence ends between them."""
+_GOES_ON = re.compile(r"[a-zß-öø-ÿ0-9-]")
+"""How no sentence begins that has no white space before it."""
+
+
+def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
+    """Cut a text into sentences, keeping every character.
+
+    A line break ends a sentence, but for those of a hard-wrapped paragraph (`LineBreaks` takes them
+    out of a sentence and puts them back). Bullets and numbers of lists, and what has neither
+    letters nor digits, are nothing to translate.
+
+    Args:
+        text: any text.
+        language: its language code.
+
+    Returns:
+        Pairs of a sentence without white space around it and what follows it and stays as it is;
+        the first sentence is empty where the text begins with what stays. Joined, they are the
+        text.
+    """
+    parts: list[tuple[str, str]] = []
+    for paragraph in _unwrapped(text):
+        if paragraph.isspace():
+            _keep(parts, paragraph)
+            continue
+        begin = _mark_end(paragraph, language)
+        _keep(parts, paragraph[:begin])
+        for piece in _segmented(paragraph[begin:], language):
+            sentence = piece.strip()
+            if not _says_something(sentence):
+                _keep(parts, piece)
+                continue
+            at = piece.index(sentence)
+            _keep(parts, piece[:at])
+            parts.append((sentence, piece[at + len(sentence) :]))
+    return parts
+
+
+@dataclass(frozen=True)
+class LineBreaks:
+    """The line breaks within a sentence, taken out for the model, which knows none.
+
+    Attributes:
+        line: the sentence in one line.
+        breaks: each with its place, from 0 at the beginning of the line to 1 at its end.
+    """
+
+    line: str
+    breaks: tuple[tuple[float, str], ...]
+
+    @classmethod
+    def of(cls, sentence: str) -> LineBreaks:
+        """Take them out."""
+        lines = sentence.splitlines(keepends=True)
+        words = [line.strip() for line in lines]
+        length = sum(map(len, words)) + len(words) - 1
+        breaks, at = [], 0
+        for number, (line, following) in enumerate(itertools.pairwise(lines)):
+            at += len(words[number])
+            behind = line[len(line.rstrip()) :]
+            before = following[: len(following) - len(following.lstrip())]
+            breaks.append((at / length if length else 0.0, behind + before))
+            at += 1
+        return cls(" ".join(words) if breaks else sentence, tuple(breaks))
+
+    def put_into(self, translation: str) -> str:
+        """A translation with the same breaks in it, each in place of the nearest white space.
+
+        Where there are more breaks than places between two words, the last ones are left out.
+        Breaks that the model made up become spaces, and white space around vanishes.
+        """
+        if not self.breaks:
+            return " ".join(translation.splitlines()).strip()
+        words = translation.split()
+        places = list(itertools.accumulate(len(word) + 1 for word in words[:-1]))
+        length = sum(map(len, words)) + len(places)
+        gaps = [" "] * len(places)
+        breaks = self.breaks[: len(gaps)]
+        first = 0
+        for number, (place, mark) in enumerate(breaks):
+            end = len(gaps) - len(breaks) + number + 1  # so that there is a place for each
+            gap = min(range(first, end), key=lambda i: abs(places[i] - 1 - place * length))
+            gaps[gap] = mark
+            first = gap + 1
+        return "".join(map("".join, zip(words, [*gaps, ""], strict=True))) if words else ""
+
+
+def _keep(parts: list[tuple[str, str]], kept: str) -> None:
+    """Let something stay behind the last sentence."""
+    if kept:
+        sentence, before = parts.pop() if parts else ("", "")
+        parts.append((sentence, before + kept))
+
+
+def _mark_end(paragraph: str, language: str) -> int:
+    """Where a paragraph's mark ends, such as a bullet; 0 if it has none."""
+    mark = _MARK.match(paragraph)
+    if mark is None or (language == "de" and _MONTH.match(paragraph, mark.end())):
+        return 0
+    return mark.end()
+
+
+def _says_something(sentence: str) -> bool:
+    """Whether there is something to translate."""
+    if _NUMBER_ALONE.fullmatch(sentence):
+        return False
+    return any(map(str.isalnum, sentence))
+
+
+def _unwrapped(text: str) -> Iterator[str]:
+    """Lines with their ends; those of a hard-wrapped paragraph together, and blank ones."""
+    lines: list[str] = []
+    for is_blank, run in itertools.groupby(text.splitlines(keepends=True), str.isspace):
+        if is_blank:
+            yield "".join(run)
+            continue
+        for line in run:
+            if lines and _MARK.match(line):
+                yield from _joined(lines)
+                lines = []
+            lines.append(line)
+        yield from _joined(lines)
+        lines = []
+
+
+def _joined(lines: Sequence[str]) -> Iterator[str]:
+    """Lines between which nothing stands, those together that wrapping parted.
+
+    A line was wrapped if the next one's first word had no room in it any more. One such line may be
+    that by chance: then the next one has to begin with a small letter as well.
+    """
+    width = max((len(line.rstrip()) for line in lines), default=0)
+    next_words = [line.split(None, 1)[0] for line in lines[1:]]
+    full = [
+        _NARROWEST <= width <= _WIDEST and len(line.rstrip()) + 1 + len(next_word) > width
+        for line, next_word in zip(lines, next_words, strict=False)
+    ]
+    is_paragraph = len(lines) >= _FEWEST_LINES and all(full)
+    paragraph = ""
+    for number, line in enumerate(lines):
+        if paragraph and not (is_paragraph or (full[number - 1] and line.lstrip()[0].islower())):
+            yield paragraph
+            paragraph = ""
+        paragraph += line
+    if paragraph:
+        yield paragraph
+
+
+def _segmented(paragraph: str, language: str) -> list[str]:
+    """Sentences as sentencex finds them, mended; joined, they are the paragraph."""
+    line = paragraph.translate(BREAKS_TO_SPACES)  # an abbreviation may end a line
+    pieces = list(_found(line, language))
+    if "".join(pieces) != line:  # a splitter that loses characters must not lose ours
+        return [paragraph]
+    found = itertools.chain.from_iterable(_parted(piece, language) for piece in pieces)
+    ends = list(itertools.accumulate(map(len, found)))
+    kept = [
+        end
+        for end in ends[:-1]
+        if not _belong_together(line[max(0, end - _SEEN) : end], line[end : end + _SEEN], language)
+    ] + ends[-1:]
+    return [paragraph[begin:end] for begin, end in itertools.pairwise([0, *kept])]
+
+
+def _found(line: str, language: str) -> Iterator[str]:
+    """Sentences as sentencex finds them; the square of quotation marks is what it takes."""
+    while len(line) > _MOST_AT_ONCE:
+        first = line[:_MOST_AT_ONCE]
+        *pieces, last = sentencex.segment(language, first)
+        if not pieces:
+            space = _LAST_SPACE.match(first)
+            pieces = [first[: space.end()] if space else first]
+            last = first[len(pieces[0]) :]
+        yield from pieces
+        line = line[len(first) - len(last) :]
+    yield from sentencex.segment(language, line)
+
+
+def _parted(piece: str, language: str) -> Iterator[str]:
+    """A sentence, or several that the splitter took for one."""
+    begin = 0
+    if language in _OVERLOOKED:
+        for found in _OVERLOOKED[language].finditer(piece):
+            yield piece[begin : found.end()]
+            begin = found.end()
+    yield piece[begin:]
+
+
+def _belong_together(before: str, after: str, language: str) -> bool:
+    """Whether the splitter has parted what is one sentence."""
+    begins = after.lstrip()
+    if not begins:
+        return True
+    ends = before.rstrip()
+    if len(ends) == len(before) and len(begins) == len(after):
+        return bool(_GOES_ON.match(begins))
+    if language == "de" and (
+        (_ORDINAL.search(ends) and not _NO_NOUN.match(begins))
+        or (_ORDINAL_ALONE.search(ends) and _MONTH.match(begins))
+    ):
+        return True
+    if language == "fr" and (
+        _INITIAL.search(ends) or (_SHORT_WORD.search(ends) and begins[0].islower())
+    ):
+        return True
+    word = _LAST_WORD.search(ends)
+    return word is not None and word[0].lower() in _ABBREVIATIONS.get(language, ())

@@ -1,0 +1,134 @@
+"""Texts that are long, over both protocols, in streams, and files of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dragoman_client import Document, InvalidRequest, Translator
+
+from tests.integration.conftest import Served
+
+LONG = "I would like a cup of coffee, " * 100 + "but my brother does not."
+TEXT = f"""# A heading
+
+- First item. It has two sentences.
+  1. Nested item.
+
+* * *
+
+    I went to the station yesterday, because I wanted to meet my friend from
+Boston there. He did not come.\r
+\t{LONG}
+"""
+LAYOUT = re.compile(r"\s*\n\s*")
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_a_long_text_keeps_its_layout(shipped: Served, protocol: str) -> None:
+    translator: Translator = getattr(shipped, protocol)
+    found = translator.translate(TEXT, split_sentences=True, beam_width=1)
+    assert LAYOUT.findall(found.text) == LAYOUT.findall(TEXT)
+    assert found.text.startswith("# ")
+    assert "\n\n* * *\n\n" in found.text
+    parts = list(translator.translate_stream(TEXT, split_sentences=True, beam_width=1))
+    assert parts[-1] == found
+    assert all(b.text.startswith(a.text) for a, b in itertools.pairwise(parts))
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_the_most_characters_stream(shipped: Served, protocol: str) -> None:
+    """And all that is sent is bounded, though each part holds the text from its beginning."""
+    translator: Translator = getattr(shipped, protocol)
+    text = ("I am hungry. Good night. " * 10 + "\n\n") * 360
+    assert 90_000 <= len(text) <= 100_000
+    sent = count = 0
+    for part in translator.translate_stream(text, split_sentences=True, beam_width=1):
+        sent, count = sent + len(part.text), count + 1
+    assert part.finish_reason == "stop"
+    assert part.text.count("\n\n") == 360
+    assert part.text.count("Ich habe Hunger. Gute Nacht") == 3600
+    assert count > 10
+    assert sent < 1_100 * len(part.text)
+
+
+def test_a_limit_within_a_joined_text_is_told(shipped: Served) -> None:
+    text = "Hello. I would like a cup of coffee, but my brother does not want to. Hello."
+    for translator in (shipped.grpc, shipped.http):
+        whole = translator.translate(text, split_sentences=True)
+        cut = translator.translate(text, split_sentences=True, max_tokens=6)
+        assert (whole.finish_reason, cut.finish_reason) == ("stop", "length")
+        assert (
+            list(translator.translate_stream(text, split_sentences=True, max_tokens=6))[-1] == cut
+        )
+
+
+def test_shorter_pieces_on_request(shipped: Served) -> None:
+    text = "I am hungry, and I would like a cup of coffee; my brother is in Boston."
+    pieces = ["I am hungry, and I would like a cup of coffee;", "my brother is in Boston."]
+    for translator in (shipped.grpc, shipped.http):
+        found = translator.translate(text, split_sentences=True, max_sentence_tokens=16)
+        assert found.text == " ".join(one.text for one in translator.translate(pieces))
+        # As a whole the model leaves out most of it.
+        found = translator.translate(LONG, split_sentences=True, max_sentence_tokens=16)
+        assert found.text.lower().count("kaffee") == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (LONG, {}, "tokens, more than 256: shorten it, or set split_sentences"),
+        ("x" * 100_001, {}, "more than 100000: send it in parts, as `dragoman translate --format"),
+        ("a", {"max_sentence_tokens": 30}, "max_sentence_tokens: only with split_sentences"),
+        (
+            "a",
+            {"max_sentence_tokens": 255, "split_sentences": True},
+            "max_sentence_tokens is 255: give 8 to 254",
+        ),
+    ],
+)
+def test_refusals_name_the_mend(
+    shipped: Served, text: str, options: dict[str, object], message: str
+) -> None:
+    for translator in (shipped.grpc, shipped.http):
+        with pytest.raises(InvalidRequest) as caught:
+            translator.translate(text, **options)  # type: ignore[call-overload]
+        assert message in str(caught.value)
+        with pytest.raises(InvalidRequest) as caught:
+            list(translator.translate_stream(text, **options))  # type: ignore[arg-type]
+        assert message in str(caught.value)
+
+
+def test_a_book_becomes_a_book(shipped: Served, tmp_path: Path) -> None:
+    """By the command, to a file and to standard output, and by the client."""
+    source, target = tmp_path / "book.txt", tmp_path / "german.txt"
+    text = f"{TEXT}\n\n" * 4 + "The end."
+    source.write_bytes(text.encode())
+    command = [str(Path(sys.executable).parent / "dragoman"), "translate", "--format", "document"]
+    options = ["--to", "de", "--beam-width", "1"]
+    environment = {**os.environ, "DRAGOMAN_URL": shipped.server.grpc_url}
+    files = ["--input", str(source), "--output", str(target)]
+    subprocess.run([*command, *options, *files], env=environment, check=True, timeout=120)
+    with source.open("rb") as file:
+        printed = subprocess.run(
+            [*command, *options],
+            stdin=file,
+            capture_output=True,
+            env=environment,
+            check=True,
+            timeout=120,
+        )
+    assert target.read_bytes() == printed.stdout
+    found = printed.stdout.decode()
+    assert LAYOUT.findall(found) == LAYOUT.findall(text)
+    again = tmp_path / "again.txt"
+    done = shipped.http.translate_file(
+        source, again, form=Document(), target_language="de", beam_width=1
+    )
+    assert again.read_bytes() == target.read_bytes()
+    assert done.refused == 0

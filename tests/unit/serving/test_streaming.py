@@ -1,0 +1,78 @@
+"""A text that is read while it grows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from dragoman.hypothesis import Hypothesis
+from dragoman.sentences import LineBreaks
+from serving.engine.sentence import SearchOptions, Sentence
+from serving.layout import Piece
+from serving.streaming import TextStream
+
+SENTENCE = Sentence((1, 2), 9, SearchOptions())
+
+
+def decode(ids: Sequence[int]) -> str:
+    return " ".join(f"w{number}" for number in ids)
+
+
+def begin(pieces: list[Piece]) -> tuple[TextStream, list[Future[Hypothesis]]]:
+    stream = TextStream(pieces, decode, lambda: None)
+    futures: list[Future[Hypothesis]] = [
+        Future() for piece in pieces if isinstance(piece, Sentence)
+    ]
+    stream.follow(futures)
+    return stream, futures
+
+
+def hypothesis(ids: tuple[int, ...]) -> Hypothesis:
+    return Hypothesis(ids, None, True)
+
+
+def test_a_short_text_grows_by_every_token() -> None:
+    stream, (first, second) = begin([SENTENCE, "\n", SENTENCE, " "])
+    tell_first, tell_second = stream.reports(2)
+    read = []
+    for count in range(1, 4):
+        tell_first(tuple(range(count)))
+        read.append(stream.read())
+    assert read == ["w0", "w0 w1", "w0 w1 w2"]
+    tell_second((7,))
+    assert stream.read() == "w0 w1 w2"
+    first.set_result(hypothesis((0, 1, 2)))
+    assert stream.read() == "w0 w1 w2\nw7"
+    second.set_result(hypothesis((7, 8)))
+    assert stream.read() == "w0 w1 w2\nw7 w8 "
+
+
+def test_line_breaks_come_with_the_whole_sentence() -> None:
+    breaks = LineBreaks.of("a b\nc d")
+    stream, (only,) = begin(["- ", SENTENCE, breaks, "\n"])
+    (tell,) = stream.reports(1)
+    tell((1, 2))
+    assert stream.read() == "- "
+    only.set_result(hypothesis((1, 2, 3, 4)))
+    assert stream.read() == "- w1 w2\nw3 w4\n"
+
+
+def test_all_that_is_read_of_a_long_text_is_bounded() -> None:
+    """Ten times the text is ten times as much, not a hundred times."""
+
+    def characters_read(sentences: int) -> tuple[int, int]:
+        pieces: list[Piece] = [SENTENCE, " "] * sentences
+        stream, futures = begin(pieces)
+        read = [stream.read()]
+        for number, future in enumerate(futures):
+            future.set_result(hypothesis((number,) * 9))
+            text = stream.read()
+            if text != read[-1]:
+                read.append(text)
+        assert all(b.startswith(a) for a, b in itertools.pairwise(read))
+        return sum(map(len, read)), len(read[-1])
+
+    (few, _), (many, length) = characters_read(2_000), characters_read(20_000)
+    assert many < 20 * few
+    assert many < 1_100 * length
