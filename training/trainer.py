@@ -20,12 +20,12 @@ from torch.utils.tensorboard import SummaryWriter
 from dragoman.errors import UsageError
 from dragoman.text import PAD_ID, Tokenizer
 from training import checkpoint
-from training.config import RunConfig
-from training.data import Batch, Examples, read_pairs
+from training.config import CorpusConfig, RunConfig
+from training.data import Batch, Examples, ParallelText, read_pairs
 from training.loss import projected_cross_entropy
 from training.model import Transformer
 from training.schedule import learning_rate
-from training.vocabulary import train_vocabulary
+from training.vocabulary import train_vocabulary, vocabulary_text
 
 log = logging.getLogger(__name__)
 
@@ -65,20 +65,24 @@ class Trainer:
             raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
         if not config.data.train:
             raise UsageError("data.train is empty: name the text to learn from")
-        pairs = self._read(data_dir, config.data.train)
-        if not pairs:
-            raise UsageError(f"data.train: no sentence pairs in {', '.join(config.data.train)}")
+        texts = [_read(data_dir, corpus) for corpus in config.data.train]
+        if not any(text.pairs for text in texts):
+            prefixes = ", ".join(corpus.prefix for corpus in config.data.train)
+            raise UsageError(f"data.train: no sentence pairs in {prefixes}")
         run.mkdir(parents=True, exist_ok=True)
         self._tokenizer_path = run / checkpoint.TOKENIZER
-        tokenizer = self._tokenizer(pairs)
-        languages, limit = config.data.languages, config.data.max_length_tokens
-        self._train = Examples(pairs, languages, tokenizer, limit)
-        held_out = self._read(data_dir, config.data.valid)
-        self._valid = Examples(held_out, languages, tokenizer, limit)
+        tokenizer = self._tokenizer(texts)
+        limit = config.data.max_length_tokens
+        self._train = Examples(texts, tokenizer, limit, config.data.temperature)
+        self._valid = {
+            corpus.prefix: Examples([_read(data_dir, corpus)], tokenizer, limit)
+            for corpus in config.data.valid
+        }
         left_out = self._train.left_out
         if not len(self._train):
             raise UsageError(f"all {left_out} pairs exceed data.max_length_tokens, {limit}")
-        log.info("%d examples, %d pairs left out as too long", len(self._train), left_out)
+        directions = ", ".join(f"{src}-{tgt}" for src, tgt in self._train.directions)
+        log.info("%d examples (%s), %d pairs left out", len(self._train), directions, left_out)
 
         torch.manual_seed(config.training.seed)
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -124,23 +128,19 @@ class Trainer:
                 if step % settings.log_every_steps == 0 or last:
                     self._report(window, board)
                     window = _Window(started_s=time.monotonic())
-                if len(self._valid) and (step % settings.validate_every_steps == 0 or last):
+                if step % settings.validate_every_steps == 0 or last:
                     self._validate(board)
                 if step % settings.checkpoint_every_steps == 0 or last:
                     self._save()
         return self._finish()
 
-    def _read(self, data_dir: Path, prefixes: Sequence[str]) -> list[tuple[str, ...]]:
-        languages = self._config.data.languages
-        return [pair for prefix in prefixes for pair in read_pairs(data_dir / prefix, languages)]
-
-    def _tokenizer(self, pairs: Sequence[tuple[str, ...]]) -> Tokenizer:
+    def _tokenizer(self, texts: Sequence[ParallelText]) -> Tokenizer:
         """The run's vocabulary, learnt from its text unless it lies there already."""
         config, path = self._config, self._tokenizer_path
         if not path.exists():
             log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
-            texts = itertools.chain.from_iterable(pairs)
-            train_vocabulary(texts, config.data.languages, config.vocabulary, path)
+            sentences = vocabulary_text(texts)
+            train_vocabulary(sentences, config.data.languages, config.vocabulary, path)
         tokenizer = Tokenizer(path)
         if tokenizer.vocab_size != config.model.vocab_size:
             raise UsageError(
@@ -205,16 +205,25 @@ class Trainer:
 
     def _validate(self, board: SummaryWriter) -> None:
         self._model.eval()
-        total, tokens = 0.0, 0
-        with torch.no_grad():
-            for batch in self._valid.batches(self._config.training.batch_tokens, 0, 0):
-                loss, count = self._loss(batch, smoothing=0.0)
-                total, tokens = total + loss.item(), tokens + count
+        found = {prefix: self._loss_on(text) for prefix, text in self._valid.items() if len(text)}
         self._model.train()
-        step, loss_mean = self._progress.step, total / tokens
-        log.info("step %d  valid loss %.4f  perplexity %.2f", step, loss_mean, math.exp(loss_mean))
-        board.add_scalar("valid/loss", loss_mean, step)
-        self._log(kind="valid", step=step, loss=round(loss_mean, 4))
+        if not found:
+            return
+        loss = sum(loss for loss, _ in found.values()) / sum(tokens for _, tokens in found.values())
+        step = self._progress.step
+        log.info("step %d  valid loss %.4f  perplexity %.2f", step, loss, math.exp(loss))
+        board.add_scalar("valid/loss", loss, step)
+        by_corpus = {prefix: round(total / tokens, 4) for prefix, (total, tokens) in found.items()}
+        self._log(kind="valid", step=step, loss=round(loss, 4), corpora=by_corpus)
+
+    @torch.no_grad()
+    def _loss_on(self, examples: Examples) -> tuple[float, int]:
+        """Sum of the loss over held-out target tokens, and their number."""
+        total, tokens = 0.0, 0
+        for batch in examples.batches(self._config.training.batch_tokens, 0, 0):
+            loss, count = self._loss(batch, smoothing=0.0)
+            total, tokens = total + loss.item(), tokens + count
+        return total, tokens
 
     def _save(self) -> None:
         folder = self._run / "checkpoints" / f"step-{self._progress.step:07d}"
@@ -240,3 +249,8 @@ class Trainer:
         values["tgt_tokens"] = self._progress.tgt_tokens
         with (self._run / "log.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
+
+
+def _read(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
+    pairs = read_pairs(data_dir / corpus.prefix, corpus.languages)
+    return ParallelText(pairs, corpus.languages, corpus.weight, corpus.max_pairs)
