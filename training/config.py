@@ -80,9 +80,7 @@ class DataConfig:
         taught = {language for corpus in self.train for language in corpus.languages}
         untaught = [language for language in self.languages if language not in taught]
         if self.train and untaught:
-            raise UsageError(
-                f"data.languages names {untaught[0]!r}: no corpus in data.train has it"
-            )
+            raise UsageError(f"data.languages: no corpus in data.train has {untaught[0]!r}")
 
 
 def _check_languages(corpus: CorpusConfig, known: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from dragoman.cli import main
 from dragoman.errors import UsageError
 from tests.toy import reverse_pairs, write_pairs
 from training import checkpoint
-from training.config import RunConfig, resolve
+from training.config import CorpusConfig, RunConfig, resolve
 from training.trainer import Trainer
 
 SETTINGS = (
@@ -85,7 +85,8 @@ def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('[data]\ntrain = ["a"]\nvalid = ["b"]\njoined_share = 0.5\n')
     data = resolve(recipe, [], {"train": ["mine"], "valid": []}).data
-    assert (data.train, data.valid, data.joined_share) == (("mine",), (), 0.5)
+    assert (data.train, data.valid) == ((CorpusConfig("mine", ("en", "de")),), ())
+    assert data.joined_share == 0.5
     assert resolve(recipe, ["data.joined_share=0.2"]).data.joined_share == 0.2
 
 
