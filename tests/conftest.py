@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,17 @@ def tiny_model(norm: str = "post", seed: int = 0) -> Transformer:
     with torch.no_grad():
         model.embedding.weight.mul_(3.0)
     return model
+
+
+@contextmanager
+def files_no_larger_than(size_bytes: int) -> Iterator[None]:
+    """Writing on fails then as on a full disk, where a file has grown to its size."""
+    former, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (former, hard))
 
 
 MakeBundle = Callable[[str], Path]

@@ -125,7 +125,10 @@ class OptimisationConfig:
 
     steps: int = 100_000
     batch_tokens: int = 25_000
-    """Tokens in a batch, padding included, on whichever side is longer."""
+    """Tokens in a step, padding included, on whichever side is longer."""
+    part_tokens: int | None = None
+    """Tokens that go through the model at a time; a step adds up the gradients of its parts. None:
+    the whole step at once, or of several processes' each its share."""
     warmup_steps: int = 4000
     peak_learning_rate: float | None = None
     """None: the paper's E^-0.5 * warmup_steps^-0.5."""
@@ -141,17 +144,28 @@ class OptimisationConfig:
     keep_checkpoints: int = 8
     average_last: int = 5
     """How many of the last checkpoints the final model averages."""
+    valid_bleu_sentences: int = 0
+    """Sentences of each held-out corpus and direction that a validation translates, greedily."""
+    stop_on: Literal["loss", "bleu"] = "loss"
+    """What of a validation says whether the model got better."""
+    stop_after_validations: int | None = None
+    """End the run when so many in a row were no better than the best; its model becomes the final
+    one."""
 
     def __post_init__(self) -> None:
-        at_least_zero = ("cooldown_steps", "seed")
+        at_least_zero = ("cooldown_steps", "seed", "valid_bleu_sentences")
         for setting in dataclasses.fields(self):
             value = getattr(self, setting.name)
-            if setting.type == "int" and value < (setting.name not in at_least_zero):
+            if not setting.type.startswith("int") or value is None:
+                continue
+            if value < (setting.name not in at_least_zero):
                 raise UsageError(f"training.{setting.name} is {value}: too small")
         if not 0.0 <= self.label_smoothing < 1.0:
             raise UsageError(
                 f"training.label_smoothing is {self.label_smoothing}: give a share from 0 to 1"
             )
+        if self.stop_on == "bleu" and not self.valid_bleu_sentences:
+            raise UsageError("training.stop_on is 'bleu': give training.valid_bleu_sentences too")
 
 
 @dataclass(frozen=True)

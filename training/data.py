@@ -107,6 +107,15 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Which examples go through the model together; `second` is -1 where none is joined on."""
+
+    first: npt.NDArray[np.int64]
+    second: npt.NDArray[np.int64]
+    tgt_tokens: int
+
+
+@dataclass(frozen=True)
 class ParallelText:
     """Sentence pairs of one corpus: one text a language, in the order of `languages`."""
 
@@ -200,14 +209,30 @@ class Examples:
     def batches(
         self, batch_tokens: int, seed: int, epoch: int, joined_share: float = 0.0
     ) -> Iterator[Batch]:
-        """Yield one epoch in batches of like lengths, in an order that seed and epoch decide.
+        """Yield one epoch in batches of like lengths; the arguments are those of `steps`."""
+        for parts in self.steps(batch_tokens, batch_tokens, seed, epoch, joined_share):
+            yield from map(self.batch, parts)
+
+    def steps(
+        self,
+        batch_tokens: int,
+        part_tokens: int,
+        seed: int,
+        epoch: int,
+        joined_share: float = 0.0,
+    ) -> list[list[Part]]:
+        """Plan one epoch, in an order that seed and epoch decide.
 
         Args:
-            batch_tokens: at most so many tokens on the longer side, padding included; a single
-                longer example still makes a batch.
+            batch_tokens: at most so many tokens a step on the longer side, padding included.
+            part_tokens: at most so many of them at a time, in parts of like lengths; a single
+                longer example still makes a part.
             seed: the run's seed.
             epoch: number of the epoch; each has its own order.
             joined_share: share of examples that get another of their direction joined on.
+
+        Returns:
+            The parts of each step, for `batch`.
         """
         random = np.random.default_rng((seed, epoch))
         first = random.permutation(self._drawn(seed, epoch))
@@ -218,10 +243,19 @@ class Examples:
         src = lengths[self._source[first]] + src_second + 2
         tgt = lengths[self._target[first]] + tgt_second + 1
         by_length = np.lexsort((src, tgt))  # stable: equals stay shuffled
-        cuts = _cut(np.maximum(src, tgt)[by_length], batch_tokens)
-        for part in random.permutation(len(cuts) - 1):
-            rows = by_length[cuts[part] : cuts[part + 1]]
-            yield self._batch(first[rows], second[rows])
+        longer = np.maximum(src, tgt)
+        cuts = _cut(longer[by_length], part_tokens)
+        steps: list[list[Part]] = [[]]
+        room = batch_tokens
+        for number in random.permutation(len(cuts) - 1):
+            rows = by_length[cuts[number] : cuts[number + 1]]
+            size = len(rows) * int(longer[rows].max())
+            if size > room and steps[-1]:
+                steps.append([])
+                room = batch_tokens
+            room -= size
+            steps[-1].append(Part(first[rows], second[rows], int(tgt[rows].sum())))
+        return steps
 
     def _drawn(self, seed: int, epoch: int) -> npt.NDArray[np.int64]:
         """The examples that an epoch shows: of each corpus the next ones of an endless shuffle."""
@@ -248,9 +282,10 @@ class Examples:
             second[rows] = first[random.choice(of_direction, size=len(rows))]
         return second
 
-    def _batch(self, first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Batch:
+    def batch(self, part: Part) -> Batch:
+        """Lay the examples of a part side by side."""
         sources, targets = [], []
-        for i, j in zip(first.tolist(), second.tolist(), strict=True):
+        for i, j in zip(part.first.tolist(), part.second.tolist(), strict=True):
             joined = (i,) if j < 0 else (i, j)
             source = itertools.chain(*(self._sides[self._source[k]] for k in joined))
             sources.append([int(self._tag[i]), *source])

@@ -38,8 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, and print the folder of the final model."""
+    """Train, beside other processes where `torchrun` started some, and print the final model."""
     from training.config import resolve
+    from training.processes import join
     from training.trainer import Trainer
 
     data: dict[str, Any] = {}
@@ -53,7 +54,14 @@ def run(arguments: argparse.Namespace) -> int:
         # One's own text takes the place of the recipe's, also where there is none to validate on.
         data = {"train": [], "valid": [], **data}
     config = resolve(arguments.config, arguments.set, data)
-    print(Trainer(config, arguments.data_dir, arguments.out, arguments.resume).train())
+    processes = join()
+    try:
+        options = (config, arguments.data_dir, arguments.out, arguments.resume, processes)
+        final = Trainer(*options).train()
+        if processes.is_first:
+            print(final)
+    finally:
+        processes.leave()
     return 0
 
 
