@@ -14,9 +14,8 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 
-from torch.utils.tensorboard import SummaryWriter
-
 from training.checkpoint import Progress
+from training.event_file import EventFile
 from training.validation import Found
 
 log = logging.getLogger(__name__)
@@ -31,7 +30,7 @@ class RunLog:
         """Open the records of the run in a folder, as they were at `progress`."""
         self._path = run / FILE_NAME
         self._forget(progress.step)
-        self._board = SummaryWriter(str(run / "tensorboard"), purge_step=progress.step + 1)
+        self._board = EventFile(run / "tensorboard", progress.step + 1)
         self._loss_sum, self._tgt_tokens = 0.0, 0
         self._since_s = time.monotonic()
 
@@ -45,7 +44,7 @@ class RunLog:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Write what TensorBoard still has to."""
+        """End TensorBoard's file."""
         self._board.close()
 
     def count(self, loss: float, tgt_tokens: int) -> None:
@@ -63,10 +62,9 @@ class RunLog:
             "step %d/%d  epoch %d  loss %.3f  %.0f tgt tokens/s  %s left",
             *(step, steps, progress.epoch + 1, loss, rate, left),
         )
-        self._board.add_scalar("train/loss", loss, step)
-        self._board.add_scalar("train/tgt_tokens_per_s", rate, step)
-        self._board.add_scalar("train/learning_rate", learning_rate, step)
         self._write(progress, kind="train", loss=round(loss, 4), tgt_tokens_per_s=round(rate))
+        rates = {"train_tgt_tokens_per_s": rate, "train_learning_rate": learning_rate}
+        self._board.add(step, train_loss=loss, **rates)
         self._loss_sum, self._tgt_tokens = 0.0, 0
         self._since_s = time.monotonic()
 
@@ -74,11 +72,11 @@ class RunLog:
         """Say how well held-out text is foretold, and translated where that was measured."""
         step, loss = progress.step, found.loss
         log.info("step %d  valid loss %.4f  perplexity %.2f", step, loss, math.exp(loss))
-        self._board.add_scalar("valid/loss", loss, step)
+        self._board.add(step, valid_loss=loss)
         measured: dict[str, object] = {}
         if found.bleu is not None:
             log.info("step %d  valid BLEU %.2f", step, found.bleu)
-            self._board.add_scalar("valid/bleu", found.bleu, step)
+            self._board.add(step, valid_bleu=found.bleu)
             measured["bleu"] = round(found.bleu, 2)
         measured["corpora"] = {prefix: round(mean, 4) for prefix, mean in found.by_corpus.items()}
         self._write(progress, kind="valid", loss=round(loss, 4), **measured)

@@ -12,7 +12,15 @@ from dragoman.errors import UsageError
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 from tests.toy import reverse_pairs
 from training.config import VocabularyConfig
-from training.data import Batch, Examples, ParallelText, read_all_pairs, read_lines, read_pairs
+from training.data import (
+    Batch,
+    Examples,
+    ParallelText,
+    Part,
+    read_all_pairs,
+    read_lines,
+    read_pairs,
+)
 from training.vocabulary import train_vocabulary, vocabulary_text
 
 
@@ -92,6 +100,23 @@ def test_batches_keep_to_their_size_and_shift_the_target(examples: Examples) -> 
         assert ((later == earlier) | (later == PAD_ID)).all()
 
 
+def test_a_step_has_parts_of_like_lengths_within_its_size(examples: Examples) -> None:
+    def padded(part: Part) -> int:
+        batch = examples.batch(part)
+        return batch.src_ids.size(0) * max(batch.src_ids.size(1), batch.tgt_in_ids.size(1))
+
+    steps = examples.steps(batch_tokens=300, part_tokens=70, seed=1, epoch=0)
+    parts = [part for step in steps for part in step]
+    assert all(padded(part) <= 70 for part in parts)
+    sizes = [sum(map(padded, step)) for step in steps]
+    assert max(sizes) <= 300
+    assert min(sizes[:-1]) > 300 - 70, "a step has room for another part"
+    for part in parts:
+        assert part.tgt_tokens == int((examples.batch(part).tgt_out_ids != PAD_ID).sum())
+    assert sum(len(part.first) for part in parts) == len(examples)
+    assert len({int(index) for part in parts for index in part.first}) == len(examples)
+
+
 def test_order_follows_seed_and_epoch_alone(examples: Examples) -> None:
     def order(seed: int, epoch: int) -> list[torch.Tensor]:
         return [batch.src_ids for batch in examples.batches(200, seed, epoch)]
@@ -153,8 +178,8 @@ def test_corpora_have_languages_of_their_own(tmp_path: Path) -> None:
     examples = Examples(texts, tokenizer, 200)
     assert examples.directions == (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
     seen = sorted(row for batch in examples.batches(200, seed=1, epoch=0) for row in rows(batch))
-    asked = (("red", "blue", "de"), ("blue", "red", "en"))
-    asked += (("red", "green", "fr"), ("green", "red", "en"))
+    asked = [("red", "blue", "de"), ("blue", "red", "en")]
+    asked += [("red", "green", "fr"), ("green", "red", "en")]
     expected = [
         (tuple(tokenizer.encode_source(src, tag)), (*tokenizer.encode(tgt), END_ID))
         for src, tgt, tag in asked
