@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,6 +82,16 @@ class DataConfig:
         untaught = [language for language in self.languages if language not in taught]
         if self.train and untaught:
             raise UsageError(f"data.languages: no corpus in data.train has {untaught[0]!r}")
+
+    @property
+    def directions(self) -> tuple[tuple[str, str], ...]:
+        """Source and target language of all that is learnt, in the order of the languages."""
+        pairs = permutations(self.languages, 2)
+        return tuple(
+            pair
+            for pair in pairs
+            if not self.train or any(set(pair) <= set(corpus.languages) for corpus in self.train)
+        )
 
 
 def _check_languages(corpus: CorpusConfig, known: Sequence[str]) -> None:

@@ -43,8 +43,7 @@ def read_lines(prefix: Path, language: str) -> list[str]:
     Raises:
         UsageError: no such file, a broken archive, or a line that is not UTF-8, by number.
     """
-    candidates = [prefix.with_name(f"{prefix.name}.{language}{suffix}") for suffix in _SUFFIXES]
-    path = next(filter(Path.is_file, candidates), None)
+    path = _find(prefix, language)
     if path is None:
         raise UsageError(f"{prefix}.{language}: no such file, with or without .gz or .xz")
     lines = []
@@ -68,6 +67,24 @@ def read_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:
             lines.
     """
     return [pair for pair in read_all_pairs(prefix, languages) if all(map(str.strip, pair))]
+
+
+def find_languages(prefix: Path, known: Sequence[str]) -> list[str]:
+    """The languages that a parallel text has files of.
+
+    Raises:
+        UsageError: it has fewer than two.
+    """
+    found = [language for language in known if _find(prefix, language)]
+    if len(found) < 2:
+        has = f"only one in {found[0]!r}" if found else "none"
+        raise UsageError(f"{prefix}: needs files in two of {', '.join(known)}; there is {has}")
+    return found
+
+
+def _find(prefix: Path, language: str) -> Path | None:
+    candidates = [prefix.with_name(f"{prefix.name}.{language}{suffix}") for suffix in _SUFFIXES]
+    return next(filter(Path.is_file, candidates), None)
 
 
 def read_all_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:

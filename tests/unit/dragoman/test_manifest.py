@@ -62,6 +62,9 @@ def test_a_manifest_reads_as_it_was_written(bundle: Path) -> None:
         (lambda m: m["dimensions"].update(heads=5), "5 heads do not divide 64"),
         (lambda m: m["dimensions"].update(heads=0), "dimensions.heads is 0"),
         (lambda m: m.update(languages=["en", "fr"]), "lack tags: ['fr']"),
+        (lambda m: m.update(directions=[["en", "fr"]]), "['en', 'fr'] are not two languages"),
+        (lambda m: m.update(directions=[["en"]]), "['en'] are not two languages"),
+        (lambda m: m.update(directions=[["en", "de"]]), "none from 'en', or none into it"),
     ],
 )
 def test_what_does_not_match_is_refused(bundle: Path, how: Change, message: str) -> None:
