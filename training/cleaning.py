@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dragoman.errors import UsageError
 from training.config import CleaningConfig, CorpusConfig
 from training.data import some_pairs
 
@@ -139,11 +140,19 @@ def _identifier() -> Any:
 
 
 def write_pairs(prefix: Path, languages: Sequence[str], pairs: Sequence[Pair]) -> None:
-    """Write `prefix.xx.gz` for each language; each appears whole or not at all."""
-    prefix.parent.mkdir(parents=True, exist_ok=True)
+    """Write `prefix.xx.gz` for each language; each appears whole or not at all.
+
+    Raises:
+        UsageError: the disk is full or cannot be written.
+    """
     for side, language in enumerate(languages):
         path = prefix.with_name(f"{prefix.name}.{language}.gz")
         partial = path.with_name(f".{path.name}.partial")
-        with gzip.open(partial, "wt", encoding="utf-8", newline="\n", compresslevel=6) as file:
-            file.writelines(f"{pair[side]}\n" for pair in pairs)
-        os.replace(partial, path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with gzip.open(partial, "wt", encoding="utf-8", newline="\n", compresslevel=6) as file:
+                file.writelines(f"{pair[side]}\n" for pair in pairs)
+            os.replace(partial, path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error

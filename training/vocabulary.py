@@ -42,7 +42,8 @@ def train_vocabulary(
         path: where to write; it appears whole or not at all.
 
     Raises:
-        UsageError: the text does not give so many pieces, or the size is too small for the bytes.
+        UsageError: the text does not give so many pieces, the size is too small for the bytes, or
+            the disk is full.
     """
     partial = path.with_suffix(".partial")
     try:
@@ -67,4 +68,7 @@ def train_vocabulary(
         partial.unlink(missing_ok=True)
         reason = str(error).rsplit("] ", 1)[-1] or "no text"
         raise UsageError(f"vocabulary.size is {config.size}: {reason}") from error
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
     os.replace(partial, path)

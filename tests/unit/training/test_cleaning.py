@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from training.cleaning import Cleaner, Report, folded
+from dragoman.errors import UsageError
+from tests.conftest import files_no_larger_than
+from training.cleaning import Cleaner, Report, folded, write_pairs
 from training.config import CleaningConfig, CorpusConfig
 from training.data import read_pairs
 
@@ -122,3 +124,10 @@ def test_the_command_leaves_a_folder_to_train_from(
     assert not (tmp_path / "clean/b").exists()
     assert main([*words, "--out", str(tmp_path)]) == 2
     assert "holds the text to be cleaned" in capsys.readouterr().err
+
+
+def test_a_full_disk_leaves_no_half_of_a_file(tmp_path: Path) -> None:
+    pairs = [(f"{index * 7919}", f"{index * 104729}") for index in range(5000)]
+    with files_no_larger_than(1000), pytest.raises(UsageError, match=r"text\.en\.gz: cannot be"):
+        write_pairs(tmp_path / "a" / "text", BOTH, pairs)
+    assert list((tmp_path / "a").iterdir()) == []

@@ -10,6 +10,7 @@ import torch
 
 from dragoman.errors import UsageError
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
+from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs
 from training.config import VocabularyConfig
 from training.data import (
@@ -242,3 +243,11 @@ def test_a_vocabulary_is_learnt_from_corpora_by_their_weights() -> None:
     ]
     taken = Counter(sentence[0] for sentence in vocabulary_text(texts))
     assert taken == {"a": 4, "b": 6, "c": 8}
+
+
+def test_a_vocabulary_that_finds_no_room_is_one_line(tmp_path: Path) -> None:
+    words = [text for pair in reverse_pairs(500, seed=0) for text in pair]
+    path = tmp_path / "tokenizer.model"
+    with files_no_larger_than(1000), pytest.raises(UsageError, match=r"model: cannot be written"):
+        train_vocabulary(words, ("en", "de"), VocabularyConfig(size=320), path)
+    assert list(tmp_path.iterdir()) == []
