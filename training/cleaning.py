@@ -74,7 +74,17 @@ class Cleaner:
 
         Returns:
             The pairs that passed, in their order in the text, and a report.
+
+        Raises:
+            UsageError: one of its languages is none that can be told from others.
         """
+        known = self._identifier.nb_classes if self._identifier else corpus.languages
+        for language in corpus.languages:
+            if language not in known:
+                raise UsageError(
+                    f"{corpus.prefix}: {language!r} cannot be told from other languages: "
+                    "set cleaning.detect_languages = false"
+                )
         passed, dropped = list[int](), Counter[str]()
         for index in some_pairs(len(pairs), corpus.max_pairs):
             if len(passed) == corpus.max_pairs:
@@ -95,7 +105,8 @@ class Cleaner:
         if not all(sides):
             return "empty"
         lengths = [len(side) for side in sides]
-        if max(lengths) > min(corpus.max_characters or _WITHOUT_END, self._config.max_characters):
+        limits = (corpus.max_characters, self._config.max_characters)
+        if max(lengths) > min(filter(None, limits)):
             return "too long"
         if max(lengths) + _SHORT > self._config.max_length_ratio * (min(lengths) + _SHORT):
             return "lengths too different"
@@ -128,9 +139,6 @@ class Cleaner:
             if likeliest != language and probability > _SURE:
                 return "other language"
         return None
-
-
-_WITHOUT_END = 1 << 31
 
 
 def _identifier() -> Any:

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dragoman.errors import UsageError
+
 if TYPE_CHECKING:
     from training.cleaning import Report
     from training.config import RunConfig
@@ -45,7 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
     config = resolve(arguments.config, arguments.set)
     reports = _clean_all(arguments, config)
     rows = [dataclasses.asdict(report) for report in reports]
-    (arguments.out / REPORT).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    path = arguments.out / REPORT
+    try:
+        path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
     for row in rows:
         print(json.dumps(row) if arguments.json else _line(row))
     return 0
@@ -55,7 +61,6 @@ def _clean_all(arguments: argparse.Namespace, config: RunConfig) -> list[Report]
     from rich.console import Console
     from rich.progress import Progress
 
-    from dragoman.errors import UsageError
     from training.cleaning import Cleaner, write_pairs
     from training.data import read_all_pairs, read_pairs
 

@@ -74,6 +74,14 @@ def test_a_corpus_has_limits_of_its_own() -> None:
     assert reports([(GERMAN, GERMAN + " Ja.")], config=lenient).dropped == {}
 
 
+def test_a_language_that_nobody_can_tell_is_not_all_dropped() -> None:
+    corpus = CorpusConfig("text", ("en", "xx"))
+    with pytest.raises(UsageError, match="text: 'xx' cannot be told from other languages"):
+        Cleaner(CleaningConfig(), {}).clean(corpus, [GOOD])
+    lenient = Cleaner(CleaningConfig(detect_languages=False), {})
+    assert lenient.clean(corpus, [GOOD])[1].kept == 1
+
+
 def test_of_a_large_corpus_only_as_much_is_looked_at_as_it_takes() -> None:
     pairs = [(f"The word {index}.", f"Das Wort {index}.") for index in range(200)]
     corpus = CorpusConfig("text", BOTH, max_pairs=20)

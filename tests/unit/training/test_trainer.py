@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -103,6 +104,21 @@ def test_a_run_goes_on_in_a_later_epoch(text: Path, tmp_path: Path) -> None:
     assert progress["epoch"] > 1
     assert progress["batches_of_epoch"] > 0
     assert_same_weights(resumed, tmp_path / "whole" / "final")
+
+
+def test_a_checkpoint_of_a_former_version_is_gone_on_from(text: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    Trainer(settings(5), text, run).train()
+    folder = run / "checkpoints" / "step-0000005"
+    # It held PyTorch's generator, and knew nothing of the best validation.
+    state = safetensors.torch.load_file(folder / "optimizer.safetensors")
+    state["random_state"] = torch.get_rng_state()
+    safetensors.torch.save_file(state, folder / "optimizer.safetensors")
+    progress = json.loads((folder / "progress.json").read_text())
+    known = ("step", "epoch", "batches_of_epoch", "tgt_tokens", "elapsed_s")
+    (folder / "progress.json").write_text(json.dumps({name: progress[name] for name in known}))
+    Trainer(settings(10), text, run, resume=True).train()
+    assert list(losses(run)) == [5, 10]
 
 
 def test_a_step_in_parts_is_the_whole_step(text: Path, tmp_path: Path) -> None:
