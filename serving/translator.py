@@ -305,7 +305,7 @@ class Translator:
             raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
         except UsageError as error:
             raise InvalidRequest(str(error)) from error
-        return source, target or next(language for language in known if language != source)
+        return self._learnt(source, target)
 
     def _languages(self, options: RequestOptions) -> tuple[str, str]:
         known = self.manifest.languages
@@ -318,15 +318,21 @@ class Translator:
                     f"{name} {brief(language)} is unknown; known: {', '.join(known)}"
                 )
         source, target = options.source_language, options.target_language
-        if source is None and target is None:
-            return known[0], known[1]
-        if source is None:
-            source = next(language for language in known if language != target)
-        if target is None:
-            target = next(language for language in known if language != source)
-        if source == target:
+        if source == AUTO:
+            return source, target or known[0]  # of each text it is found out later
+        if source is not None and source == target:
             raise InvalidRequest(f"source_language and target_language are both {source!r}")
-        return source, target
+        return self._learnt(source, target)
+
+    def _learnt(self, source: str | None, target: str | None) -> tuple[str, str]:
+        """The first direction of the model's that fits."""
+        for src, tgt in self.manifest.all_directions:
+            if source in (None, src) and target in (None, tgt):
+                return src, tgt
+        learnt = ", ".join("-".join(direction) for direction in self.manifest.all_directions)
+        raise InvalidRequest(
+            f"the model does not translate from {source!r} into {target!r}: it knows {learnt}"
+        )
 
     def _sentences(self, pieces: Sequence[Sequence[Piece]], each: int = 1) -> list[Sentence]:
         """The sentences of texts, of which so many translations each are searched for."""
