@@ -23,6 +23,7 @@ from serving.engine.engine import EngineFailure
 from serving.engine.loading import (
     open_engine,
 )
+from serving.engine.search import length_penalty
 from serving.engine.sentence import Sentence
 from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
@@ -71,6 +72,7 @@ class Translation:
     complete: bool
     score: float | None = None
     others: tuple[Translation, ...] = ()
+    confidence: float | None = None
     assessment: Assessment | None = None
     """Where something of it was asked for."""
 
@@ -167,7 +169,7 @@ class Translator:
         follow_up = FollowUp(plan, self._tokenizer, self._engine.submit, self._scorer)
         futures = follow_up.submit(sentences)
         if not options.assessed:
-            return when_all_done(futures, lambda found: self._join(pieces, found))
+            return when_all_done(futures, lambda found: self._join(pieces, found, plan.alpha))
         return followed_by(
             when_all_done(futures, list),
             lambda found: self._assessed(pieces, found, options, plan, terms),
@@ -265,7 +267,9 @@ class Translator:
         sentences = self._sentences([pieces])
         futures = self._engine.submit(sentences, stream.reports(len(sentences)))
         stream.follow(futures)
-        stream.future = when_all_done(futures, lambda found: self._join([pieces], found))
+        stream.future = when_all_done(
+            futures, lambda found: self._join([pieces], found, plan.alpha)
+        )
         stream.future.add_done_callback(lambda _: changed())
         return stream
 
@@ -405,13 +409,13 @@ class Translator:
             raise InvalidRequest(f"text {index}: {error}") from error
 
     def _join(
-        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis]
+        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], alpha: float
     ) -> list[Translation]:
         remaining = iter(found)
         translations = []
         for of_text in pieces:
             if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
-                translations.append(self._translation(next(remaining)))
+                translations.append(self._translation(next(remaining), alpha))
                 continue
             count = sum(isinstance(piece, Sentence) for piece in of_text)
             of_sentences = list(itertools.islice(remaining, count))
@@ -420,6 +424,7 @@ class Translator:
                     join(of_text, (self._tokenizer.decode(one.ids) for one in of_sentences)),
                     sum(len(one.ids) for one in of_sentences),
                     all(one.complete for one in of_sentences),
+                    confidence=_confidence(of_sentences, alpha),
                 )
             )
         return translations
@@ -433,7 +438,7 @@ class Translator:
         terms: Terms,
     ) -> Future[list[Translation]]:
         """Translations with what the model thinks of them."""
-        translations = self._join(pieces, found)
+        translations = self._join(pieces, found, plan.alpha)
         remaining = iter(found)
         candidates = [
             candidate for of_text in pieces for candidate in self._candidates(of_text, remaining)
@@ -470,15 +475,28 @@ class Translator:
         yield Candidate(source, target, tuple(sentences))
         yield from others
 
-    def _translation(self, found: Hypothesis) -> Translation:
+    def _translation(self, found: Hypothesis, alpha: float) -> Translation:
         """A text that is one sentence."""
         return Translation(
             self._tokenizer.decode(found.ids),
             len(found.ids),
             found.complete,
             found.score,
-            tuple(map(self._translation, found.others)),
+            tuple(self._translation(other, alpha) for other in found.others),
+            confidence=_confidence([found], alpha),
         )
+
+
+def _confidence(found: Sequence[Hypothesis], alpha: float) -> float | None:
+    """Log-probability of a token on average, where the searches have scored what they found."""
+    total, tokens = 0.0, 0
+    for one in found:
+        if one.score is None:
+            return None
+        length = len(one.ids) + one.complete
+        total += one.score * length_penalty(length, alpha)
+        tokens += length
+    return total / tokens if tokens else 0.0  # nothing was to be translated
 
 
 def _with_assessment(
@@ -492,7 +510,13 @@ def _with_assessment(
     if score is None and alpha is not None:
         score = assessment.score(alpha)
     others = tuple(_with_assessment(other, assessments, alpha) for other in translation.others)
-    return replace(translation, assessment=assessment, score=score, others=others)
+    return replace(
+        translation,
+        score=score,
+        others=others,
+        confidence=assessment.confidence,
+        assessment=assessment,
+    )
 
 
 def _pair(

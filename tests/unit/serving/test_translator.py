@@ -146,7 +146,7 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
         (["red"], {"return_token_scores": 1}, "return_token_scores is 1: expected true or false"),
         (
             ["a"] * 10_000,
-            {"return_confidence": True, "num_return_sequences": 3},
+            {"return_token_scores": True, "num_return_sequences": 3},
             "30000 translations to be scored in one request, more than 20000",
         ),
         (["red"], {"return_scores": True, "split_sentences": True}, "not with split_sentences"),
