@@ -35,7 +35,8 @@ from serving.engine.loading import open_engine
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.settings import EngineSettings
 from serving.request_options import RequestOptions
-from serving.translator import Translation, Translator
+from serving.translation import Translation
+from serving.translator import Translator
 
 _NO_ID = -1
 """As end symbol, one that the model never writes."""

@@ -26,7 +26,7 @@ from serving.engine.guidance import (
     RepetitionPenalty,
     Rule,
     Sampling,
-    Terms,
+    TermConstraints,
 )
 from serving.engine.sentence import SearchOptions
 from serving.glossary import Glossary
@@ -270,7 +270,7 @@ class SearchPlan:
             most = max(tokens, 1) + 1  # the end symbol
         return min(most, limits.max_target_tokens)
 
-    def _terms(self, text: str) -> Terms | None:
+    def _terms(self, text: str) -> TermConstraints | None:
         terms: list[str] = []
         after: list[int | None] = []
         if self._glossary is not None:
@@ -286,7 +286,7 @@ class SearchPlan:
         if not terms:
             return None
         sequences = (tuple(self._tokenizer.encode(term)) for term in terms)
-        return Terms(tuple(sequences), self._continuing, tuple(after))
+        return TermConstraints(tuple(sequences), self._continuing, tuple(after))
 
     @cached_property
     def _continuing(self) -> npt.NDArray[np.bool_]:

@@ -5,12 +5,10 @@ Knows the bundle, the tokenizer and the engine; must not know Triton.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from reprlib import repr as brief
 
 from dragoman.cutting import Uncuttable
 from dragoman.errors import UsageError
@@ -19,30 +17,25 @@ from dragoman.manifest import Manifest
 from dragoman.sentences import LineBreaks
 from dragoman.text import Tokenizer
 from serving.assessment import Assessment, Assessor, Candidate, SentencePair
+from serving.directions import Directions
 from serving.engine.engine import EngineFailure
-from serving.engine.loading import (
-    open_engine,
-)
-from serving.engine.search import length_penalty
+from serving.engine.loading import open_engine
 from serving.engine.sentence import Sentence
 from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
 from serving.follow_up import FollowUp
 from serving.futures import followed_by, when_all_done
-from serving.language import OtherLanguage, detect_language
-from serving.layout import Piece, join, pieces_of_text
+from serving.layout import Piece, pieces_of_text
 from serving.request_options import InvalidRequest, RequestOptions
 from serving.scoring import Scorer
 from serving.search_plan import SearchPlan, scoring_alpha
 from serving.streaming import TextStream
+from serving.translation import Composer, SourceSentence, Translation, with_assessment
 
-AUTO = "auto"
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
 MAX_REQUEST_CHARACTERS = 2_000_000
 """All texts of a request together; one request's work must not hold up the others for long."""
-_PIECES_OF_ONE = 2
-"""Of a text that was not split: a sentence, and nothing behind it."""
 _IDS_OF_NOTHING = 2
 """The tag and the end symbol alone."""
 
@@ -57,31 +50,6 @@ class Terms:
 
     priority: int = 0
     deadline_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Translation:
-    """A translated text; `complete` is false where the token limit cut one of its sentences.
-
-    `score` is that of `Hypothesis`; None of greedy search, and of a text of several sentences.
-    `others` are further translations of the text, as many as were asked for, best first.
-    """
-
-    text: str
-    output_tokens: int
-    complete: bool
-    score: float | None = None
-    others: tuple[Translation, ...] = ()
-    confidence: float | None = None
-    assessment: Assessment | None = None
-    """Where something of it was asked for."""
-
-
-@dataclass(frozen=True)
-class SourceSentence(Sentence):
-    """A sentence of a text, as it was written."""
-
-    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,6 +94,8 @@ class Translator:
                     f"{bundle / self.manifest.tokenizer}: the tag of {language!r} has id "
                     f"{self._tokenizer.tag_id(language)}, the manifest says {tag_id}"
                 )
+        self._composer = Composer(self._tokenizer)
+        self._directions = Directions(self.manifest)
         self._settings = settings or EngineSettings()
         opened = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
         self._engine, self.layout, self._limits = opened.engine, opened.layout, opened.limits
@@ -169,7 +139,9 @@ class Translator:
         follow_up = FollowUp(plan, self._tokenizer, self._engine.submit, self._scorer)
         futures = follow_up.submit(sentences)
         if not options.assessed:
-            return when_all_done(futures, lambda found: self._join(pieces, found, plan.alpha))
+            return when_all_done(
+                futures, lambda found: self._composer.compose(pieces, found, plan.alpha)
+            )
         return followed_by(
             when_all_done(futures, list),
             lambda found: self._assessed(pieces, found, options, plan, terms),
@@ -208,13 +180,15 @@ class Translator:
             )
         _check_together((*texts, *targets))
         self._assessor.check(len(texts), options)
-        languages, candidates = self._languages(options), []
         for index, (text, target) in enumerate(zip(texts, targets, strict=True)):
             _check_length(index, text)
             _check_length(index, target, "target")
-            if options.source_language == AUTO:
-                languages = self._direction(index, text, options)
-            candidates.append(self._given(index, text, target, languages[1]))
+        candidates = [
+            self._given(index, text, target, language)
+            for index, (text, target, (_, language)) in enumerate(
+                zip(texts, targets, self._directions.of_texts(texts, options), strict=True)
+            )
+        ]
         terms = terms or Terms()
         return self._assessor.assess(candidates, options, terms.priority, terms.deadline_s)
 
@@ -268,7 +242,7 @@ class Translator:
         futures = self._engine.submit(sentences, stream.reports(len(sentences)))
         stream.follow(futures)
         stream.future = when_all_done(
-            futures, lambda found: self._join([pieces], found, plan.alpha)
+            futures, lambda found: self._composer.compose([pieces], found, plan.alpha)
         )
         stream.future.add_done_callback(lambda _: changed())
         return stream
@@ -300,44 +274,6 @@ class Translator:
         self._engine.close()
         self._scorer.close()
 
-    def _direction(self, index: int, text: str, options: RequestOptions) -> tuple[str, str]:
-        """The languages of a text whose source language is to be found out."""
-        known, target = self.manifest.languages, options.target_language
-        try:
-            source = detect_language(text, [one for one in known if one != target], known)
-        except OtherLanguage as error:
-            raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
-        except UsageError as error:
-            raise InvalidRequest(str(error)) from error
-        return self._learnt(source, target)
-
-    def _languages(self, options: RequestOptions) -> tuple[str, str]:
-        known = self.manifest.languages
-        for name in ("source_language", "target_language"):
-            language = getattr(options, name)
-            if name == "source_language" and language == AUTO:
-                continue
-            if language is not None and language not in known:
-                raise InvalidRequest(
-                    f"{name} {brief(language)} is unknown; known: {', '.join(known)}"
-                )
-        source, target = options.source_language, options.target_language
-        if source == AUTO:
-            return source, target or known[0]  # of each text it is found out later
-        if source is not None and source == target:
-            raise InvalidRequest(f"source_language and target_language are both {source!r}")
-        return self._learnt(source, target)
-
-    def _learnt(self, source: str | None, target: str | None) -> tuple[str, str]:
-        """The first direction of the model's that fits."""
-        for src, tgt in self.manifest.all_directions:
-            if source in (None, src) and target in (None, tgt):
-                return src, tgt
-        learnt = ", ".join("-".join(direction) for direction in self.manifest.all_directions)
-        raise InvalidRequest(
-            f"the model does not translate from {source!r} into {target!r}: it knows {learnt}"
-        )
-
     def _sentences(self, pieces: Sequence[Sequence[Piece]], each: int = 1) -> list[Sentence]:
         """The sentences of texts, of which so many translations each are searched for."""
         found = [piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)]
@@ -350,14 +286,14 @@ class Translator:
     def _pieces_of_all(
         self, texts: Sequence[str], options: RequestOptions, plan: SearchPlan, terms: Terms
     ) -> list[list[Piece]]:
-        languages = self._languages(options)
-        found = []
         for index, text in enumerate(texts):
             _check_length(index, text)
-            if options.source_language == AUTO:
-                languages = self._direction(index, text, options)
-            found.append(self._pieces(index, text, *languages, options, plan, terms))
-        return found
+        return [
+            self._pieces(index, text, *languages, options, plan, terms)
+            for (index, text), languages in zip(
+                enumerate(texts), self._directions.of_texts(texts, options), strict=True
+            )
+        ]
 
     def _pieces(
         self,
@@ -408,27 +344,6 @@ class Translator:
         except Uncuttable as error:
             raise InvalidRequest(f"text {index}: {error}") from error
 
-    def _join(
-        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], alpha: float
-    ) -> list[Translation]:
-        remaining = iter(found)
-        translations = []
-        for of_text in pieces:
-            if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
-                translations.append(self._translation(next(remaining), alpha))
-                continue
-            count = sum(isinstance(piece, Sentence) for piece in of_text)
-            of_sentences = list(itertools.islice(remaining, count))
-            translations.append(
-                Translation(
-                    join(of_text, (self._tokenizer.decode(one.ids) for one in of_sentences)),
-                    sum(len(one.ids) for one in of_sentences),
-                    all(one.complete for one in of_sentences),
-                    confidence=_confidence(of_sentences, alpha),
-                )
-            )
-        return translations
-
     def _assessed(
         self,
         pieces: Sequence[Sequence[Piece]],
@@ -438,98 +353,15 @@ class Translator:
         terms: Terms,
     ) -> Future[list[Translation]]:
         """Translations with what the model thinks of them."""
-        translations = self._join(pieces, found, plan.alpha)
-        remaining = iter(found)
-        candidates = [
-            candidate for of_text in pieces for candidate in self._candidates(of_text, remaining)
-        ]
+        translations = self._composer.compose(pieces, found, plan.alpha)
+        candidates = self._composer.candidates(pieces, found)
         assessing = self._assessor.assess(candidates, options, terms.priority, terms.deadline_s)
-        alpha = plan.alpha if options.return_scores else None
 
         def attach(done: list[list[Assessment]]) -> list[Translation]:
             assessments = iter(done[0])
-            return [_with_assessment(one, assessments, alpha) for one in translations]
+            return [with_assessment(one, assessments) for one in translations]
 
         return when_all_done([assessing], attach)
-
-    def _candidates(
-        self, pieces: Sequence[Piece], remaining: Iterator[Hypothesis]
-    ) -> Iterator[Candidate]:
-        """The best translation of a text, then the others, of which only one sentence has any.
-
-        Lines that were wrapped are left as one: the words are the same.
-        """
-        source, target, sentences = "", "", []
-        others: list[Candidate] = []
-        for piece in pieces:
-            if isinstance(piece, str):
-                source, target = source + piece, target + piece
-            elif isinstance(piece, SourceSentence):
-                best = next(remaining)
-                place = (len(source), len(target))
-                sentences.append(_pair(piece, best, *place))
-                source, target = source + piece.text, target + self._tokenizer.decode(best.ids)
-                for other in best.others:
-                    pair = _pair(piece, other, *place)
-                    others.append(Candidate(source, self._tokenizer.decode(other.ids), (pair,)))
-        yield Candidate(source, target, tuple(sentences))
-        yield from others
-
-    def _translation(self, found: Hypothesis, alpha: float) -> Translation:
-        """A text that is one sentence."""
-        return Translation(
-            self._tokenizer.decode(found.ids),
-            len(found.ids),
-            found.complete,
-            found.score,
-            tuple(self._translation(other, alpha) for other in found.others),
-            confidence=_confidence([found], alpha),
-        )
-
-
-def _confidence(found: Sequence[Hypothesis], alpha: float) -> float | None:
-    """Log-probability of a token on average, where the searches have scored what they found."""
-    total, tokens = 0.0, 0
-    for one in found:
-        if one.score is None:
-            return None
-        length = len(one.ids) + one.complete
-        total += one.score * length_penalty(length, alpha)
-        tokens += length
-    return total / tokens if tokens else 0.0  # nothing was to be translated
-
-
-def _with_assessment(
-    translation: Translation, assessments: Iterator[Assessment], alpha: float | None
-) -> Translation:
-    """A translation and its others, each with its assessment, and by this length penalty a score.
-
-    What a search has scored itself keeps that.
-    """
-    assessment, score = next(assessments), translation.score
-    if score is None and alpha is not None:
-        score = assessment.score(alpha)
-    others = tuple(_with_assessment(other, assessments, alpha) for other in translation.others)
-    return replace(
-        translation,
-        score=score,
-        others=others,
-        confidence=assessment.confidence,
-        assessment=assessment,
-    )
-
-
-def _pair(
-    sentence: SourceSentence, found: Hypothesis, source_begin: int, target_begin: int
-) -> SentencePair:
-    return SentencePair(
-        sentence.src_ids,
-        found.ids,
-        sentence.text,
-        complete=found.complete,
-        source_begin=source_begin,
-        target_begin=target_begin,
-    )
 
 
 def _check_together(texts: Sequence[str]) -> None:

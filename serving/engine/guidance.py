@@ -82,7 +82,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class TermConstraints:
     """Sequences of tokens that a translation must hold, each as words of their own.
 
     `continuing` [V] says which tokens go on with the word before them, which none may do behind a
@@ -105,7 +105,7 @@ class Guidance:
 
     prefix: tuple[int, ...] = ()
     rules: tuple[Rule, ...] = ()
-    terms: Terms | None = None
+    terms: TermConstraints | None = None
     sampling: Sampling | None = None
     patience: float = 1.0
     early_stopping: bool = True
@@ -133,14 +133,14 @@ class Progress:
 
     @property
     def bank(self) -> int:
-        """Terms that were begun."""
+        """How many terms were begun."""
         return self.met.bit_count() + (self.term is not None)
 
-    def begin(self, term: int, terms: Terms) -> Progress:
+    def begin(self, term: int, terms: TermConstraints) -> Progress:
         """After the first token of a term."""
         return Progress(self.met, term, 0).go_on(terms)
 
-    def go_on(self, terms: Terms) -> Progress:
+    def go_on(self, terms: TermConstraints) -> Progress:
         """After the next token of the term that is being said."""
         assert self.term is not None
         place = self.place + 1
@@ -152,7 +152,7 @@ class Progress:
         """After any other token."""
         return Progress(self.met)
 
-    def unmet(self, terms: Terms) -> Iterable[int]:
+    def unmet(self, terms: TermConstraints) -> Iterable[int]:
         """Terms that may be begun: of equal ones, which stand for so many places, the first."""
         left = {
             sequence: i

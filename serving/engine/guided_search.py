@@ -14,7 +14,7 @@ import numpy as np
 
 from dragoman.hypothesis import Hypothesis
 from serving.engine.cache import Floats, Ids
-from serving.engine.guidance import Guidance, Progress, Sampling, Terms
+from serving.engine.guidance import Guidance, Progress, Sampling, TermConstraints
 from serving.engine.ranking import rank
 from serving.engine.search import Continuation, common_beginning, length_penalty, place
 from serving.engine.sentence import Sentence
@@ -286,7 +286,9 @@ class TermSearch(GuidedBeamSearch):
     Post and Vilar 2018, https://aclanthology.org/N18-1119.
     """
 
-    def __init__(self, sentence: Sentence, guidance: Guidance, terms: Terms, end_id: int) -> None:
+    def __init__(
+        self, sentence: Sentence, guidance: Guidance, terms: TermConstraints, end_id: int
+    ) -> None:
         """Begin a search that may generate up to the sentence's `max_tokens`."""
         super().__init__(sentence, guidance, end_id)
         self._terms = terms

@@ -11,7 +11,7 @@ from dragoman.errors import DragomanError
 from serving.assessment import Assessment
 from serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
 from serving.service.requests import Asked
-from serving.translator import Translation
+from serving.translation import Translation
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from serving.service import answers
 from serving.service.answers import Form
 from serving.service.frames import Answer, Failure, Hello, Request
 from serving.service.requests import TARGET, Asked, RequestRules, read_request
-from serving.translator import Translation
+from serving.translation import Translation
 
 Send = Callable[[bytes], None]
 """Sends a frame to Triton's side of the model."""

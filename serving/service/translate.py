@@ -16,7 +16,8 @@ from serving.service.configuration import check_languages, engine_settings, requ
 from serving.service.figures import FigureReporter
 from serving.service.frames import Hello, Request
 from serving.service.model import InFlight, Send, last_answer, parameters, understand
-from serving.translator import Translation, Translator
+from serving.translation import Translation
+from serving.translator import Translator
 
 log = logging.getLogger(__name__)
 

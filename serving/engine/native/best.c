@@ -27,10 +27,12 @@ static void clear(Ranked *list, int64_t count)
         list[i] = (Ranked){-INFINITY, 0};
 }
 
-static __m512 load_some(const float *values, int64_t count)
+/* Sixteen values, of which there may be fewer. */
+static inline __m512 load_some(const float *values, int64_t count)
 {
-    const __mmask16 some = count < 16 ? (__mmask16)((1 << count) - 1) : 0xffff;
-    return _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), some, values);
+    if (count >= 16)
+        return _mm512_loadu_ps(values);
+    return _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), (__mmask16)((1 << count) - 1), values);
 }
 
 static void rank_all(Ranked *list, int64_t count, const float *values, int64_t length,

@@ -11,7 +11,7 @@ from serving.engine.scheduler import Closed, Overloaded
 from serving.request_options import InvalidRequest
 from serving.service.answers import Form, of_beginning, of_error, of_translations
 from serving.service.frames import Answer, ErrorCode, Failure
-from serving.translator import Translation
+from serving.translation import Translation
 
 ALL = ("text_output", "output_tokens", "finish_reason")
 TRANSLATIONS = [Translation("Grün.", 3, True), Translation("Rot", 2, False)]

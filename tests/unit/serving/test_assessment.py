@@ -23,7 +23,8 @@ from serving.engine.batch import DeadlineExceeded
 from serving.engine.settings import EngineSettings
 from serving.futures import outcome_error
 from serving.request_options import InvalidRequest, RequestOptions
-from serving.translator import Terms, Translation, Translator
+from serving.translation import Translation
+from serving.translator import Terms, Translator
 from tests.conftest import REPOSITORY
 
 HEADS = AlignmentHeads(((2, 0),), False, 1.0, 1, "nothing")

@@ -15,7 +15,8 @@ from dragoman.text import Tokenizer
 from serving.engine.settings import EngineSettings
 from serving.placeholders import find_placeholders
 from serving.request_options import RequestOptions
-from serving.translator import Translation, Translator
+from serving.translation import Translation
+from serving.translator import Translator
 from tests.conftest import REPOSITORY
 from training import checkpoint
 from training.guided_search import Wishes, guided_search

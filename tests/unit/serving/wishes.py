@@ -15,7 +15,7 @@ from serving.engine.guidance import (
     RepetitionPenalty,
     Rule,
     Sampling,
-    Terms,
+    TermConstraints,
 )
 from serving.engine.sentence import SearchOptions
 from serving.suppression import SuppressedWords
@@ -107,7 +107,9 @@ def guidance(asked: Wishes) -> Guidance:
         rules.append(FewestTokens(asked.min_tokens, END_ID))
     terms = None
     if asked.terms:
-        terms = Terms(asked.terms, np.array([piece[:1].isalnum() for piece in PIECES]), asked.after)
+        terms = TermConstraints(
+            asked.terms, np.array([piece[:1].isalnum() for piece in PIECES]), asked.after
+        )
     sampling = None
     if asked.sampling:
         sampling = Sampling(asked.numbers, asked.temperature, asked.top_k, asked.top_p)
