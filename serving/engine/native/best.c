@@ -21,10 +21,13 @@ static inline void rank(Ranked *list, int64_t count, float value, int64_t index)
     list[place] = (Ranked){value, index};
 }
 
+/* At least one. */
 static void clear(Ranked *list, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
+    int64_t i = 0;
+    do
         list[i] = (Ranked){-INFINITY, 0};
+    while (++i < count);
 }
 
 /* Sixteen values, of which there may be fewer. */
