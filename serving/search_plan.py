@@ -174,9 +174,22 @@ class SearchPlan:
                 f"{most}: shorten it"
                 + (", or raise max_tokens" if self._options.max_tokens else "")
             )
+        rules = self._rules_of(src_ids, most)
+        if not prefix and terms is None and rules is self._rules:
+            return most, self._usual
+        return most, self._search(prefix, terms, rules)
+
+    @cached_property
+    def _usual(self) -> SearchOptions:
+        """The search for sentences that have nothing of their own."""
+        return self._search((), None, self._rules)
+
+    def _search(
+        self, prefix: tuple[int, ...], terms: TermConstraints | None, rules: tuple[Rule, ...]
+    ) -> SearchOptions:
         guidance: Guidance | None = Guidance(
             prefix,
-            self._rules_of(src_ids, most),
+            rules,
             terms,
             Sampling((self._seed, 0), *self._distribution) if self.samples else None,
             1.0 if self._options.patience is None else self._options.patience,
@@ -188,13 +201,7 @@ class SearchPlan:
         if guidance == Guidance() and not (width == 1 and self._is_scored):
             guidance = None
         hypotheses = width if self.coverage_penalty else self.hypotheses
-        search = SearchOptions(
-            width,
-            self.alpha,
-            1 if self.samples else hypotheses,
-            guidance,
-        )
-        return most, search
+        return SearchOptions(width, self.alpha, 1 if self.samples else hypotheses, guidance)
 
     @property
     def _distribution(self) -> tuple[float, int | None, float | None]:
