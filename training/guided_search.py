@@ -132,7 +132,7 @@ def heed(log_probs: Tensor, said: tuple[int, ...], wishes: Wishes) -> Tensor:
     if wishes.suppressed:
         text = "".join(wishes.pieces[i] for i in said)
         for token, piece in enumerate(wishes.pieces):
-            if any(_ends_in(text + piece, word) for word in wishes.suppressed):
+            if piece and any(_ends_in(text + piece, word) for word in wishes.suppressed):
                 scores[token] = -math.inf
     if len(said) < wishes.min_tokens:
         scores[END_ID] = -math.inf
