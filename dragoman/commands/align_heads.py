@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 HELP = "choose the attention heads by which a bundle's alignments are told, and write them into it"
@@ -30,6 +31,12 @@ def configure_text(parser: argparse.ArgumentParser, option: str, required: bool)
     parser.add_argument(
         "--pairs", type=int, default=2000, metavar="N", help="at most so many (default: 2000)"
     )
+    parser.add_argument(
+        "--one-way",
+        metavar="SRC-TGT",
+        help="the only direction that the model translates, such as en-de: heads are chosen by "
+        "words that are spelt alike, and not by how far the links of both directions agree",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.data_dir,
         arguments.text,
         arguments.pairs,
+        arguments.one_way,
         quiet=arguments.quiet,
         write=not arguments.dry_run,
     )
@@ -46,7 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def choose(
-    bundle: Path, data_dir: Path, text: str, number: int, quiet: bool, write: bool = True
+    bundle: Path,
+    data_dir: Path,
+    text: str,
+    number: int,
+    one_way: str | None,
+    quiet: bool,
+    write: bool = True,
 ) -> None:
     """Choose heads, write them into the bundle's manifest, and print how good they are."""
     import dataclasses
@@ -56,25 +70,56 @@ def choose(
 
     from dragoman.errors import UsageError
     from dragoman.manifest import Manifest
-    from export.alignment_heads import choose_heads, find_anchors
+    from export.agreement import look_both_ways
+    from export.alignment_heads import Evidence, choose_heads, nominate, total_of
+    from export.anchors import Anchors, TooFewAnchors, find_anchors
     from training.data import read_pairs
 
     if number < 1:
         raise UsageError(f"--pairs {number}: give at least 1")
     manifest = Manifest.load(bundle)
+    side = None if one_way is None else _side(one_way, manifest.languages)
     pairs = read_pairs(data_dir / text, manifest.languages)[:number]
     console = Console(stderr=True)
     with Progress(console=console, disable=quiet or not sys.stderr.isatty()) as bar:
-        task = bar.add_task(text, total=2 * len(pairs))
-        anchors = find_anchors(bundle, pairs, lambda done: bar.update(task, completed=done))
-    choice = choose_heads(anchors, text)
-    chosen = choice.heads
+        task = bar.add_task(text, total=len(pairs) * (3 if side is None else 1))
+
+        def told(done: int) -> None:
+            bar.update(task, completed=done)
+
+        evidence: Evidence
+        if side is None:
+            evidence = directions = look_both_ways(bundle, pairs, told)
+            anchors: Anchors | None
+            try:
+                anchors = find_anchors(bundle, pairs, (0, 1), lambda n: told(len(pairs) + n))
+            except TooFewAnchors:
+                anchors = None
+            nominees = nominate(directions, anchors, text)
+        else:
+            evidence = find_anchors(bundle, pairs, (side,), told)
+            nominees = [choose_heads(evidence, text)]
+    chosen = nominees[0]
     if write:
         dataclasses.replace(manifest, alignment=chosen).write(bundle)
-    heads = ", ".join(f"{layer}.{head}" for layer, head in chosen.heads)
-    step = "reads" if chosen.when_read else "says"
-    print(
-        f"layer.head {heads}, at the step that {step} a token: {chosen.accuracy:.1%} of "
-        f"{chosen.anchors} anchors right on {text}; all heads {choice.all_heads:.1%}, "
-        f"diagonal {choice.diagonal:.1%}"
-    )
+    for one in nominees:
+        heads = ", ".join(f"{layer}.{head}" for layer, head in one.heads)
+        step = "reads" if one.when_read else "says"
+        weights = total_of(evidence, one.heads, one.when_read)
+        print(f"by {one.criterion}, layer.head {heads}, at the step that {step} a token:")
+        print(f"  {evidence.report(weights)}")
+    print("all heads:")
+    print(f"  {evidence.report(total_of(evidence, evidence.heads, chosen.when_read))}")
+    print("diagonal:")
+    print(f"  {evidence.report(evidence.diagonal)}")
+    print(f"chosen by {chosen.criterion} on {text}")
+
+
+def _side(direction: str, languages: Sequence[str]) -> int:
+    """Which of the languages is the source."""
+    from dragoman.errors import UsageError
+
+    known = ["-".join(pair) for pair in (languages[:2], languages[1::-1])]
+    if direction not in known:
+        raise UsageError(f"--one-way {direction}: give {known[0]} or {known[1]}")
+    return known.index(direction)

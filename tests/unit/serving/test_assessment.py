@@ -26,7 +26,7 @@ from serving.request_options import InvalidRequest, RequestOptions
 from serving.translator import Terms, Translation, Translator
 from tests.conftest import REPOSITORY
 
-HEADS = AlignmentHeads(((2, 0),), False, 1.0, 1, "nothing")
+HEADS = AlignmentHeads(((2, 0),), False, "anchors", 1.0, 1, "nothing")
 
 
 @pytest.fixture(scope="module")
