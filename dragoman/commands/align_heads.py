@@ -6,6 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dragoman.manifest import AlignmentHeads
+    from export.alignment_heads import Evidence
 
 HELP = "choose the attention heads by which a bundle's alignments are told, and write them into it"
 
@@ -71,7 +76,7 @@ def choose(
     from dragoman.errors import UsageError
     from dragoman.manifest import Manifest
     from export.agreement import look_both_ways
-    from export.alignment_heads import Evidence, choose_heads, nominate, total_of
+    from export.alignment_heads import choose_heads, nominate
     from export.anchors import Anchors, TooFewAnchors, find_anchors
     from training.data import read_pairs
 
@@ -99,9 +104,15 @@ def choose(
         else:
             evidence = find_anchors(bundle, pairs, (side,), told)
             nominees = [choose_heads(evidence, text)]
-    chosen = nominees[0]
     if write:
-        dataclasses.replace(manifest, alignment=chosen).write(bundle)
+        dataclasses.replace(manifest, alignment=nominees[0]).write(bundle)
+    _print(evidence, nominees, text)
+
+
+def _print(evidence: Evidence, nominees: Sequence[AlignmentHeads], text: str) -> None:
+    """Say how good each choice is, the one that was made first, beside what takes no choice."""
+    from export.alignment_heads import total_of
+
     for one in nominees:
         heads = ", ".join(f"{layer}.{head}" for layer, head in one.heads)
         step = "reads" if one.when_read else "says"
@@ -109,10 +120,10 @@ def choose(
         print(f"by {one.criterion}, layer.head {heads}, at the step that {step} a token:")
         print(f"  {evidence.report(weights)}")
     print("all heads:")
-    print(f"  {evidence.report(total_of(evidence, evidence.heads, chosen.when_read))}")
+    print(f"  {evidence.report(total_of(evidence, evidence.heads, nominees[0].when_read))}")
     print("diagonal:")
     print(f"  {evidence.report(evidence.diagonal)}")
-    print(f"chosen by {chosen.criterion} on {text}")
+    print(f"chosen by {nominees[0].criterion} on {text}")
 
 
 def _side(direction: str, languages: Sequence[str]) -> int:
