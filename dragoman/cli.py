@@ -13,6 +13,7 @@ from dragoman import __version__
 from dragoman.errors import DragomanError
 
 COMMANDS = (
+    "clean",
     "train",
     "evaluate",
     "export",
@@ -31,6 +32,7 @@ _EXTRAS = {
     "torch": "train",
     "tensorboard": "train",
     "sacrebleu": "train",
+    "py3langid": "train",
     "onnx": "export",
     "dragoman_client": "serve",
     "tritonclient": "serve",

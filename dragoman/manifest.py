@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -195,6 +196,13 @@ class Manifest:
     plans: tuple[PlanEntry, ...] = ()
     alignment: AlignmentHeads | None = None
     """None until `dragoman align-heads` has chosen them."""
+    directions: tuple[tuple[str, ...], ...] = ()
+    """Source and target language of what the model has learnt; none named: every pair."""
+
+    @property
+    def all_directions(self) -> tuple[tuple[str, ...], ...]:
+        """What the model has learnt, named or not."""
+        return self.directions or tuple(itertools.permutations(self.languages, 2))
 
     def write(self, bundle: Path) -> None:
         """Write `manifest.json` into a bundle."""
@@ -276,6 +284,13 @@ class Manifest:
         missing = [language for language in self.languages if language not in self.special_ids.tags]
         if len(self.languages) < 2 or missing:
             raise UsageError(f"{path}: languages {list(self.languages)} lack tags: {missing}")
+        known = set(itertools.permutations(self.languages, 2))
+        for direction in self.directions:
+            if direction not in known:
+                raise UsageError(f"{path}: directions: {list(direction)} are not two languages")
+        for language in self.languages:
+            if not all(language in side for side in zip(*self.all_directions, strict=True)):
+                raise UsageError(f"{path}: directions: none from {language!r}, or none into it")
 
 
 def sha256(path: Path) -> str:

@@ -85,6 +85,7 @@ def export_bundle(
         graphs={name: graph.entry for name, graph in graphs.items()},
         files=digests(partial, [*files, *(graph.entry.file for graph in graphs.values())]),
         built_with=_versions(),
+        directions=config.data.directions,
     )
     manifest.write(partial)
     os.replace(partial, bundle)

@@ -50,12 +50,12 @@ class Outcome:
     detail: str
 
 
-def verify(bundle: Path, texts: Sequence[Sequence[str]]) -> Iterator[Outcome]:
+def verify(bundle: Path, texts: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
     """Compare a bundle's graphs and the engine over them with PyTorch on the same weights.
 
     Args:
         bundle: folder of a bundle.
-        texts: sentences of each language, in the order of the manifest's languages.
+        texts: sentences, each with the language that it is translated into.
 
     Yields:
         The outcome of each check.
@@ -65,11 +65,7 @@ def verify(bundle: Path, texts: Sequence[Sequence[str]]) -> Iterator[Outcome]:
     """
     manifest = Manifest.load(bundle)
     loaded = checkpoint.load(bundle)
-    sources = [
-        loaded.tokenizer.encode_source(text, manifest.languages[1 - side])
-        for side, sentences in enumerate(texts)
-        for text in sentences
-    ]
+    sources = [loaded.tokenizer.encode_source(text, target) for text, target in texts]
     limit = manifest.limits.max_source_tokens
     fitting = [ids for ids in sources if len(ids) <= limit]
     if not fitting:

@@ -67,7 +67,8 @@ class Assessment:
     @property
     def confidence(self) -> float:
         """Log-probability of a token, on average."""
-        return sum(self.log_probs) / len(self.log_probs)
+        # Where nothing was to be translated, nothing is in doubt.
+        return sum(self.log_probs) / max(len(self.log_probs), 1)
 
     @property
     def token_scores(self) -> str:

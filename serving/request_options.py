@@ -65,12 +65,12 @@ class RequestOptions:
     @property
     def assessed(self) -> bool:
         """Whether translations are to be scored once they are there."""
-        greedy = self.beam_width == 1 and not self.sampled
+        altered = (self.repetition_penalty, self.coverage_penalty, self.keep_placeholders or None)
         return (
             self.return_token_scores
             or self.return_alignments is not None
-            or self.return_confidence
-            or (self.return_scores and greedy)
+            # Else a search knows it: it has the sum of the log-probabilities.
+            or (self.return_confidence and any(one is not None for one in altered))
         )
 
     @classmethod

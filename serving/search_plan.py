@@ -139,6 +139,11 @@ class SearchPlan:
         return self._options.coverage_penalty or 0.0
 
     @property
+    def _is_scored(self) -> bool:
+        """Whether a search must score what it finds, which greedy search by itself does not."""
+        return self._options.return_scores or self._options.return_confidence
+
+    @property
     def keeps_placeholders(self) -> bool:
         """Whether placeholders must be in a translation as they are in the text."""
         return self._options.keep_placeholders
@@ -169,7 +174,7 @@ class SearchPlan:
                 f"{most}: shorten it"
                 + (", or raise max_tokens" if self._options.max_tokens else "")
             )
-        guidance = Guidance(
+        guidance: Guidance | None = Guidance(
             prefix,
             self._rules_of(src_ids, most),
             terms,
@@ -180,12 +185,14 @@ class SearchPlan:
         width = self.width
         if terms and self._options.beam_width is None:
             width = min(_WIDTH_WITH_TERMS, self._limits.max_beam_width)
+        if guidance == Guidance() and not (width == 1 and self._is_scored):
+            guidance = None
         hypotheses = width if self.coverage_penalty else self.hypotheses
         search = SearchOptions(
             width,
             self.alpha,
             1 if self.samples else hypotheses,
-            guidance if guidance != Guidance() else None,
+            guidance,
         )
         return most, search
 

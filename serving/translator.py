@@ -23,6 +23,7 @@ from serving.engine.engine import EngineFailure
 from serving.engine.loading import (
     open_engine,
 )
+from serving.engine.search import length_penalty
 from serving.engine.sentence import Sentence
 from serving.engine.settings import EngineSettings
 from serving.engine.statistics import Counts
@@ -71,6 +72,7 @@ class Translation:
     complete: bool
     score: float | None = None
     others: tuple[Translation, ...] = ()
+    confidence: float | None = None
     assessment: Assessment | None = None
     """Where something of it was asked for."""
 
@@ -167,7 +169,7 @@ class Translator:
         follow_up = FollowUp(plan, self._tokenizer, self._engine.submit, self._scorer)
         futures = follow_up.submit(sentences)
         if not options.assessed:
-            return when_all_done(futures, lambda found: self._join(pieces, found))
+            return when_all_done(futures, lambda found: self._join(pieces, found, plan.alpha))
         return followed_by(
             when_all_done(futures, list),
             lambda found: self._assessed(pieces, found, options, plan, terms),
@@ -265,7 +267,9 @@ class Translator:
         sentences = self._sentences([pieces])
         futures = self._engine.submit(sentences, stream.reports(len(sentences)))
         stream.follow(futures)
-        stream.future = when_all_done(futures, lambda found: self._join([pieces], found))
+        stream.future = when_all_done(
+            futures, lambda found: self._join([pieces], found, plan.alpha)
+        )
         stream.future.add_done_callback(lambda _: changed())
         return stream
 
@@ -305,7 +309,7 @@ class Translator:
             raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
         except UsageError as error:
             raise InvalidRequest(str(error)) from error
-        return source, target or next(language for language in known if language != source)
+        return self._learnt(source, target)
 
     def _languages(self, options: RequestOptions) -> tuple[str, str]:
         known = self.manifest.languages
@@ -318,15 +322,21 @@ class Translator:
                     f"{name} {brief(language)} is unknown; known: {', '.join(known)}"
                 )
         source, target = options.source_language, options.target_language
-        if source is None and target is None:
-            return known[0], known[1]
-        if source is None:
-            source = next(language for language in known if language != target)
-        if target is None:
-            target = next(language for language in known if language != source)
-        if source == target:
+        if source == AUTO:
+            return source, target or known[0]  # of each text it is found out later
+        if source is not None and source == target:
             raise InvalidRequest(f"source_language and target_language are both {source!r}")
-        return source, target
+        return self._learnt(source, target)
+
+    def _learnt(self, source: str | None, target: str | None) -> tuple[str, str]:
+        """The first direction of the model's that fits."""
+        for src, tgt in self.manifest.all_directions:
+            if source in (None, src) and target in (None, tgt):
+                return src, tgt
+        learnt = ", ".join("-".join(direction) for direction in self.manifest.all_directions)
+        raise InvalidRequest(
+            f"the model does not translate from {source!r} into {target!r}: it knows {learnt}"
+        )
 
     def _sentences(self, pieces: Sequence[Sequence[Piece]], each: int = 1) -> list[Sentence]:
         """The sentences of texts, of which so many translations each are searched for."""
@@ -399,13 +409,13 @@ class Translator:
             raise InvalidRequest(f"text {index}: {error}") from error
 
     def _join(
-        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis]
+        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], alpha: float
     ) -> list[Translation]:
         remaining = iter(found)
         translations = []
         for of_text in pieces:
             if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
-                translations.append(self._translation(next(remaining)))
+                translations.append(self._translation(next(remaining), alpha))
                 continue
             count = sum(isinstance(piece, Sentence) for piece in of_text)
             of_sentences = list(itertools.islice(remaining, count))
@@ -414,6 +424,7 @@ class Translator:
                     join(of_text, (self._tokenizer.decode(one.ids) for one in of_sentences)),
                     sum(len(one.ids) for one in of_sentences),
                     all(one.complete for one in of_sentences),
+                    confidence=_confidence(of_sentences, alpha),
                 )
             )
         return translations
@@ -427,7 +438,7 @@ class Translator:
         terms: Terms,
     ) -> Future[list[Translation]]:
         """Translations with what the model thinks of them."""
-        translations = self._join(pieces, found)
+        translations = self._join(pieces, found, plan.alpha)
         remaining = iter(found)
         candidates = [
             candidate for of_text in pieces for candidate in self._candidates(of_text, remaining)
@@ -464,15 +475,28 @@ class Translator:
         yield Candidate(source, target, tuple(sentences))
         yield from others
 
-    def _translation(self, found: Hypothesis) -> Translation:
+    def _translation(self, found: Hypothesis, alpha: float) -> Translation:
         """A text that is one sentence."""
         return Translation(
             self._tokenizer.decode(found.ids),
             len(found.ids),
             found.complete,
             found.score,
-            tuple(map(self._translation, found.others)),
+            tuple(self._translation(other, alpha) for other in found.others),
+            confidence=_confidence([found], alpha),
         )
+
+
+def _confidence(found: Sequence[Hypothesis], alpha: float) -> float | None:
+    """Log-probability of a token on average, where the searches have scored what they found."""
+    total, tokens = 0.0, 0
+    for one in found:
+        if one.score is None:
+            return None
+        length = len(one.ids) + one.complete
+        total += one.score * length_penalty(length, alpha)
+        tokens += length
+    return total / tokens if tokens else 0.0  # nothing was to be translated
 
 
 def _with_assessment(
@@ -486,7 +510,13 @@ def _with_assessment(
     if score is None and alpha is not None:
         score = assessment.score(alpha)
     others = tuple(_with_assessment(other, assessments, alpha) for other in translation.others)
-    return replace(translation, assessment=assessment, score=score, others=others)
+    return replace(
+        translation,
+        score=score,
+        others=others,
+        confidence=assessment.confidence,
+        assessment=assessment,
+    )
 
 
 def _pair(

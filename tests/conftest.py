@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from dragoman.text import Tokenizer
 from export.bundle import export_bundle
 from tests.toy import reverse_pairs
 from training import checkpoint
-from training.config import DataConfig, RunConfig, VocabularyConfig
+from training.config import CorpusConfig, DataConfig, RunConfig, VocabularyConfig
 from training.model import ModelConfig, Transformer
 from training.vocabulary import train_vocabulary
 
@@ -62,6 +64,17 @@ def tiny_model(norm: str = "post", seed: int = 0) -> Transformer:
     return model
 
 
+@contextmanager
+def files_no_larger_than(size_bytes: int) -> Iterator[None]:
+    """Writing on fails then as on a full disk, where a file has grown to its size."""
+    former, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (former, hard))
+
+
 MakeBundle = Callable[[str], Path]
 
 
@@ -88,3 +101,22 @@ def random_bundle(tmp_path_factory: pytest.TempPathFactory, random_checkpoint: M
     bundle = tmp_path_factory.mktemp("bundle") / "random"
     export_bundle(random_checkpoint("post"), bundle)
     return bundle
+
+
+@pytest.fixture(scope="session")
+def three_languages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of a random model that was to learn English and German, German and French."""
+    folder = tmp_path_factory.mktemp("three")
+    tokenizer = folder / "tokenizer.model"
+    texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]
+    languages = ("en", "de", "fr")
+    train_vocabulary(texts, languages, VocabularyConfig(size=VOCAB_SIZE), tokenizer)
+    corpora = (CorpusConfig("a", ("en", "de")), CorpusConfig("b", ("de", "fr")))
+    config = RunConfig(
+        model=tiny_config(),
+        data=DataConfig(languages=languages, train=corpora),
+        vocabulary=VocabularyConfig(size=VOCAB_SIZE),
+    )
+    checkpoint.save(folder / "checkpoint", tiny_model().state_dict(), config, tokenizer)
+    export_bundle(folder / "checkpoint", folder / "bundle")
+    return folder / "bundle"

@@ -26,8 +26,10 @@ from training.config import RunConfig
 from training.model import Transformer
 
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
+FINAL, BEST = "final", "best"
 _OPTIMIZER, _PROGRESS = "optimizer.safetensors", "progress.json"
 _RANDOM_STATE = "random_state"
+"""In checkpoints of former versions; dropout is drawn anew for each step now."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,9 @@ class Progress:
     batches_of_epoch: int = 0
     tgt_tokens: int = 0
     elapsed_s: float = 0.0
+    best: float | None = None
+    """The best validation so far, the higher the better."""
+    validations_since_best: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,33 @@ def save(
     optimizer: torch.optim.Optimizer | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Write a checkpoint under another name, flush it to the disk, then give it its name."""
+    """Write a checkpoint under another name, flush it to the disk, then give it its name.
+
+    Raises:
+        UsageError: the disk is full or cannot be written; what stood there before still does.
+    """
     partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        _write(partial, weights, config, tokenizer, optimizer, progress)
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(partial, folder)
+        _flush(folder.parent)
+    except (OSError, safetensors.SafetensorError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise UsageError(f"{folder}: cannot be written: {error}") from error
+
+
+def _write(
+    partial: Path,
+    weights: dict[str, Tensor],
+    config: RunConfig,
+    tokenizer: Path,
+    optimizer: torch.optim.Optimizer | None,
+    progress: Progress | None,
+) -> None:
     safetensors.torch.save_file(weights, partial / WEIGHTS)
     (partial / CONFIG).write_text(config.to_json(), encoding="utf-8")
     shutil.copyfile(tokenizer, partial / TOKENIZER)
@@ -71,15 +99,19 @@ def save(
             for index, values in optimizer.state_dict()["state"].items()
             for name, value in values.items()
         }
-        state[_RANDOM_STATE] = torch.get_rng_state()
         safetensors.torch.save_file(state, partial / _OPTIMIZER)
         (partial / _PROGRESS).write_text(json.dumps(asdict(progress)), encoding="utf-8")
-    for path in partial.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    if folder.exists():
-        shutil.rmtree(folder)
-    os.replace(partial, folder)
+    for path in (*partial.iterdir(), partial):
+        _flush(path)
+
+
+def _flush(path: Path) -> None:
+    """Make sure that a file or a folder's list of names survives a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def load(folder: Path) -> Checkpoint:
@@ -121,17 +153,17 @@ def load_weights(model: Transformer, path: Path) -> None:
 
 
 def load_progress(folder: Path, optimizer: torch.optim.Optimizer) -> Progress:
-    """Bring back the optimiser, PyTorch's generator and the place in the run.
+    """Bring back the optimiser and the place in the run.
 
     Raises:
         UsageError: the checkpoint was made for use alone, or a file is damaged.
     """
     tensors = _read_tensors(folder / _OPTIMIZER)
     try:
-        torch.set_rng_state(tensors.pop(_RANDOM_STATE))
         values: Any = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
-    except (KeyError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"{folder}: cannot be gone on from: {error}") from error
+    tensors.pop(_RANDOM_STATE, None)
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         index, _, key = name.partition(".")

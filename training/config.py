@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,16 +17,52 @@ from training.model import PRESETS, ModelConfig
 
 
 @dataclass(frozen=True)
+class CorpusConfig:
+    """One parallel text, and how much of it to show.
+
+    A prefix `a/b` stands for the files `a/b.en` and `a/b.de` (plain, .gz or .xz), line N of one
+    beside line N of the other. Every ordered pair of its languages is learnt.
+    """
+
+    prefix: str
+    languages: tuple[str, ...] = ()
+    """None named: all of `data.languages`."""
+    weight: float = 1.0
+    """How often an epoch shows each pair: at 0.25, each epoch another quarter of them."""
+    max_pairs: int | None = None
+    """Take so many pairs, drawn from the whole text."""
+    max_characters: int | None = None
+    """For `dragoman clean`: a limit of its own, below `cleaning.max_characters`."""
+    drop_matching: str | None = None
+    """For `dragoman clean`: a regular expression of what a faulty side holds."""
+
+    def __post_init__(self) -> None:
+        where = f"the corpus {self.prefix!r}"
+        if not self.weight > 0.0:
+            raise UsageError(f"{where}: weight is {self.weight}: give a number above 0")
+        for name in ("max_pairs", "max_characters"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"{where}: {name} is {value}: give a positive number")
+        try:
+            re.compile(self.drop_matching or "")
+        except re.error as error:
+            raise UsageError(f"{where}: drop_matching is no regular expression: {error}") from error
+
+
+@dataclass(frozen=True)
 class DataConfig:
     """Which text to learn from.
 
-    `train` and `valid` are prefixes: `a/b` stands for the files `a/b.en` and `a/b.de` (plain, .gz
-    or .xz), line N of one beside line N of the other. Every ordered pair of languages is learnt.
+    In a file, a corpus that needs nothing but its prefix may be written as that string alone.
     """
 
     languages: tuple[str, ...] = ("en", "de")
-    train: tuple[str, ...] = ()
-    valid: tuple[str, ...] = ()
+    train: tuple[CorpusConfig, ...] = ()
+    valid: tuple[CorpusConfig, ...] = ()
+    temperature: float | None = None
+    """Instead of weights: an epoch has as many pairs as there are, of a corpus of n pairs in
+    proportion to n^(1/temperature). Source: Arivazhagan et al. 2019, https://arxiv.org/abs/1907.05019"""
     max_length_tokens: int = 200
     """Pairs with a longer side are left out."""
     joined_share: float = 0.0
@@ -32,10 +70,56 @@ class DataConfig:
     Source: Kondo et al. 2021, https://aclanthology.org/2021.acl-srw.15"""
 
     def __post_init__(self) -> None:
-        if len(self.languages) != 2 or self.languages[0] == self.languages[1]:
-            raise UsageError(f"data.languages is {list(self.languages)}: give two different ones")
+        if len(self.languages) < 2 or len(set(self.languages)) < len(self.languages):
+            raise UsageError(f"data.languages is {list(self.languages)}: give two or more, once")
+        if self.temperature is not None and not self.temperature > 0.0:
+            raise UsageError(f"data.temperature is {self.temperature}: give a number above 0")
         if not 0.0 <= self.joined_share <= 1.0:
             raise UsageError(f"data.joined_share is {self.joined_share}: give a share from 0 to 1")
+        for corpus in (*self.train, *self.valid):
+            _check_languages(corpus, self.languages)
+        taught = {language for corpus in self.train for language in corpus.languages}
+        untaught = [language for language in self.languages if language not in taught]
+        if self.train and untaught:
+            raise UsageError(f"data.languages: no corpus in data.train has {untaught[0]!r}")
+
+    @property
+    def directions(self) -> tuple[tuple[str, str], ...]:
+        """Source and target language of all that is learnt, in the order of the languages."""
+        pairs = permutations(self.languages, 2)
+        return tuple(
+            pair
+            for pair in pairs
+            if not self.train or any(set(pair) <= set(corpus.languages) for corpus in self.train)
+        )
+
+
+def _check_languages(corpus: CorpusConfig, known: Sequence[str]) -> None:
+    named = corpus.languages
+    if len(named) < 2 or len(set(named)) < len(named) or not set(named) <= set(known):
+        raise UsageError(
+            f"the corpus {corpus.prefix!r}: languages is {list(named)}: give two or more of "
+            f"data.languages, {list(known)}"
+        )
+
+
+@dataclass(frozen=True)
+class CleaningConfig:
+    """Which pairs `dragoman clean` drops."""
+
+    held_out: tuple[CorpusConfig, ...] = ()
+    """Test sets: none of their sentences may be learnt from, nor one of `data.valid`."""
+    max_characters: int = 1000
+    max_length_ratio: float = 2.5
+    """Longer side over shorter side in characters, each with ten more."""
+    detect_languages: bool = True
+    """Drop pairs of which a side is surely in another language than its file says."""
+
+    def __post_init__(self) -> None:
+        if self.max_characters < 1:
+            raise UsageError(f"cleaning.max_characters is {self.max_characters}: too small")
+        if not self.max_length_ratio >= 1.0:
+            raise UsageError(f"cleaning.max_length_ratio is {self.max_length_ratio}: too small")
 
 
 @dataclass(frozen=True)
@@ -52,7 +136,10 @@ class OptimisationConfig:
 
     steps: int = 100_000
     batch_tokens: int = 25_000
-    """Tokens in a batch, padding included, on whichever side is longer."""
+    """Tokens in a step, padding included, on whichever side is longer."""
+    part_tokens: int | None = None
+    """Tokens that go through the model at a time; a step adds up the gradients of its parts. None:
+    the whole step at once, or of several processes' each its share."""
     warmup_steps: int = 4000
     peak_learning_rate: float | None = None
     """None: the paper's E^-0.5 * warmup_steps^-0.5."""
@@ -68,17 +155,28 @@ class OptimisationConfig:
     keep_checkpoints: int = 8
     average_last: int = 5
     """How many of the last checkpoints the final model averages."""
+    valid_bleu_sentences: int = 0
+    """Sentences of each held-out corpus and direction that a validation translates, greedily."""
+    stop_on: Literal["loss", "bleu"] = "loss"
+    """What of a validation says whether the model got better."""
+    stop_after_validations: int | None = None
+    """End the run when so many in a row were no better than the best; its model becomes the final
+    one."""
 
     def __post_init__(self) -> None:
-        at_least_zero = ("cooldown_steps", "seed")
+        at_least_zero = ("cooldown_steps", "seed", "valid_bleu_sentences")
         for setting in dataclasses.fields(self):
             value = getattr(self, setting.name)
-            if setting.type == "int" and value < (setting.name not in at_least_zero):
+            if not setting.type.startswith("int") or value is None:
+                continue
+            if value < (setting.name not in at_least_zero):
                 raise UsageError(f"training.{setting.name} is {value}: too small")
         if not 0.0 <= self.label_smoothing < 1.0:
             raise UsageError(
                 f"training.label_smoothing is {self.label_smoothing}: give a share from 0 to 1"
             )
+        if self.stop_on == "bleu" and not self.valid_bleu_sentences:
+            raise UsageError("training.stop_on is 'bleu': give training.valid_bleu_sentences too")
 
 
 @dataclass(frozen=True)
@@ -89,6 +187,7 @@ class RunConfig:
     data: DataConfig = field(default_factory=DataConfig)
     vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
     training: OptimisationConfig = field(default_factory=OptimisationConfig)
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
 
     def to_json(self) -> str:
         """The resolved settings, as `from_json` reads them."""
@@ -102,11 +201,14 @@ class RunConfig:
             UsageError: the file is missing, is not JSON, or holds what is not known here.
         """
         try:
-            return from_mapping(cls, json.loads(path.read_text(encoding="utf-8")), str(path))
+            settings = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
         except ValueError as error:
             raise UsageError(f"{path}: not valid JSON: {error}") from error
+        if isinstance(settings, dict):
+            _spell_out_corpora(settings)
+        return from_mapping(cls, settings, str(path))
 
 
 def resolve(
@@ -115,7 +217,8 @@ def resolve(
     """Join a TOML file, `--set` words and the model's preset into one configuration.
 
     Args:
-        path: a TOML file with the tables `model`, `data`, `vocabulary` and `training`, or None.
+        path: a TOML file with the tables `model`, `data`, `vocabulary`, `training` and `cleaning`,
+            or None.
         words: `name=value` words, which win over everything.
         data: settings of the table `data`, which win over the file's.
 
@@ -135,4 +238,25 @@ def resolve(
         VocabularyConfig, settings.get("vocabulary", {}), f"{where}: vocabulary"
     )
     settings["model"] = {**PRESETS[preset], "vocab_size": vocabulary.size, **model}
+    _spell_out_corpora(settings)
     return from_mapping(RunConfig, settings, where)
+
+
+def _spell_out_corpora(settings: dict[str, Any]) -> None:
+    """Write each corpus as a table with its languages, in place."""
+    data = settings.get("data", {})
+    if not isinstance(data, Mapping):
+        return  # refused by name when the configuration is made
+    languages = data.get("languages", DataConfig.languages)
+    for table, keys in (("data", ("train", "valid")), ("cleaning", ("held_out",))):
+        values = settings.get(table)
+        for key in keys:
+            if isinstance(values, dict) and isinstance(values.get(key), list | tuple):
+                values[key] = [_spelt_out(corpus, languages) for corpus in values[key]]
+
+
+def _spelt_out(corpus: Any, languages: Sequence[str]) -> Any:
+    table = {"prefix": corpus} if isinstance(corpus, str) else corpus
+    if isinstance(table, Mapping) and not table.get("languages"):
+        return {**table, "languages": languages}
+    return table

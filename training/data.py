@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import lzma
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,8 +43,7 @@ def read_lines(prefix: Path, language: str) -> list[str]:
     Raises:
         UsageError: no such file, a broken archive, or a line that is not UTF-8, by number.
     """
-    candidates = [prefix.with_name(f"{prefix.name}.{language}{suffix}") for suffix in _SUFFIXES]
-    path = next(filter(Path.is_file, candidates), None)
+    path = _find(prefix, language)
     if path is None:
         raise UsageError(f"{prefix}.{language}: no such file, with or without .gz or .xz")
     lines = []
@@ -63,13 +63,51 @@ def read_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:
     """Read a parallel text, line by line, leaving out pairs with an empty side.
 
     Raises:
-        UsageError: a file is missing or unreadable, or the sides differ in their number of lines.
+        UsageError: a file is missing, unreadable or empty, or the sides differ in their number of
+            lines.
+    """
+    return [pair for pair in read_all_pairs(prefix, languages) if all(map(str.strip, pair))]
+
+
+def find_languages(prefix: Path, known: Sequence[str]) -> list[str]:
+    """The languages that a parallel text has files of.
+
+    Raises:
+        UsageError: it has fewer than two.
+    """
+    found = [language for language in known if _find(prefix, language)]
+    if len(found) < 2:
+        has = f"only one in {found[0]!r}" if found else "none"
+        raise UsageError(f"{prefix}: needs files in two of {', '.join(known)}; there is {has}")
+    return found
+
+
+def _find(prefix: Path, language: str) -> Path | None:
+    candidates = [prefix.with_name(f"{prefix.name}.{language}{suffix}") for suffix in _SUFFIXES]
+    return next(filter(Path.is_file, candidates), None)
+
+
+def read_all_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:
+    """Read a parallel text as it is, pairs with an empty side included.
+
+    Raises:
+        UsageError: a file is missing, unreadable or empty, or the sides differ in their number of
+            lines.
     """
     sides = [read_lines(prefix, language) for language in languages]
     if len(set(map(len, sides))) > 1:
         counts = ", ".join(f"{len(s)} in {lang}" for s, lang in zip(sides, languages, strict=True))
         raise UsageError(f"{prefix}: the sides differ in their number of lines: {counts}")
-    return [pair for pair in zip(*sides, strict=True) if all(side.strip() for side in pair)]
+    if not sides[0]:
+        raise UsageError(f"{prefix}.{languages[0]}: is empty")
+    return list(zip(*sides, strict=True))
+
+
+def some_pairs(number: int, max_pairs: int | None) -> Iterator[int]:
+    """The order in which to look at the pairs of a text, of which `max_pairs` will be taken."""
+    if max_pairs is None or max_pairs >= number:
+        return iter(range(number))
+    return iter(np.random.default_rng(0).permutation(number).tolist())
 
 
 @dataclass(frozen=True)
@@ -85,91 +123,205 @@ class Batch:
     tgt_out_ids: Tensor
 
 
+@dataclass(frozen=True)
+class Part:
+    """Which examples go through the model together; `second` is -1 where none is joined on."""
+
+    first: npt.NDArray[np.int64]
+    second: npt.NDArray[np.int64]
+    tgt_tokens: int
+
+
+@dataclass(frozen=True)
+class ParallelText:
+    """Sentence pairs of one corpus: one text a language, in the order of `languages`."""
+
+    pairs: Sequence[Sequence[str]]
+    languages: Sequence[str]
+    weight: float = 1.0
+    max_pairs: int | None = None
+
+
+class _Sides:
+    """Many token sequences in one array."""
+
+    def __init__(self) -> None:
+        self._ids = array("i")
+        self._ends = array("q", [0])
+
+    def add(self, ids: Sequence[int]) -> int:
+        """Append a sequence and return its number."""
+        self._ids.extend(ids)
+        self._ends.append(len(self._ids))
+        return len(self._ends) - 2
+
+    def lengths(self) -> npt.NDArray[np.int64]:
+        return np.diff(np.frombuffer(self._ends, dtype=np.int64))
+
+    def __getitem__(self, number: int) -> array[int]:
+        return self._ids[self._ends[number] : self._ends[number + 1]]
+
+
 class Examples:
     """Token ids of sentence pairs in every direction, and their order in each epoch."""
 
     def __init__(
         self,
-        pairs: Sequence[Sequence[str]],
-        languages: Sequence[str],
+        texts: Sequence[ParallelText],
         tokenizer: Tokenizer,
         max_length_tokens: int,
+        temperature: float | None = None,
     ) -> None:
         """Encode pairs.
 
         Args:
-            pairs: one text a language, in the order of `languages`.
-            languages: language codes.
-            tokenizer: a vocabulary with a tag for each.
+            texts: the corpora; every ordered pair of a corpus's languages is a direction.
+            tokenizer: a vocabulary with a tag for each language.
             max_length_tokens: pairs with a longer side are left out.
+            temperature: how corpora are mixed, instead of by their weights.
         """
-        tags = [tokenizer.tag_id(language) for language in languages]
-        self._sources: list[npt.NDArray[np.int32]] = []
-        self._targets: list[npt.NDArray[np.int32]] = []
-        self._tags: list[int] = []
+        self._sides = _Sides()
+        self._directions: dict[tuple[str, str], int] = {}
+        rows: list[tuple[int, int, int, int]] = []  # source, target, tag, direction
+        bounds = [0]
         self.left_out = 0
-        for pair in pairs:
-            sides = [np.array(tokenizer.encode(text), dtype=np.int32) for text in pair]
-            if any(not 0 < len(side) <= max_length_tokens for side in sides):
+        for text in texts:
+            rows += self._encoded(text, tokenizer, max_length_tokens)
+            bounds.append(len(rows))
+        table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        self._source, self._target, self._tag, self._direction = table.T
+        self._lengths = self._sides.lengths()
+        self._corpora = list(itertools.pairwise(bounds))
+        sizes = [end - begin for begin, end in self._corpora]
+        self._shown = _shown(sizes, [text.weight for text in texts], temperature)
+
+    def _encoded(
+        self, text: ParallelText, tokenizer: Tokenizer, limit: int
+    ) -> Iterator[tuple[int, int, int, int]]:
+        tags = [tokenizer.tag_id(language) for language in text.languages]
+        taken = 0
+        for index in some_pairs(len(text.pairs), text.max_pairs):
+            if taken == text.max_pairs:
+                return
+            encoded = [tokenizer.encode(side) for side in text.pairs[index]]
+            if any(not 0 < len(side) <= limit for side in encoded):
                 self.left_out += 1
                 continue
-            for src, tgt in itertools.permutations(range(len(languages)), 2):
-                self._sources.append(sides[src])
-                self._targets.append(sides[tgt])
-                self._tags.append(tags[tgt])
+            taken += 1
+            sides = [self._sides.add(side) for side in encoded]
+            for src, tgt in itertools.permutations(range(len(sides)), 2):
+                pair = (text.languages[src], text.languages[tgt])
+                direction = self._directions.setdefault(pair, len(self._directions))
+                yield sides[src], sides[tgt], tags[tgt], direction
 
     def __len__(self) -> int:
         """Number of examples, each direction counted."""
-        return len(self._tags)
+        return len(self._tag)
+
+    @property
+    def directions(self) -> tuple[tuple[str, str], ...]:
+        """Source and target language of what there is to learn."""
+        return tuple(self._directions)
 
     def batches(
         self, batch_tokens: int, seed: int, epoch: int, joined_share: float = 0.0
     ) -> Iterator[Batch]:
-        """Yield one epoch in batches of like lengths, in an order that seed and epoch decide.
+        """Yield one epoch in batches of like lengths; the arguments are those of `steps`."""
+        for parts in self.steps(batch_tokens, batch_tokens, seed, epoch, joined_share):
+            yield from map(self.batch, parts)
+
+    def steps(
+        self,
+        batch_tokens: int,
+        part_tokens: int,
+        seed: int,
+        epoch: int,
+        joined_share: float = 0.0,
+    ) -> list[list[Part]]:
+        """Plan one epoch, in an order that seed and epoch decide.
 
         Args:
-            batch_tokens: at most so many tokens on the longer side, padding included; a single
-                longer example still makes a batch.
+            batch_tokens: at most so many tokens a step on the longer side, padding included.
+            part_tokens: at most so many of them at a time, in parts of like lengths; a single
+                longer example still makes a part.
             seed: the run's seed.
             epoch: number of the epoch; each has its own order.
             joined_share: share of examples that get another of their direction joined on.
+
+        Returns:
+            The parts of each step, for `batch`.
         """
         random = np.random.default_rng((seed, epoch))
-        first = random.permutation(len(self))
+        first = random.permutation(self._drawn(seed, epoch))
         second = self._partners(first, joined_share, random)
-        src_lengths = np.array([len(side) for side in self._sources])
-        tgt_lengths = np.array([len(side) for side in self._targets])
-        joined = second >= 0
-        src = src_lengths[first] + np.where(joined, src_lengths[second], 0) + 2
-        tgt = tgt_lengths[first] + np.where(joined, tgt_lengths[second], 0) + 1
+        lengths, joined = self._lengths, second >= 0
+        src_second = np.where(joined, lengths[self._source[second]], 0)
+        tgt_second = np.where(joined, lengths[self._target[second]], 0)
+        src = lengths[self._source[first]] + src_second + 2
+        tgt = lengths[self._target[first]] + tgt_second + 1
         by_length = np.lexsort((src, tgt))  # stable: equals stay shuffled
-        cuts = _cut(np.maximum(src, tgt)[by_length], batch_tokens)
-        for part in random.permutation(len(cuts) - 1):
-            rows = by_length[cuts[part] : cuts[part + 1]]
-            yield self._batch(first[rows], second[rows])
+        longer = np.maximum(src, tgt)
+        cuts = _cut(longer[by_length], part_tokens)
+        steps: list[list[Part]] = [[]]
+        room = batch_tokens
+        for number in random.permutation(len(cuts) - 1):
+            rows = by_length[cuts[number] : cuts[number + 1]]
+            size = len(rows) * int(longer[rows].max())
+            if size > room and steps[-1]:
+                steps.append([])
+                room = batch_tokens
+            room -= size
+            steps[-1].append(Part(first[rows], second[rows], int(tgt[rows].sum())))
+        return steps
+
+    def _drawn(self, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+        """The examples that an epoch shows: of each corpus the next ones of an endless shuffle."""
+        drawn = []
+        for corpus, ((begin, end), count) in enumerate(
+            zip(self._corpora, self._shown, strict=True)
+        ):
+            size = end - begin
+            places = np.arange(epoch * count, (epoch + 1) * count)
+            for turn in np.unique(places // size) if size else ():
+                shuffled = np.random.default_rng((seed, corpus, turn)).permutation(size)
+                drawn.append(begin + shuffled[places[places // size == turn] % size])
+        return np.concatenate(drawn)
 
     def _partners(
         self, first: npt.NDArray[np.int64], share: float, random: np.random.Generator
     ) -> npt.NDArray[np.int64]:
         second = np.full(len(first), -1)
-        tags = np.array(self._tags)
         chosen = random.random(len(first)) < share
-        for tag in np.unique(tags):
-            rows = np.flatnonzero(chosen & (tags[first] == tag))
-            second[rows] = random.choice(np.flatnonzero(tags == tag), size=len(rows))
+        directions = self._direction[first]
+        for direction in np.unique(directions):
+            of_direction = np.flatnonzero(directions == direction)
+            rows = of_direction[chosen[of_direction]]
+            second[rows] = first[random.choice(of_direction, size=len(rows))]
         return second
 
-    def _batch(self, first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Batch:
+    def batch(self, part: Part) -> Batch:
+        """Lay the examples of a part side by side."""
         sources, targets = [], []
-        for i, j in zip(first.tolist(), second.tolist(), strict=True):
+        for i, j in zip(part.first.tolist(), part.second.tolist(), strict=True):
             joined = (i,) if j < 0 else (i, j)
-            sources.append([self._tags[i], *itertools.chain(*(self._sources[k] for k in joined))])
-            targets.append([*itertools.chain(*(self._targets[k] for k in joined))])
+            source = itertools.chain(*(self._sides[self._source[k]] for k in joined))
+            sources.append([int(self._tag[i]), *source])
+            targets.append([*itertools.chain(*(self._sides[self._target[k]] for k in joined))])
         return Batch(
             src_ids=pad([[*source, END_ID] for source in sources]),
             tgt_in_ids=pad([[BEGIN_ID, *target] for target in targets]),
             tgt_out_ids=pad([[*target, END_ID] for target in targets]),
         )
+
+
+def _shown(sizes: Sequence[int], weights: Sequence[float], temperature: float | None) -> list[int]:
+    """How many examples of each corpus an epoch shows: at least one, where there is one."""
+    if temperature is None:
+        counts = [weight * size for weight, size in zip(weights, sizes, strict=True)]
+    else:
+        parts = [size ** (1 / temperature) for size in sizes]
+        counts = [part * sum(sizes) / max(sum(parts), 1.0) for part in parts]
+    return [max(round(count), min(size, 1)) for count, size in zip(counts, sizes, strict=True)]
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:

@@ -159,10 +159,11 @@ def _sample(next_scores: NextScores, limit: int, wishes: Wishes) -> Hypothesis:
         chances = (scores[order].double() / wishes.temperature).softmax(dim=0)
         if wishes.top_p is not None:
             # The fewest that have so much together: all whose predecessors have less.
-            chances = chances[chances.cumsum(0) - chances < wishes.top_p]
-        number = numbers.random() * chances.sum().item()
-        place = int((chances.cumsum(0) <= number).sum())
-        token = int(order[min(place, len(chances) - 1)])
+            order = order[chances.cumsum(0) - chances < wishes.top_p]
+        order, _ = order.sort()
+        chances = (scores[order].double() / wishes.temperature).softmax(dim=0)
+        place = int((chances.cumsum(0) <= numbers.random()).sum())
+        token = int(order[min(place, len(order) - 1)])
         score += scores[token].item()
         complete = token == END_ID
         if not complete:

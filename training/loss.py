@@ -7,6 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dragoman.text import PAD_ID
+from training.data import Batch
+from training.model import Transformer
+
 ROWS_A_CHUNK = 512
 """Positions projected at a time: their logits, not those of the whole batch, are in memory."""
 
@@ -75,3 +79,14 @@ def projected_cross_entropy(
     arguments = (hidden, weight, target, smoothing)
     loss: Tensor = _ProjectedCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return loss
+
+
+def summed_loss(model: Transformer, batch: Batch, smoothing: float, precision: str) -> Tensor:
+    """Sum of the loss over a batch's target tokens, on the model's device."""
+    device = model.embedding.weight.device
+    src, tgt_out = batch.src_ids.to(device), batch.tgt_out_ids.to(device)
+    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        hidden = model(src, src != PAD_ID, batch.tgt_in_ids.to(device))
+        counted = tgt_out != PAD_ID
+        weight = model.embedding.weight
+        return projected_cross_entropy(hidden[counted], weight, tgt_out[counted], smoothing)

@@ -1,52 +1,51 @@
-"""The training loop: batches in, checkpoints out, able to go on after a kill."""
+"""The training loop: text in, checkpoints out, able to go on after a kill."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import math
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch import Tensor
-from torch.utils.tensorboard import SummaryWriter
 
 from dragoman.errors import UsageError
-from dragoman.text import PAD_ID, Tokenizer
+from dragoman.text import Tokenizer
 from training import checkpoint
-from training.config import RunConfig
-from training.data import Batch, Examples, read_pairs
-from training.loss import projected_cross_entropy
+from training.config import CorpusConfig, RunConfig
+from training.data import Examples, ParallelText, Part, read_pairs
+from training.loss import summed_loss
 from training.model import Transformer
+from training.processes import Processes, join
+from training.run_log import RunLog
 from training.schedule import learning_rate
-from training.vocabulary import train_vocabulary
+from training.validation import Validation
+from training.vocabulary import train_vocabulary, vocabulary_text
 
 log = logging.getLogger(__name__)
 
 
-@dataclass
-class _Window:
-    """What happened since the last progress line."""
-
-    loss_sum: float = 0.0
-    tgt_tokens: int = 0
-    started_s: float = 0.0
-
-
 class Trainer:
-    """One run in one folder.
+    """One run in one folder, by one process or by several that see the same folder.
 
     The folder gets `tokenizer.model`, `checkpoints/step-*`, `log.jsonl`, TensorBoard events, and at
-    the end `final`, the average of the last checkpoints.
+    the end `final`: the average of the last checkpoints, or the best model where training stops
+    early.
     """
 
-    def __init__(self, config: RunConfig, data_dir: Path, run: Path, resume: bool = False) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        data_dir: Path,
+        run: Path,
+        resume: bool = False,
+        processes: Processes | None = None,
+    ) -> None:
         """Read the text, learn or read the vocabulary, and build or bring back the model.
 
         Args:
@@ -54,93 +53,112 @@ class Trainer:
             data_dir: where relative prefixes of `config.data` begin.
             run: the run's folder.
             resume: go on from the newest checkpoint in `run`, if there is one.
+            processes: those that train together; None: whom `join` finds.
 
         Raises:
             UsageError: text that cannot be read, a folder in use, or a checkpoint that cannot be
                 gone on from.
         """
         self._config, self._run = config, run
+        self._processes = processes or join()
         finished = checkpoint.step_folders(run)
         if finished and not resume:
             raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
         if not config.data.train:
             raise UsageError("data.train is empty: name the text to learn from")
-        pairs = self._read(data_dir, config.data.train)
-        if not pairs:
-            raise UsageError(f"data.train: no sentence pairs in {', '.join(config.data.train)}")
-        run.mkdir(parents=True, exist_ok=True)
+        texts = [_read(data_dir, corpus) for corpus in config.data.train]
+        held_out = {corpus.prefix: _read(data_dir, corpus) for corpus in config.data.valid}
         self._tokenizer_path = run / checkpoint.TOKENIZER
-        tokenizer = self._tokenizer(pairs)
-        languages, limit = config.data.languages, config.data.max_length_tokens
-        self._train = Examples(pairs, languages, tokenizer, limit)
-        held_out = self._read(data_dir, config.data.valid)
-        self._valid = Examples(held_out, languages, tokenizer, limit)
-        left_out = self._train.left_out
-        if not len(self._train):
-            raise UsageError(f"all {left_out} pairs exceed data.max_length_tokens, {limit}")
-        log.info("%d examples, %d pairs left out as too long", len(self._train), left_out)
+        tokenizer = self._tokenizer(texts)
+        self._train = self._examples(texts, tokenizer)
 
         torch.manual_seed(config.training.seed)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._device = torch.device(device)
-        self._model = Transformer(config.model).to(self._device)
+        self._model = Transformer(config.model).to(self._processes.device)
         self._optimizer = torch.optim.Adam(
             self._model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
         )
+        self._validation = Validation(held_out, self._model, tokenizer, config, self._processes)
         self._progress = checkpoint.Progress()
         if finished:
             checkpoint.load_weights(self._model, finished[-1] / checkpoint.WEIGHTS)
             self._progress = checkpoint.load_progress(finished[-1], self._optimizer)
             log.info("going on from %s", finished[-1])
+        self._processes.wait()  # until all have read it, no checkpoint may go
 
     def train(self) -> Path:
-        """Run to the last step.
+        """Run to the last step, or until validations say that it gets no better.
 
         Returns:
             The folder of the final model.
+
+        Raises:
+            UsageError: a loss that is no number, or a disk that cannot be written.
         """
-        settings = self._config.training
         parameters = sum(weight.numel() for weight in self._model.parameters())
-        log.info("%.1f M parameters on %s", parameters / 1e6, self._device)
-        with SummaryWriter(str(self._run / "tensorboard")) as board:
-            self._model.train()
-            started_s = time.monotonic() - self._progress.elapsed_s
-            window = _Window(started_s=time.monotonic())
-            for batch in self._batches():
-                if self._progress.step >= settings.steps:
-                    break
-                step = self._progress.step + 1
-                loss, tokens = self._step(batch, step)
-                window.loss_sum += loss
-                window.tgt_tokens += tokens
-                self._progress = replace(
-                    self._progress,
-                    step=step,
-                    batches_of_epoch=self._progress.batches_of_epoch + 1,
-                    tgt_tokens=self._progress.tgt_tokens + tokens,
-                    elapsed_s=time.monotonic() - started_s,
-                )
-                last = step == settings.steps
+        processes = self._processes
+        log.info("%.1f M parameters, %d x %s", parameters / 1e6, processes.number, processes.device)
+        try:
+            if processes.is_first:
+                with RunLog(self._run, self._progress) as run_log:
+                    self._loop(run_log)
+                self._finish()
+            else:
+                self._loop(None)
+        except OSError as error:
+            raise UsageError(f"{self._run}: cannot be written: {error}") from error
+        processes.wait()
+        return self._run / checkpoint.FINAL
+
+    def _loop(self, run_log: RunLog | None) -> None:
+        settings = self._config.training
+        self._model.train()
+        started_s = time.monotonic() - self._progress.elapsed_s
+        for parts in self._steps():
+            if self._progress.step >= settings.steps or self._is_past_best:
+                break
+            step = self._progress.step + 1
+            loss, tokens = self._step(parts, step)
+            self._progress = replace(
+                self._progress,
+                step=step,
+                batches_of_epoch=self._progress.batches_of_epoch + 1,
+                tgt_tokens=self._progress.tgt_tokens + tokens,
+                elapsed_s=time.monotonic() - started_s,
+            )
+            last = step == settings.steps
+            if run_log:
+                run_log.count(loss, tokens)
                 if step % settings.log_every_steps == 0 or last:
-                    self._report(window, board)
-                    window = _Window(started_s=time.monotonic())
-                if len(self._valid) and (step % settings.validate_every_steps == 0 or last):
-                    self._validate(board)
-                if step % settings.checkpoint_every_steps == 0 or last:
-                    self._save()
-        return self._finish()
+                    rate = self._optimizer.param_groups[0]["lr"]
+                    run_log.report(self._progress, settings.steps, rate)
+            if step % settings.validate_every_steps == 0 or last:
+                self._validate(run_log)
+            if step % settings.checkpoint_every_steps == 0 or last or self._is_past_best:
+                self._save()
 
-    def _read(self, data_dir: Path, prefixes: Sequence[str]) -> list[tuple[str, ...]]:
-        languages = self._config.data.languages
-        return [pair for prefix in prefixes for pair in read_pairs(data_dir / prefix, languages)]
+    def _examples(self, texts: Sequence[ParallelText], tokenizer: Tokenizer) -> Examples:
+        data = self._config.data
+        examples = Examples(texts, tokenizer, data.max_length_tokens, data.temperature)
+        if not len(examples):
+            raise UsageError(
+                f"all {examples.left_out} pairs exceed data.max_length_tokens, "
+                f"{data.max_length_tokens}"
+            )
+        directions = ", ".join(f"{src}-{tgt}" for src, tgt in examples.directions)
+        log.info(
+            "%d examples (%s), %d pairs left out", len(examples), directions, examples.left_out
+        )
+        return examples
 
-    def _tokenizer(self, pairs: Sequence[tuple[str, ...]]) -> Tokenizer:
+    def _tokenizer(self, texts: Sequence[ParallelText]) -> Tokenizer:
         """The run's vocabulary, learnt from its text unless it lies there already."""
         config, path = self._config, self._tokenizer_path
-        if not path.exists():
+        if self._processes.is_first and not path.exists():
             log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
-            texts = itertools.chain.from_iterable(pairs)
-            train_vocabulary(texts, config.data.languages, config.vocabulary, path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            sentences = vocabulary_text(texts)
+            train_vocabulary(sentences, config.data.languages, config.vocabulary, path)
+        self._processes.wait()
         tokenizer = Tokenizer(path)
         if tokenizer.vocab_size != config.model.vocab_size:
             raise UsageError(
@@ -149,94 +167,96 @@ class Trainer:
             )
         return tokenizer
 
-    def _batches(self) -> Iterator[Batch]:
+    def _steps(self) -> Iterator[Sequence[Part]]:
         settings, data = self._config.training, self._config.data
+        part_tokens = settings.part_tokens or settings.batch_tokens // self._processes.number
         for epoch in itertools.count(self._progress.epoch):
             if epoch > self._progress.epoch:
                 self._progress = replace(self._progress, epoch=epoch, batches_of_epoch=0)
-            yield from itertools.islice(
-                self._train.batches(settings.batch_tokens, settings.seed, epoch, data.joined_share),
-                self._progress.batches_of_epoch,
-                None,
+            planned = self._train.steps(
+                *(settings.batch_tokens, part_tokens, settings.seed, epoch), data.joined_share
             )
+            yield from planned[self._progress.batches_of_epoch :]
 
-    def _loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, int]:
-        """Sum of the loss over target tokens, and their number."""
-        src = batch.src_ids.to(self._device)
-        tgt_out = batch.tgt_out_ids.to(self._device)
-        bf16 = self._config.training.precision == "bf16"
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=bf16):
-            hidden = self._model(src, src != PAD_ID, batch.tgt_in_ids.to(self._device))
-            counted = tgt_out != PAD_ID
-            target = tgt_out[counted]
-            weight = self._model.embedding.weight
-            loss = projected_cross_entropy(hidden[counted], weight, target, smoothing)
-        return loss, len(target)
-
-    def _step(self, batch: Batch, step: int) -> tuple[float, int]:
+    def _step(self, parts: Sequence[Part], step: int) -> tuple[float, int]:
+        """Learn from all parts; what comes of it does not depend on who computes which."""
         settings = self._config.training
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate(step, settings, self._config.model.model_size)
         self._optimizer.zero_grad(set_to_none=True)
-        loss, tokens = self._loss(batch, settings.label_smoothing)
-        (loss / tokens).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self._model.parameters(), settings.clip_norm)
-        self._optimizer.step()
-        value = loss.item()
+        tokens, value = sum(part.tgt_tokens for part in parts), 0.0
+        for number, part in self._processes.share(list(enumerate(parts))):
+            torch.manual_seed(_seed(settings.seed, step, number))
+            batch = self._train.batch(part)
+            loss = summed_loss(self._model, batch, settings.label_smoothing, settings.precision)
+            (loss / tokens).backward()  # type: ignore[no-untyped-call]
+            value += loss.item()
+        value = self._processes.sum_gradients(self._model.parameters(), value)
         if not math.isfinite(value):
             raise UsageError(f"step {step}: the loss is {value}; lower training.peak_learning_rate")
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), settings.clip_norm)
+        self._optimizer.step()
         return value, tokens
 
-    def _report(self, window: _Window, board: SummaryWriter) -> None:
-        step, steps = self._progress.step, self._config.training.steps
-        rate = window.tgt_tokens / max(time.monotonic() - window.started_s, 1e-9)
-        loss = window.loss_sum / window.tgt_tokens
-        left_s = self._progress.elapsed_s / step * (steps - step)
-        left = timedelta(seconds=round(left_s))
-        epoch = self._progress.epoch + 1
-        log.info(
-            "step %d/%d  epoch %d  loss %.3f  %.0f tgt tokens/s  %s left",
-            *(step, steps, epoch, loss, rate, left),
-        )
-        board.add_scalar("train/loss", loss, step)
-        board.add_scalar("train/tgt_tokens_per_s", rate, step)
-        board.add_scalar("train/learning_rate", self._optimizer.param_groups[0]["lr"], step)
-        self._log(kind="train", step=step, loss=round(loss, 4), tgt_tokens_per_s=round(rate))
+    @property
+    def _is_past_best(self) -> bool:
+        patience = self._config.training.stop_after_validations
+        return patience is not None and self._progress.validations_since_best >= patience
 
-    def _validate(self, board: SummaryWriter) -> None:
-        self._model.eval()
-        total, tokens = 0.0, 0
-        with torch.no_grad():
-            for batch in self._valid.batches(self._config.training.batch_tokens, 0, 0):
-                loss, count = self._loss(batch, smoothing=0.0)
-                total, tokens = total + loss.item(), tokens + count
-        self._model.train()
-        step, loss_mean = self._progress.step, total / tokens
-        log.info("step %d  valid loss %.4f  perplexity %.2f", step, loss_mean, math.exp(loss_mean))
-        board.add_scalar("valid/loss", loss_mean, step)
-        self._log(kind="valid", step=step, loss=round(loss_mean, 4))
+    def _validate(self, run_log: RunLog | None) -> None:
+        found = self._validation.measure()
+        if found is None:
+            return
+        if run_log:
+            run_log.report_validation(self._progress, found)
+        quality = -found.loss if self._config.training.stop_on == "loss" else found.bleu
+        assert quality is not None  # a configuration that stops on BLEU measures it
+        if self._progress.best is None or quality > self._progress.best:
+            self._progress = replace(self._progress, best=quality, validations_since_best=0)
+            if self._config.training.stop_after_validations is not None:
+                self._write(self._run / checkpoint.BEST)
+        else:
+            since = self._progress.validations_since_best + 1
+            self._progress = replace(self._progress, validations_since_best=since)
 
     def _save(self) -> None:
-        folder = self._run / "checkpoints" / f"step-{self._progress.step:07d}"
-        weights = {name: tensor.detach().cpu() for name, tensor in self._model.state_dict().items()}
-        checkpoint.save(
-            *(folder, weights, self._config, self._tokenizer_path),
+        self._write(
+            self._run / "checkpoints" / f"step-{self._progress.step:07d}",
             optimizer=self._optimizer,
             progress=self._progress,
         )
-        for old in checkpoint.step_folders(self._run)[: -self._config.training.keep_checkpoints]:
-            shutil.rmtree(old)
+        if self._processes.is_first:
+            kept = self._config.training.keep_checkpoints
+            for old in checkpoint.step_folders(self._run)[:-kept]:
+                shutil.rmtree(old)
 
-    def _finish(self) -> Path:
-        folders = checkpoint.step_folders(self._run)[-self._config.training.average_last :]
-        final = self._run / "final"
-        weights = checkpoint.average(folders)
-        checkpoint.save(final, weights, self._config, self._tokenizer_path)
-        log.info("average of the last %d checkpoints written to %s", len(folders), final)
-        return final
+    def _write(
+        self,
+        folder: Path,
+        optimizer: torch.optim.Optimizer | None = None,
+        progress: checkpoint.Progress | None = None,
+    ) -> None:
+        if not self._processes.is_first:
+            return
+        weights = {name: tensor.detach().cpu() for name, tensor in self._model.state_dict().items()}
+        checkpoint.save(folder, weights, self._config, self._tokenizer_path, optimizer, progress)
 
-    def _log(self, **values: object) -> None:
-        values["elapsed_s"] = round(self._progress.elapsed_s)
-        values["tgt_tokens"] = self._progress.tgt_tokens
-        with (self._run / "log.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
+    def _finish(self) -> None:
+        best = self._run / checkpoint.BEST
+        early = self._config.training.stop_after_validations is not None and best.exists()
+        last = checkpoint.step_folders(self._run)[-self._config.training.average_last :]
+        folders = [best] if early else last
+        final = self._run / checkpoint.FINAL
+        checkpoint.save(final, checkpoint.average(folders), self._config, self._tokenizer_path)
+        what = "the best validation's model" if early else f"average of {len(folders)} checkpoints"
+        log.info("%s written to %s", what, final)
+
+
+def _seed(*numbers: int) -> int:
+    """One seed from several, for what a step's part draws: none depends on what came before."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
+def _read(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
+    pairs = read_pairs(data_dir / corpus.prefix, corpus.languages)
+    return ParallelText(pairs, corpus.languages, corpus.weight, corpus.max_pairs)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import sentencepiece
@@ -11,6 +13,21 @@ import sentencepiece
 from dragoman.errors import UsageError
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, language_tag
 from training.config import VocabularyConfig
+from training.data import ParallelText, some_pairs
+
+_MAX_SENTENCES = 2_000_000
+
+
+def vocabulary_text(texts: Sequence[ParallelText]) -> Iterator[str]:
+    """The sentences to learn pieces from, of each corpus as many as its weight gives it.
+
+    A corpus with a weight above one is taken once: what counts is which words there are.
+    """
+    for text in texts:
+        taken = min(len(text.pairs), text.max_pairs or len(text.pairs))
+        taken = math.ceil(taken * min(text.weight, 1.0))
+        for index in itertools.islice(some_pairs(len(text.pairs), taken), taken):
+            yield from text.pairs[index]
 
 
 def train_vocabulary(
@@ -25,7 +42,8 @@ def train_vocabulary(
         path: where to write; it appears whole or not at all.
 
     Raises:
-        UsageError: the text does not give so many pieces, or the size is too small for the bytes.
+        UsageError: the text does not give so many pieces, the size is too small for the bytes, or
+            the disk is full.
     """
     partial = path.with_suffix(".partial")
     try:
@@ -42,7 +60,7 @@ def train_vocabulary(
                 bos_id=BEGIN_ID,
                 eos_id=END_ID,
                 control_symbols=[language_tag(language) for language in languages],
-                input_sentence_size=2_000_000,
+                input_sentence_size=_MAX_SENTENCES,
                 shuffle_input_sentence=False,
                 minloglevel=2,
             )
@@ -50,4 +68,7 @@ def train_vocabulary(
         partial.unlink(missing_ok=True)
         reason = str(error).rsplit("] ", 1)[-1] or "no text"
         raise UsageError(f"vocabulary.size is {config.size}: {reason}") from error
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
     os.replace(partial, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="prefix of two text files, such as tatoeba-en-de/test; may be given again",
     )
     parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefixes begin")
+    parser.add_argument(
+        "--direction",
+        action="append",
+        metavar="SRC-TGT",
+        help="such as en-de; may be given again (default: all that the model has learnt)",
+    )
     parser.add_argument(
         "--runtime",
         choices=("torch", "engine"),
@@ -54,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 class _System:
     """Something that translates; it says of each text whether it came to an end."""
 
-    languages: Sequence[str]
+    directions: Sequence[Sequence[str]]
     precision: str
     translate: Callable[[Sequence[str], str, str], list[tuple[str, bool]]]
 
@@ -62,24 +69,50 @@ class _System:
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a test set and direction."""
     from dragoman.manifest import Manifest
-    from training.data import read_pairs
+    from training.data import find_languages, read_pairs
 
     if arguments.record:
         Manifest.load(arguments.checkpoint)  # refused now, not after the work
     system = (_oracle if arguments.runtime == "torch" else _engine)(arguments)
+    asked = _asked(arguments, system)
     for prefix in arguments.test:
-        pairs = read_pairs(arguments.data_dir / prefix, system.languages)[: arguments.first]
-        for src in range(len(system.languages)):
-            _evaluate(arguments, system, prefix, pairs, src)
+        known = list(dict.fromkeys(itertools.chain.from_iterable(asked)))
+        languages = find_languages(arguments.data_dir / prefix, known)
+        pairs = read_pairs(arguments.data_dir / prefix, languages)[: arguments.first]
+        sides = dict(zip(languages, zip(*pairs, strict=True), strict=True))
+        for source, target in asked:
+            if source in sides and target in sides:
+                _evaluate(
+                    arguments,
+                    system,
+                    prefix,
+                    _Side(source, sides[source]),
+                    _Side(target, sides[target]),
+                )
     return 0
 
 
+def _asked(arguments: argparse.Namespace, system: _System) -> Sequence[Sequence[str]]:
+    """The directions to evaluate."""
+    if not arguments.direction:
+        return system.directions
+    known = {"-".join(direction): direction for direction in system.directions}
+    for name in arguments.direction:
+        if name not in known:
+            raise UsageError(f"--direction {name}: the model knows {', '.join(known)}")
+    return [known[name] for name in arguments.direction]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Side:
+    """One language of a test set."""
+
+    language: str
+    texts: Sequence[str]
+
+
 def _evaluate(
-    arguments: argparse.Namespace,
-    system: _System,
-    prefix: str,
-    pairs: Sequence[Sequence[str]],
-    src: int,
+    arguments: argparse.Namespace, system: _System, prefix: str, src: _Side, tgt: _Side
 ) -> None:
     """One test set in one direction."""
     from rich.console import Console
@@ -88,18 +121,16 @@ def _evaluate(
     from dragoman.manifest import Manifest
     from training.evaluation import measure
 
-    tgt = 1 - src
-    direction = f"{system.languages[src]}-{system.languages[tgt]}"
+    direction = f"{src.language}-{tgt.language}"
     found: list[tuple[str, bool]] = []
     for chunk in track(
-        [pairs[i : i + _CHUNK] for i in range(0, len(pairs), _CHUNK)],
+        [src.texts[i : i + _CHUNK] for i in range(0, len(src.texts), _CHUNK)],
         description=f"{prefix} {direction}",
         console=Console(stderr=True),
         disable=arguments.quiet or not sys.stderr.isatty(),
     ):
-        texts = [pair[src] for pair in chunk]
-        found += system.translate(texts, system.languages[src], system.languages[tgt])
-    quality = measure([text for text, _ in found], [pair[tgt] for pair in pairs])
+        found += system.translate(chunk, src.language, tgt.language)
+    quality = measure([text for text, _ in found], tgt.texts)
     cut = sum(not complete for _, complete in found)
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
@@ -110,14 +141,14 @@ def _evaluate(
         measured = {f"BLEU {name}": quality.bleu, f"chrF {name}": quality.chrf}
         Manifest.load(arguments.checkpoint).record(arguments.checkpoint, measured)
     if arguments.json:
-        row = {"test": prefix, "direction": direction, "sentences": len(pairs), "cut": cut}
+        row = {"test": prefix, "direction": direction, "sentences": len(src.texts), "cut": cut}
         row["precision"] = system.precision
         print(json.dumps({**row, **dataclasses.asdict(quality)}), flush=True)
         return
     print(
         f"{prefix} {direction}: BLEU {quality.bleu:.1f} ({quality.bleu_signature}), "
         f"chrF {quality.chrf:.1f} ({quality.chrf_signature}), "
-        f"{len(pairs)} sentences, {cut} cut at the length limit, {system.precision}",
+        f"{len(src.texts)} sentences, {cut} cut at the length limit, {system.precision}",
         flush=True,
     )
 
@@ -143,7 +174,7 @@ def _oracle(arguments: argparse.Namespace) -> _System:
         found = translator.translate(texts, target)
         return [(checkpoint.tokenizer.decode(h.ids), h.complete) for h in found]
 
-    return _System(checkpoint.config.data.languages, "fp32", translate)
+    return _System(checkpoint.config.data.directions, "fp32", translate)
 
 
 def _engine(arguments: argparse.Namespace) -> _System:
@@ -164,4 +195,4 @@ def _engine(arguments: argparse.Namespace) -> _System:
         )
         return [(found.text, found.complete) for found in translator.translate(texts, options)]
 
-    return _System(translator.manifest.languages, translator.layout.precision, translate)
+    return _System(translator.manifest.all_directions, translator.layout.precision, translate)

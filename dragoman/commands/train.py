@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, and print the folder of the final model."""
+    """Train, beside other processes where `torchrun` started some, and print the final model."""
+    _bound_kernel_caches()
     from training.config import resolve
+    from training.processes import join
     from training.trainer import Trainer
 
     data: dict[str, Any] = {}
@@ -53,7 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
         # One's own text takes the place of the recipe's, also where there is none to validate on.
         data = {"train": [], "valid": [], **data}
     config = resolve(arguments.config, arguments.set, data)
-    print(Trainer(config, arguments.data_dir, arguments.out, arguments.resume).train())
+    processes = join()
+    try:
+        options = (config, arguments.data_dir, arguments.out, arguments.resume, processes)
+        final = Trainer(*options).train()
+        if processes.is_first:
+            print(final)
+    finally:
+        processes.leave()
     return 0
 
 
@@ -65,3 +75,13 @@ def _own_text(first: Path, second: Path) -> tuple[str, list[str]]:
     if len(prefixes) > 1 or not all(languages):
         raise UsageError(f"{first} and {second}: name them alike but for the language: my.en my.de")
     return str(prefixes.pop().absolute()), languages
+
+
+def _bound_kernel_caches() -> None:
+    """Let PyTorch keep the CPU kernels of a step, not those of a thousand shapes.
+
+    Each batch has a shape of its own; kernels that are kept for shapes that do not come again take
+    gigabytes, and time (docs/lab-notebook.md). Both are read when torch is loaded.
+    """
+    for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+        os.environ.setdefault(name, "64")

@@ -14,9 +14,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("bundle", type=Path, help="folder of a bundle")
     parser.add_argument(
-        "--test", required=True, help="prefix of two text files, such as tatoeba-en-de/test"
+        "--test",
+        required=True,
+        action="append",
+        help="prefix of two text files, such as tatoeba-en-de/test; may be given again",
     )
-    parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefix begins")
+    parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefixes begin")
     parser.add_argument(
         "--record", action="store_true", help="write the outcome into the bundle's manifest"
     )
@@ -24,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--sentences",
         type=int,
         default=200,
-        help="how many, both directions counted (default: 200)",
+        help="how many of each prefix, all its directions counted (default: 200)",
     )
 
 
@@ -32,13 +35,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Print one line a check; fail if one failed."""
     from dragoman.manifest import Manifest
     from export.parity import verify
-    from training.data import read_pairs
+    from training.data import find_languages, read_pairs
 
     manifest = Manifest.load(arguments.bundle)
-    number = max(1, arguments.sentences // 2)
-    pairs = read_pairs(arguments.data_dir / arguments.test, manifest.languages)[:number]
+    texts: list[tuple[str, str]] = []
+    for prefix in arguments.test:
+        languages = find_languages(arguments.data_dir / prefix, manifest.languages)
+        pairs = read_pairs(arguments.data_dir / prefix, languages)
+        sides = dict(zip(languages, zip(*pairs, strict=True), strict=True))
+        directions = [one for one in manifest.all_directions if set(one) <= set(languages)]
+        number = max(1, arguments.sentences // max(1, len(directions)))
+        for source, target in directions:
+            texts += [(text, target) for text in sides[source][:number]]
     failed = 0
-    for outcome in verify(arguments.bundle, list(zip(*pairs, strict=True))):
+    for outcome in verify(arguments.bundle, texts):
         print(
             f"{'ok  ' if outcome.passed else 'FAIL'}  {outcome.check}: {outcome.detail}", flush=True
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -168,10 +168,3 @@ class Progress:
     def state(self) -> tuple[int, int | None, int]:
         """What hypotheses of the same tokens may differ in."""
         return self.met, self.term, self.place
-
-
-def log_softmax(logits: npt.NDArray[np.floating[Any]]) -> Floats:
-    """Log-probabilities [R, V] of logits [R, V], which may lack a constant a row."""
-    shifted: Floats = (logits - logits.max(axis=1, keepdims=True)).astype(np.float32, copy=False)
-    shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return shifted

@@ -15,8 +15,12 @@ import numpy as np
 from dragoman.hypothesis import Hypothesis
 from serving.engine.cache import Floats, Ids
 from serving.engine.guidance import Guidance, Progress, Sampling, Terms
+from serving.engine.ranking import rank
 from serving.engine.search import Continuation, common_beginning, length_penalty, place
 from serving.engine.sentence import Sentence
+
+_FEWEST_OF_NUCLEUS = 64
+"""Tokens that are put in order at first: mostly these few have the share."""
 
 
 class GuidedSearch(Protocol):
@@ -50,7 +54,7 @@ def begin_guided_search(sentence: Sentence, guidance: Guidance, end_id: int) -> 
 
 
 class SamplingSearch:
-    """Draws each token: the one at which the cumulative probability, best first, passes a number.
+    """Draws each token: that at which the cumulative probability, by id, passes a number.
 
     The numbers are those of Philox (Salmon et al. 2011) under the seed, one a token.
     """
@@ -101,28 +105,34 @@ class SamplingSearch:
 
 def draw(scores: Floats, sampling: Sampling, number: float) -> int | None:
     """A token by log-probabilities [V] and a number from 0 to 1; None where all are forbidden."""
-    possible = int(np.isfinite(scores).sum())
-    if not possible:
+    most = scores.max()
+    if most == -math.inf:
         return None
-    kept = min(possible, sampling.top_k or possible)
-    best = rank(scores, kept)
-    chances = np.exp((scores[best] - scores[best[0]]).astype(np.float64) / sampling.temperature)
-    total = np.cumsum(chances)
+    chances: Floats = np.exp((scores - most) / np.float32(sampling.temperature))
+    kept: Ids | None = None
+    if sampling.top_k is not None:
+        kept = rank(scores, sampling.top_k)
     if sampling.top_p is not None:
-        within = int(np.searchsorted(total, sampling.top_p * total[-1])) + 1
-        best, total = best[:within], total[:within]
-    return int(best[min(np.searchsorted(total, number * total[-1], side="right"), len(best) - 1)])
+        kept = _nucleus(scores, chances, kept, sampling.top_p)
+    if kept is not None:
+        kept.sort()
+        chances = chances[kept]
+    # Where a token has no chance, the sum does not grow, and so no number leads to it.
+    total = np.cumsum(chances, dtype=np.float64)
+    place = int(np.searchsorted(total, number * total[-1], side="right"))
+    place = min(place, len(total) - 1)
+    return place if kept is None else int(kept[place])
 
 
-def rank(scores: Floats, count: int) -> Ids:
-    """Places of the `count` best of scores [N], best first; of equal ones the first."""
-    candidates: Ids = np.arange(len(scores))
-    if 4 * count < len(scores):
-        # All that may be among them, ties at the end included.
-        least = np.partition(scores, len(scores) - count)[len(scores) - count]
-        candidates = np.flatnonzero(scores >= least)
-    best: Ids = candidates[np.argsort(-scores[candidates], kind="stable")[:count]]
-    return best
+def _nucleus(scores: Floats, chances: Floats, kept: Ids | None, share: float) -> Ids:
+    """The fewest tokens, best first, that have such a share of the chances of those kept."""
+    whole = share * float((chances if kept is None else chances[kept]).sum(dtype=np.float64))
+    best = rank(scores, _FEWEST_OF_NUCLEUS) if kept is None else kept
+    total = np.cumsum(chances[best], dtype=np.float64)
+    if kept is None and total[-1] < whole:
+        best = np.argsort(-scores)
+        total = np.cumsum(chances[best], dtype=np.float64)
+    return best[: int(np.searchsorted(total, whole)) + 1]
 
 
 _NOTHING_SAID = Progress()
@@ -216,20 +226,17 @@ class GuidedBeamSearch:
 
     def _candidates(self, log_probs: Floats) -> list[_Candidate]:
         """The best continuations, twice as many as the search is wide, best first."""
-        total = np.stack([self._scores(one, log_probs) + one.score for one in self._live])
+        vocab_size = log_probs.shape[1]
+        total = np.empty((len(self._live), vocab_size), np.float32)
+        for of_live, one in zip(total, self._live, strict=True):
+            of_live[:] = log_probs[one.row]
+            self._guidance.heed(one.ids, of_live)
+            of_live += one.score
         flat = total.reshape(-1)
-        vocab_size = total.shape[1]
         return [
             _Candidate(flat[index], self._live[index // vocab_size], index % vocab_size)
             for index in rank(flat, 2 * self._width).tolist()
-            if flat[index] > -math.inf
         ]
-
-    def _scores(self, live: _Live, log_probs: Floats) -> Floats:
-        """Of what comes after a hypothesis [V]."""
-        scores: Floats = log_probs[live.row].copy()
-        self._guidance.heed(live.ids, scores)
-        return scores
 
     def _finish(self, candidates: Sequence[_Candidate]) -> None:
         self._finished += [
@@ -309,7 +316,8 @@ class TermSearch(GuidedBeamSearch):
 
     def _free(self, one: _Live, log_probs: Floats) -> list[_Candidate]:
         """What may follow a hypothesis that is not in the middle of a term."""
-        scores = self._scores(one, log_probs)
+        scores = log_probs[one.row].copy()
+        self._guidance.heed(one.ids, scores)
         if one.progress.just_met:
             scores[self._terms.continuing] = -math.inf
         if one.progress.bank < self._all:
@@ -319,7 +327,6 @@ class TermSearch(GuidedBeamSearch):
         return [
             _Candidate(scores[token], one, token, progress, one.given)
             for token in rank(scores, 2 * self._width).tolist()
-            if scores[token] > -math.inf
         ]
 
     def _finish(self, candidates: Sequence[_Candidate]) -> None:

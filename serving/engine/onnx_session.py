@@ -14,7 +14,7 @@ from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
 from dragoman.tensors import best_name, cross_names, past_names, present_names
 from serving.engine.cache import MOST_BINDINGS, Cache, CacheShape, Floats, Ids
-from serving.engine.guidance import log_softmax
+from serving.engine.ranking import log_softmax
 from serving.engine.settings import Precision
 
 _SUFFIXES: dict[Precision, str] = {"fp32": "", "int8": "_int8"}

@@ -80,6 +80,9 @@ def of_translations(translations: Sequence[Translation], form: Form) -> Answer:
     scores = [t.score for t in all_of_them if t.score is not None] if form.scores else []
     if scores:
         more["scores"] = (DataType.FP32, scores)
+    confidences = [t.confidence for t in all_of_them if t.confidence is not None]
+    if form.confidences and confidences:
+        more["confidences"] = (DataType.FP32, confidences)
     if assessments := [t.assessment for t in all_of_them if t.assessment is not None]:
         more |= _assessed(assessments, form)
     return Answer(form.number, _outputs(texts, tokens, reasons, form, more))
@@ -94,7 +97,8 @@ def of_assessments(assessments: Sequence[Assessment], alpha: float, form: Form) 
         form: of the answer.
     """
     columns: Columns = {"scores": (DataType.FP32, [one.score(alpha) for one in assessments])}
-    columns |= _assessed(assessments, replace(form, confidences=True))
+    columns |= _assessed(assessments, form)
+    columns["confidences"] = (DataType.FP32, [one.confidence for one in assessments])
     return Answer(form.number, _tensors(columns, form))
 
 
@@ -107,8 +111,6 @@ def _assessed(assessments: Sequence[Assessment], form: Form) -> Columns:
     if form.alignments:
         found = [(one.alignment or "").encode("utf-8") for one in assessments]
         columns["alignments"] = (DataType.BYTES, found)
-    if form.confidences:
-        columns["confidences"] = (DataType.FP32, [one.confidence for one in assessments])
     return columns
 
 

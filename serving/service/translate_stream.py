@@ -62,7 +62,7 @@ class TranslateStreamModel:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
             if asked.options.return_scores:
                 raise InvalidRequest("return_scores: a stream has no scores")
-            if asked.options.assessed:
+            if asked.options.assessed or asked.options.return_confidence:
                 raise InvalidRequest(
                     "a stream has no return_token_scores, return_alignments or return_confidence: "
                     "ask the model translate"

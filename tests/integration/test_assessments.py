@@ -39,7 +39,7 @@ def test_token_scores_and_confidence_are_the_engines(
         TEXTS, beam_width=width, return_token_scores=True, return_confidence=True
     )
     translator = Translator(BUNDLE)
-    options = RequestOptions(beam_width=width, return_confidence=True)
+    options = RequestOptions(beam_width=width, return_token_scores=True)
     expected = translator.translate(TEXTS, options)
     translator.close()
     for one, right in zip(found, expected, strict=True):
@@ -49,7 +49,7 @@ def test_token_scores_and_confidence_are_the_engines(
         assert one.token_scores.tokens == right.assessment.tokens
         assert one.token_scores.tokens[-1] == "</s>"
         assert one.token_scores.log_probs == pytest.approx(right.assessment.log_probs, abs=1e-3)
-        assert one.confidence == pytest.approx(right.assessment.confidence, abs=1e-3)
+        assert one.confidence == pytest.approx(right.confidence, abs=1e-3)
         assert one.alignments is None
         assert one.score is None
 

@@ -77,6 +77,24 @@ def test_scoring(shipped: Served) -> None:
             assert len(printed.splitlines()) == 2
 
 
+def test_options(shipped: Served) -> None:
+    """Their page."""
+    text = (REPOSITORY / "docs" / "options.md").read_text(encoding="utf-8")
+    kinds = []
+    for kind, code in BLOCK.findall(text):
+        kinds.append(kind)
+        if kind == "sh":
+            found = json.loads(run(["bash", "-c", here(code, shipped)]))["text_output"]
+            assert [text.split()[0] for text in found] == ["Ich"] * 3
+            assert len({text.split()[1] for text in found}) == 3
+        elif kind == "python":
+            printed = run([sys.executable, "-c", here(code, shipped)]).splitlines()
+            assert "Kamillentee" in printed[0]
+            assert "{name}" in printed[1]
+            assert len(printed) == 5
+    assert {"sh", "python"} <= set(kinds)
+
+
 def test_translate_command(shipped: Served, tmp_path: Path) -> None:
     (code,) = blocks("sh", "dragoman translate")
     (tmp_path / "german.txt").write_text("Ich habe Hunger.\n\nGute Nacht.\n", encoding="utf-8")

@@ -13,7 +13,7 @@ from dragoman.tensors import best_name, cross_names, past_names, present_names
 from serving.engine.cache import Floats, Ids
 from serving.engine.device.cache import DeviceCache
 from serving.engine.device.memory import Block, DeviceTensor, Memory
-from serving.engine.guidance import log_softmax
+from serving.engine.ranking import log_softmax
 from serving.engine.searches import begin_searches
 from serving.engine.sentence import Sentence
 

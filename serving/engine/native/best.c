@@ -27,12 +27,17 @@ static void clear(Ranked *list, int64_t count)
         list[i] = (Ranked){-INFINITY, 0};
 }
 
+static __m512 load_some(const float *values, int64_t count)
+{
+    const __mmask16 some = count < 16 ? (__mmask16)((1 << count) - 1) : 0xffff;
+    return _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), some, values);
+}
+
 static void rank_all(Ranked *list, int64_t count, const float *values, int64_t length,
                      int64_t first)
 {
     for (int64_t i = 0; i < length; i += 16) {
-        const __mmask16 rest = length - i < 16 ? (__mmask16)((1 << (length - i)) - 1) : 0xffff;
-        const __m512 sixteen = _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), rest, values + i);
+        const __m512 sixteen = load_some(values + i, length - i);
         const __m512 least = _mm512_set1_ps(list[count - 1].value);
         unsigned above = _mm512_cmp_ps_mask(sixteen, least, _CMP_GT_OQ);
         for (; above; above &= above - 1) {
@@ -71,6 +76,50 @@ void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64
     }
 }
 
+static float largest_of(const float *scores, int64_t length)
+{
+    __m512 most = _mm512_set1_ps(-INFINITY);
+    for (int64_t i = 0; i < length; i += 16)
+        most = _mm512_max_ps(most, load_some(scores + i, length - i));
+    return _mm512_reduce_max_ps(most);
+}
+
+/* The logarithm of the sum of the exponentials of scores [length], of which `most` is the largest. */
+static float log_sum_of(const float *scores, int64_t length, float most)
+{
+    const __m512 largest = _mm512_set1_ps(most);
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t i = 0; i < length; i += 16) {
+        const __m512 sixteen = load_some(scores + i, length - i);
+        sum = _mm512_add_ps(sum, exponential(_mm512_sub_ps(sixteen, largest)));
+    }
+    return logf(_mm512_reduce_add_ps(sum)) + most;
+}
+
+/* Log-probabilities [N, length] of scores whose rows lie `stride` apart. */
+void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int64_t length,
+                          float *log_probs)
+{
+    for (int64_t row = 0; row < rows; row++, scores += stride, log_probs += length) {
+        const float sum = log_sum_of(scores, length, largest_of(scores, length));
+        for (int64_t i = 0; i < length; i++)
+            log_probs[i] = scores[i] - sum;
+    }
+}
+
+/* Places of the `count` best of scores [length], best first, of equal ones the first; those of -inf
+ * are left out. How many there are is returned; `count` is at most MOST_BEST. */
+int64_t dragoman_rank(const float *scores, int64_t length, int64_t count, int64_t *places)
+{
+    Ranked best[MOST_BEST];
+    int64_t found = 0;
+    clear(best, count);
+    rank_all(best, count, scores, length, 0);
+    for (; found < count && best[found].value > -INFINITY; found++)
+        places[found] = best[found].index;
+    return found;
+}
+
 /* Log-probabilities [N, count] of the best tokens, best first, and their ids [N, count], of scores
  * that `dragoman_step` made; `count` is at most MOST_BEST, and at most the size of the vocabulary. */
 void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
@@ -84,12 +133,7 @@ void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t co
             const int64_t first = chosen[i].index * PANEL;
             rank_all(tokens, count, scores + first, PANEL, first);
         }
-        const __m512 most = _mm512_set1_ps(tokens[0].value);
-        __m512 sum = _mm512_setzero_ps();
-        for (int64_t i = 0; i < panels * PANEL; i += 16)
-            sum = _mm512_add_ps(sum,
-                                exponential(_mm512_sub_ps(_mm512_loadu_ps(scores + i), most)));
-        const float log_sum = logf(_mm512_reduce_add_ps(sum)) + tokens[0].value;
+        const float log_sum = log_sum_of(scores, panels * PANEL, tokens[0].value);
         for (int64_t i = 0; i < count; i++) {
             log_probs[row * count + i] = tokens[i].value - log_sum;
             ids[row * count + i] = tokens[i].index;

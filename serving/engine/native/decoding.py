@@ -13,13 +13,13 @@ import numpy.typing as npt
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import SpecialIds
 from serving.engine.cache import Cache, CacheShape, Floats, Ids
-from serving.engine.guidance import log_softmax
 from serving.engine.mixed_searches import GuidedSearches
 from serving.engine.native import library
 from serving.engine.native.library import Rows, Sources
 from serving.engine.native.scratch import Scratch
 from serving.engine.native.searches import NativeSearches
 from serving.engine.native.weights import NativeWeights
+from serving.engine.ranking import log_softmax
 from serving.engine.sentence import Sentence
 
 

@@ -192,6 +192,12 @@ class Library:
         self.copy_rows = loaded.dragoman_copy_rows
         self.copy_rows.argtypes = (model, rows, Pointer, Number)
         self.copy_rows.restype = None
+        self.log_softmax = loaded.dragoman_log_softmax
+        self.log_softmax.argtypes = (Pointer, Number, Number, Number, Pointer)
+        self.log_softmax.restype = None
+        self.rank = quick.dragoman_rank
+        self.rank.argtypes = (Pointer, Number, Number, Pointer)
+        self.rank.restype = Number
         self.scratch_bytes = quick.dragoman_scratch_bytes
         self.scratch_bytes.argtypes = (model, Number)
         self.scratch_bytes.restype = Number

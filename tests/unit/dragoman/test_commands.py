@@ -33,6 +33,40 @@ def test_evaluate_reports_both_directions(
     assert "held en-de: BLEU" in capsys.readouterr().out
 
 
+def test_evaluate_takes_the_directions_that_model_and_text_have(
+    tmp_path: Path, three_languages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "en-de", reverse_pairs(3, seed=5), ("en", "de"))
+    write_pairs(tmp_path / "all", reverse_pairs(3, seed=5), ("en", "de"))
+    write_pairs(tmp_path / "all", reverse_pairs(3, seed=5), ("fr", "de"))
+    words = ["evaluate", str(three_languages), "--data-dir", str(tmp_path), "--json"]
+    words += ["--beam-width", "1", "--test", "en-de", "--test", "all"]
+
+    def evaluated(*more: str) -> list[tuple[str, str]]:
+        assert main([*words, *more]) == 0
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return [(row["test"], row["direction"]) for row in rows]
+
+    both = [("en-de", "en-de"), ("en-de", "de-en")]
+    whole = [("all", name) for name in ("en-de", "de-en", "de-fr", "fr-de")]
+    assert evaluated("--runtime", "engine") == evaluated() == [*both, *whole]
+    assert evaluated("--direction", "de-en") == [("en-de", "de-en"), ("all", "de-en")]
+    assert main([*words, "--direction", "en-fr"]) == 2
+    assert "--direction en-fr: the model knows en-de, de-en" in capsys.readouterr().err
+    assert main([*words, "--test", "none"]) == 2
+    assert "none: needs files in two of en, de, fr; there is none" in capsys.readouterr().err
+
+
+def test_verify_compares_every_direction(
+    tmp_path: Path, three_languages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, languages in (("en-de", ("en", "de")), ("de-fr", ("de", "fr"))):
+        write_pairs(tmp_path / name, reverse_pairs(3, seed=5), languages)
+    words = ["verify", str(three_languages), "--data-dir", str(tmp_path), "--sentences", "4"]
+    assert main([*words, "--test", "en-de", "--test", "de-fr"]) == 0
+    assert "sentences: 8 compared" in capsys.readouterr().out
+
+
 def test_both_runtimes_evaluate_alike(
     text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

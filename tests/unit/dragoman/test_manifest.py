@@ -80,6 +80,9 @@ def heads(*places: list[int]) -> dict[str, Any]:
         (lambda m: m.update(alignment=heads([0, -1])), "there is no head -1 in layer 0"),
         (lambda m: m.update(alignment=heads()), "alignment: names no heads"),
         (lambda m: m.update(alignment={}), "alignment: the key 'heads' is missing"),
+        (lambda m: m.update(directions=[["en", "fr"]]), "['en', 'fr'] are not two languages"),
+        (lambda m: m.update(directions=[["en"]]), "['en'] are not two languages"),
+        (lambda m: m.update(directions=[["en", "de"]]), "none from 'en', or none into it"),
         (
             lambda m: m.update(alignment={**heads([0, 0]), "criterion": "luck"}),
             "alignment: criterion is 'luck': give one of 'agreement', 'anchors'",

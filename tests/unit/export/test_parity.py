@@ -25,7 +25,8 @@ from tests.toy import reverse_pairs
 from training import checkpoint
 from training.config import RunConfig, VocabularyConfig
 
-TEXTS = [list(side) for side in zip(*reverse_pairs(12, seed=3), strict=True)]
+PAIRS = reverse_pairs(12, seed=3)
+TEXTS = [*((pair[0], "de") for pair in PAIRS), *((pair[1], "en") for pair in PAIRS)]
 
 MakeCheckpoint = Callable[[str], Path]
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 
 from serving.engine.cache import Cache, CacheShape, Floats, Ids
-from serving.engine.guidance import log_softmax
+from serving.engine.ranking import log_softmax
 
 END, VOCAB = 3, 120
 

@@ -85,7 +85,32 @@ def test_greedy_search_has_scores_where_they_are_wanted(translator: Translator) 
     assert [(one.score, one.assessment) for one in plain] == [(None, None)] * 4
     found = translate(translator, TEXTS, beam_width=1, return_scores=True, length_penalty=1.3)
     assert [one.text for one in found] == [one.text for one in plain]
-    assert [one.score for one in found] == [assessed(one).score(1.3) for one in found]
+    scored = translate(
+        translator, TEXTS, beam_width=1, return_scores=True, return_token_scores=True
+    )
+    right = [assessed(one).score(1.3) for one in scored]
+    # int8 by the search where the machine has it, fp32 by the graph.
+    assert [one.score for one in found] == pytest.approx(right, abs=0.3)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_search_knows_its_confidence(translator: Translator, width: int) -> None:
+    options = {"beam_width": width, "return_confidence": True, "length_penalty": 1.3}
+    quick = translate(translator, TEXTS, **options)
+    right = translate(translator, TEXTS, **options, return_token_scores=True)
+    assert [one.text for one in quick] == [one.text for one in right]
+    assert all(one.assessment is None for one in quick)
+    for one, other in zip(quick, right, strict=True):
+        assert one.confidence == pytest.approx(assessed(other).confidence, abs=0.1)
+    # What its scores are not the model's any more, the graph says.
+    (altered,) = translate(translator, TEXTS[:1], **options, repetition_penalty=1.2)
+    assert altered.assessment is not None
+
+
+def test_nothing_to_translate_is_nothing_to_doubt(translator: Translator) -> None:
+    for options in ({"return_confidence": True}, {"return_alignments": "hard"}):
+        (found,) = translate(translator, ["* * *"], split_sentences=True, **options)
+        assert (found.text, found.confidence) == ("* * *", 0.0)
 
 
 def test_several_sentences_are_joined(translator: Translator) -> None:

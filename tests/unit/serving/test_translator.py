@@ -52,6 +52,35 @@ def test_languages_may_be_given_from_either_side(translator: Translator) -> None
     assert to_english != to_german
 
 
+@pytest.fixture(scope="module")
+def trilingual(three_languages: Path) -> Iterator[Translator]:
+    """Knows German to and from English and French, but not English and French."""
+    running = Translator(three_languages)
+    yield running
+    running.close()
+
+
+def test_a_language_has_the_partner_that_it_was_taught_with(trilingual: Translator) -> None:
+    to_german = translate(trilingual, TEXTS, target_language="de")
+    assert translate(trilingual, TEXTS, source_language="fr") == to_german
+    to_english = translate(trilingual, TEXTS, source_language="de")
+    assert translate(trilingual, TEXTS, target_language="en") == to_english != to_german
+
+
+def test_a_direction_that_was_not_taught_is_refused(trilingual: Translator) -> None:
+    message = (
+        "the model does not translate from 'en' into 'fr': it knows en-de, de-en, de-fr, fr-de"
+    )
+    with pytest.raises(InvalidRequest, match=message):
+        translate(trilingual, TEXTS, source_language="en", target_language="fr")
+    german = "Ich weiß nicht, was ich meiner Mutter sagen soll."
+    english = "I do not know what to tell my mother, who is ill."
+    asked = {"source_language": "auto", "target_language": "fr", "max_tokens": 5}
+    assert translate(trilingual, [german], **asked)
+    with pytest.raises(InvalidRequest, match="does not translate from 'en' into 'fr'"):
+        translate(trilingual, [german, english], **asked)
+
+
 def test_a_cut_translation_says_so(translator: Translator) -> None:
     text = "red blue green white black pink"
     (whole,) = translator.translate([text], RequestOptions(max_tokens=300))
@@ -117,7 +146,7 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
         (["red"], {"return_token_scores": 1}, "return_token_scores is 1: expected true or false"),
         (
             ["a"] * 10_000,
-            {"return_confidence": True, "num_return_sequences": 3},
+            {"return_token_scores": True, "num_return_sequences": 3},
             "30000 translations to be scored in one request, more than 20000",
         ),
         (["red"], {"return_scores": True, "split_sentences": True}, "not with split_sentences"),

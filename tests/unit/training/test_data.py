@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,19 @@ import torch
 
 from dragoman.errors import UsageError
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
+from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs
-from training.data import Batch, Examples, read_lines, read_pairs
+from training.config import VocabularyConfig
+from training.data import (
+    Batch,
+    Examples,
+    ParallelText,
+    Part,
+    read_all_pairs,
+    read_lines,
+    read_pairs,
+)
+from training.vocabulary import train_vocabulary, vocabulary_text
 
 
 def written(folder: Path, **sides: bytes) -> Path:
@@ -44,11 +56,19 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "text.dd.gz").write_bytes(gzip.compress(b"a\n" * 1000)[:30])
     with pytest.raises(UsageError, match=r"text\.dd\.gz: cannot be read"):
         read_lines(prefix, "dd")
+    prefix = written(tmp_path, aa=b"", bb=b"")
+    with pytest.raises(UsageError, match=r"text\.aa: is empty"):
+        read_pairs(prefix, ("aa", "bb"))
+
+
+def test_a_text_as_it_is_holds_pairs_with_an_empty_side(tmp_path: Path) -> None:
+    prefix = written(tmp_path, aa=b"a\n \n", bb=b"A\nB\n")
+    assert read_all_pairs(prefix, ("aa", "bb")) == [("a", "A"), (" ", "B")]
 
 
 @pytest.fixture
 def examples(tokenizer: Tokenizer) -> Examples:
-    return Examples(reverse_pairs(300, seed=1), ("en", "de"), tokenizer, 200)
+    return Examples([ParallelText(reverse_pairs(300, seed=1), ("en", "de"))], tokenizer, 200)
 
 
 def rows(batch: Batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -79,6 +99,23 @@ def test_batches_keep_to_their_size_and_shift_the_target(examples: Examples) -> 
         assert (batch.tgt_in_ids[:, 0] == BEGIN_ID).all()
         later, earlier = batch.tgt_in_ids[:, 1:], batch.tgt_out_ids[:, :-1]
         assert ((later == earlier) | (later == PAD_ID)).all()
+
+
+def test_a_step_has_parts_of_like_lengths_within_its_size(examples: Examples) -> None:
+    def padded(part: Part) -> int:
+        batch = examples.batch(part)
+        return batch.src_ids.size(0) * max(batch.src_ids.size(1), batch.tgt_in_ids.size(1))
+
+    steps = examples.steps(batch_tokens=300, part_tokens=70, seed=1, epoch=0)
+    parts = [part for step in steps for part in step]
+    assert all(padded(part) <= 70 for part in parts)
+    sizes = [sum(map(padded, step)) for step in steps]
+    assert max(sizes) <= 300
+    assert min(sizes[:-1]) > 300 - 70, "a step has room for another part"
+    for part in parts:
+        assert part.tgt_tokens == int((examples.batch(part).tgt_out_ids != PAD_ID).sum())
+    assert sum(len(part.first) for part in parts) == len(examples)
+    assert len({int(index) for part in parts for index in part.first}) == len(examples)
 
 
 def test_order_follows_seed_and_epoch_alone(examples: Examples) -> None:
@@ -114,5 +151,103 @@ def test_joined_examples_hold_two_of_one_direction(
 
 def test_long_pairs_are_left_out_and_counted(tokenizer: Tokenizer) -> None:
     pairs = [("red", "blue"), ("red " * 50, "blue")]
-    examples = Examples(pairs, ("en", "de"), tokenizer, max_length_tokens=20)
+    examples = Examples([ParallelText(pairs, ("en", "de"))], tokenizer, max_length_tokens=20)
     assert (len(examples), examples.left_out) == (2, 1)
+
+
+def numbered(prefix: str, number: int) -> list[tuple[str, str]]:
+    """Pairs that are all different, and of one length."""
+    return [(f"{prefix}{index:03}", f"{prefix}{index:03}") for index in range(number)]
+
+
+def sources(examples: Examples, epoch: int) -> Counter[tuple[int, ...]]:
+    """How often an epoch shows each source, without tag and end."""
+    shown = examples.batches(500, seed=1, epoch=epoch)
+    return Counter(src[1:-1] for batch in shown for src, _ in rows(batch))
+
+
+def test_corpora_have_languages_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.model"
+    config = VocabularyConfig(size=321)
+    words = [text for pair in reverse_pairs(500, seed=0) for text in pair]
+    train_vocabulary(words, ("en", "de", "fr"), config, path)
+    tokenizer = Tokenizer(path)
+    texts = [
+        ParallelText([("red", "blue")], ("en", "de")),
+        ParallelText([("red", "green")], ("en", "fr")),
+    ]
+    examples = Examples(texts, tokenizer, 200)
+    assert examples.directions == (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
+    seen = sorted(row for batch in examples.batches(200, seed=1, epoch=0) for row in rows(batch))
+    asked = [("red", "blue", "de"), ("blue", "red", "en")]
+    asked += [("red", "green", "fr"), ("green", "red", "en")]
+    expected = [
+        (tuple(tokenizer.encode_source(src, tag)), (*tokenizer.encode(tgt), END_ID))
+        for src, tgt, tag in asked
+    ]
+    assert seen == sorted(expected)
+    joined = Examples([texts[0], texts[1]], tokenizer, 200).batches(200, 1, 0, joined_share=1.0)
+    green, blue = tokenizer.encode("green")[-1], tokenizer.encode("blue")[-1]
+    for batch in joined:
+        for src, _ in rows(batch):
+            assert not (green in src and blue in src), "two directions in one example"
+
+
+def test_an_epoch_shows_a_corpus_as_often_as_its_weight_says(tokenizer: Tokenizer) -> None:
+    texts = [
+        ParallelText(numbered("red", 40), ("en", "de"), weight=0.25),
+        ParallelText(numbered("blue", 10), ("en", "de"), weight=2.0),
+    ]
+    examples = Examples(texts, tokenizer, 200)
+    whole: Counter[tuple[int, ...]] = Counter()
+    for epoch in range(4):
+        shown = sources(examples, epoch)
+        assert shown.total() == 2 * (10 + 20)
+        whole += shown
+    # Four epochs: each pair of the first once in both directions, of the second eight times.
+    for prefix, number, times in (("red", 40, 1), ("blue", 10, 8)):
+        for text, _ in numbered(prefix, number):
+            assert whole[tuple(tokenizer.encode(text))] == 2 * times, text
+
+
+def test_a_temperature_raises_the_share_of_small_corpora(tokenizer: Tokenizer) -> None:
+    texts = [
+        ParallelText(numbered("red", 90), ("en", "de")),
+        ParallelText(numbered("blue", 10), ("en", "de")),
+    ]
+    blue = tokenizer.encode("blue")[0]
+
+    def share(temperature: float) -> tuple[int, int]:
+        shown = sources(Examples(texts, tokenizer, 200, temperature), epoch=0)
+        return shown.total(), sum(n for src, n in shown.items() if src[0] == blue)
+
+    assert share(1.0) == (200, 20)
+    assert share(2.0) == (200, 50)  # 90 and 10 to the power of a half are as 3 to 1
+
+
+def test_no_more_pairs_are_taken_than_a_corpus_may_give(tokenizer: Tokenizer) -> None:
+    pairs = [*numbered("red", 100), ("red " * 50, "blue")]
+    text = ParallelText(pairs, ("en", "de"), max_pairs=30)
+    assert len(Examples([text], tokenizer, max_length_tokens=20)) == 60
+    again = [sources(Examples([text], tokenizer, 20), epoch=0) for _ in range(2)]
+    assert again[0] == again[1]
+    first = {tuple(tokenizer.encode(src)) for src, _ in pairs[:30]}
+    assert set(again[0]) != first, "drawn from the beginning alone"
+
+
+def test_a_vocabulary_is_learnt_from_corpora_by_their_weights() -> None:
+    texts = [
+        ParallelText(numbered("a", 8), ("en", "de"), weight=0.25),
+        ParallelText(numbered("b", 3), ("en", "de"), weight=5.0),
+        ParallelText(numbered("c", 9), ("en", "de"), max_pairs=4),
+    ]
+    taken = Counter(sentence[0] for sentence in vocabulary_text(texts))
+    assert taken == {"a": 4, "b": 6, "c": 8}
+
+
+def test_a_vocabulary_that_finds_no_room_is_one_line(tmp_path: Path) -> None:
+    words = [text for pair in reverse_pairs(500, seed=0) for text in pair]
+    path = tmp_path / "tokenizer.model"
+    with files_no_larger_than(1000), pytest.raises(UsageError, match=r"model: cannot be written"):
+        train_vocabulary(words, ("en", "de"), VocabularyConfig(size=320), path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,18 +1,28 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from dragoman.cli import main
 from dragoman.errors import UsageError
+from dragoman.manifest import Limits
+from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training import checkpoint
-from training.config import RunConfig, resolve
+from training.config import CorpusConfig, RunConfig, resolve
+from training.data import read_pairs
+from training.evaluation import measure
+from training.search import Translator
 from training.trainer import Trainer
 
 SETTINGS = (
@@ -35,20 +45,180 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def settings(steps: int) -> RunConfig:
-    data: dict[str, Any] = {"train": ["train"], "valid": ["valid"]}
-    return resolve(None, [*SETTINGS, f"training.steps={steps}"], data)
+DATA: dict[str, Any] = {"train": ["train"], "valid": ["valid"]}
 
 
-def test_a_killed_run_goes_on_to_the_same_weights(text: Path, tmp_path: Path) -> None:
-    whole = Trainer(settings(20), text, tmp_path / "whole").train()
-    Trainer(settings(15), text, tmp_path / "cut").train()
-    # The kill comes after step 10's checkpoint: what was done since is lost.
-    shutil.rmtree(tmp_path / "cut" / "checkpoints" / "step-0000015")
-    resumed = Trainer(settings(20), text, tmp_path / "cut", resume=True).train()
-    right, found = checkpoint.load(whole), checkpoint.load(resumed)
-    for name, tensor in right.model.state_dict().items():
-        assert torch.equal(tensor, found.model.state_dict()[name]), name
+def settings(steps: int, *words: str) -> RunConfig:
+    return resolve(None, [*SETTINGS, f"training.steps={steps}", *words], DATA)
+
+
+def command(text: Path, out: Path, *words: str) -> list[str]:
+    """The words of a command line that mean `settings(..., *words)`."""
+    corpora = ('data.train=["train"]', 'data.valid=["valid"]')
+    options = [f"--set={word}" for word in (*SETTINGS, *corpora, *words)]
+    return ["-m", "dragoman", "train", "--data-dir", str(text), "--out", str(out), *options]
+
+
+def assert_same_weights(found: Path, right: Path) -> None:
+    expected = checkpoint.load(right).model.state_dict()
+    for name, tensor in checkpoint.load(found).model.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+def losses(run: Path, kind: str = "train") -> dict[int, float]:
+    """What a run's log says of each step; a step that is there twice is an error."""
+    entries = [json.loads(line) for line in (run / "log.jsonl").open()]
+    found = [(entry["step"], entry["loss"]) for entry in entries if entry["kind"] == kind]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def test_a_run_killed_in_an_epoch_goes_on_to_the_same_weights(text: Path, tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    Trainer(settings(60), text, whole).train()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, *command(text, cut, "training.steps=60")]
+    process = subprocess.Popen(words, env=environment)
+    while process.poll() is None and not (cut / "checkpoints" / "step-0000010").is_dir():
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    assert not (cut / "final").exists(), "the run was over before it was killed"
+    # A kill may also cut the log's last line, after lines of steps that the checkpoint has not.
+    with (cut / "log.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"kind": "train", "step": 60, "loss": 0.0}\n{"kind": "tra')
+    Trainer(settings(60), text, cut, resume=True).train()
+    assert_same_weights(cut / "final", whole / "final")
+    assert losses(cut) == losses(whole)
+    assert losses(cut, "valid") == losses(whole, "valid")
+    events = EventAccumulator(str(cut / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == list(losses(whole))
+
+
+def test_a_run_goes_on_in_a_later_epoch(text: Path, tmp_path: Path) -> None:
+    few = "data.train=[{prefix='train',max_pairs=30,weight=0.7}]"
+    Trainer(settings(45, few), text, tmp_path / "whole").train()
+    Trainer(settings(25, few), text, tmp_path / "cut").train()
+    resumed = Trainer(settings(45, few), text, tmp_path / "cut", resume=True).train()
+    progress = json.loads((tmp_path / "cut/checkpoints/step-0000025/progress.json").read_text())
+    assert progress["epoch"] > 1
+    assert progress["batches_of_epoch"] > 0
+    assert_same_weights(resumed, tmp_path / "whole" / "final")
+
+
+def test_a_checkpoint_of_a_former_version_is_gone_on_from(text: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    Trainer(settings(5), text, run).train()
+    folder = run / "checkpoints" / "step-0000005"
+    # It held PyTorch's generator, and knew nothing of the best validation.
+    state = safetensors.torch.load_file(folder / "optimizer.safetensors")
+    state["random_state"] = torch.get_rng_state()
+    safetensors.torch.save_file(state, folder / "optimizer.safetensors")
+    progress = json.loads((folder / "progress.json").read_text())
+    known = ("step", "epoch", "batches_of_epoch", "tgt_tokens", "elapsed_s")
+    (folder / "progress.json").write_text(json.dumps({name: progress[name] for name in known}))
+    Trainer(settings(10), text, run, resume=True).train()
+    assert list(losses(run)) == [5, 10]
+
+
+def test_a_step_in_parts_is_the_whole_step(text: Path, tmp_path: Path) -> None:
+    # So few pairs that each step holds them all, whatever their order.
+    words = ["data.train=[{prefix='train',max_pairs=15}]", "training.batch_tokens=1000"]
+    # Rounding grows from step to step; slow learning in fp32 keeps it small.
+    words += ["training.precision=fp32", "training.peak_learning_rate=1e-3", "model.dropout=0.0"]
+    Trainer(settings(20, *words), text, tmp_path / "whole").train()
+    Trainer(settings(20, *words, "training.part_tokens=60"), text, tmp_path / "parts").train()
+    assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), abs=2e-4)
+    found = losses(tmp_path / "parts", "valid")
+    assert found == pytest.approx(losses(tmp_path / "whole", "valid"), abs=2e-4)
+
+
+def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
+    words = ("training.precision=fp32", "training.steps=20", "training.part_tokens=60")
+    one, two = tmp_path / "one", tmp_path / "two"
+    Trainer(settings(20, *words), text, one).train()
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *torchrun, *command(text, two, *words)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(two / "final")], "one process speaks for both"
+    assert losses(two) == pytest.approx(losses(one), abs=2e-4)
+    assert losses(two, "valid") == pytest.approx(losses(one, "valid"), abs=2e-4)
+    expected = checkpoint.load(one / "final").model.state_dict()
+    for name, tensor in checkpoint.load(two / "final").model.state_dict().items():
+        torch.testing.assert_close(tensor, expected[name], atol=1e-3, rtol=1e-3)
+
+
+def test_a_full_disk_leaves_the_last_good_checkpoint(text: Path, tmp_path: Path) -> None:
+    Trainer(settings(20), text, tmp_path / "whole").train()
+    run = tmp_path / "run"
+    Trainer(settings(10), text, run).train()
+    trainer = Trainer(settings(20), text, run, resume=True)
+    with files_no_larger_than(100_000), pytest.raises(UsageError, match="cannot be written"):
+        trainer.train()
+    assert checkpoint.step_folders(run)[-1].name == "step-0000010"
+    Trainer(settings(20), text, run, resume=True).train()
+    assert_same_weights(
+        checkpoint.step_folders(run)[-1], tmp_path / "whole/checkpoints/step-0000020"
+    )
+
+
+def test_a_full_disk_for_the_log_is_one_line_too(text: Path, tmp_path: Path) -> None:
+    trainer = Trainer(settings(100, "training.checkpoint_every_steps=100"), text, tmp_path / "run")
+    with files_no_larger_than(400), pytest.raises(UsageError, match="cannot be written") as raised:
+        trainer.train()
+    assert "\n" not in str(raised.value)
+    assert 0 < (tmp_path / "run/log.jsonl").stat().st_size <= 400
+
+
+def test_a_checkpoint_of_another_size_is_refused(text: Path, tmp_path: Path) -> None:
+    Trainer(settings(5), text, tmp_path / "run").train()
+    with pytest.raises(UsageError, match=r"step-0000005/model\.safetensors: .* has shape"):
+        Trainer(settings(10, "model.model_size=32"), text, tmp_path / "run", resume=True)
+
+
+def test_training_stops_when_it_gets_no_better(text: Path, tmp_path: Path) -> None:
+    words = ("training.peak_learning_rate=0.3", "training.checkpoint_every_steps=10")
+    run = tmp_path / "run"
+    final = Trainer(settings(500, *words, "training.stop_after_validations=2"), text, run).train()
+    found = losses(run, "valid")
+    best = min(found, key=lambda step: found[step])
+    assert max(found) == best + 20 < 500
+    assert_same_weights(final, run / "checkpoints" / f"step-{best:07d}")
+    # Going on asks the same question again, and gets the same answer.
+    Trainer(
+        settings(500, *words, "training.stop_after_validations=2"), text, run, resume=True
+    ).train()
+    assert losses(run, "valid") == found
+
+
+def test_a_validation_translates_if_asked_to(text: Path, tmp_path: Path) -> None:
+    words = [f"training.{word}" for word in ("stop_on=bleu", "average_last=1")]
+    words += ["training.valid_bleu_sentences=5", "training.validate_every_steps=100"]
+    words += ["training.peak_learning_rate=3e-3"]
+    run = tmp_path / "run"
+    final = Trainer(settings(200, *words), text, run).train()
+    entries = [json.loads(line) for line in (run / "log.jsonl").open()]
+    logged = [entry["bleu"] for entry in entries if entry["kind"] == "valid"]
+    assert len(logged) == 2
+    model = checkpoint.load(final)
+    translator = Translator(model.model, model.tokenizer, Limits(), beam_width=1)
+    pairs = read_pairs(text / "valid", ("en", "de"))[:5]
+    right = []
+    for src, tgt, language in ((0, 1, "de"), (1, 0, "en")):
+        translated = translator.translate([pair[src] for pair in pairs], language)
+        texts = [model.tokenizer.decode(hypothesis.ids) for hypothesis in translated]
+        right.append(measure(texts, [pair[tgt] for pair in pairs]).bleu)
+    assert logged[-1] == pytest.approx(sum(right) / 2, abs=0.01)
+    assert logged[-1] > 0
+    with pytest.raises(UsageError, match=r"give training\.valid_bleu_sentences too"):
+        settings(5, "training.stop_on=bleu")
 
 
 def test_a_run_leaves_its_settings_log_and_average(text: Path, tmp_path: Path) -> None:
@@ -58,7 +228,11 @@ def test_a_run_leaves_its_settings_log_and_average(text: Path, tmp_path: Path) -
     assert [e["step"] for e in entries if e["kind"] == "valid"] == [10, 20]
     losses = [e["loss"] for e in entries if e["kind"] == "train"]
     assert losses[-1] < losses[0]
-    assert list((tmp_path / "run" / "tensorboard").iterdir())
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == [5, 10, 15, 20]
+    shown = [event.value for event in events.Scalars("train/loss")]
+    assert shown == pytest.approx(losses, abs=1e-4)
+    assert [event.step for event in events.Scalars("valid/loss")] == [10, 20]
     mean = checkpoint.average(checkpoint.step_folders(tmp_path / "run")[-2:])
     assert torch.equal(
         checkpoint.load(final).model.state_dict()["embedding.weight"], mean["embedding.weight"]
@@ -85,7 +259,8 @@ def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('[data]\ntrain = ["a"]\nvalid = ["b"]\njoined_share = 0.5\n')
     data = resolve(recipe, [], {"train": ["mine"], "valid": []}).data
-    assert (data.train, data.valid, data.joined_share) == (("mine",), (), 0.5)
+    assert (data.train, data.valid) == ((CorpusConfig("mine", ("en", "de")),), ())
+    assert data.joined_share == 0.5
     assert resolve(recipe, ["data.joined_share=0.2"]).data.joined_share == 0.2
 
 

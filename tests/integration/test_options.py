@@ -1,0 +1,143 @@
+"""Each option over both protocols: the server says what its engine says, refusals name it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dragoman_client import InvalidRequest, Translation
+from dragoman_client import Translator as Client
+
+from dragoman.cli import main
+from serving.request_options import RequestOptions
+from serving.translator import Translator
+from tests.integration.conftest import Served
+from tests.integration.test_served_translations import BUNDLE
+
+TEXTS = ["I would like a cup of tea, please.", "Where is {place} at 10:30?"]
+OPTIONS: list[dict[str, Any]] = [
+    {"prefix": "Ich"},
+    {"min_tokens": 15},
+    {"max_length_ratio": 0.5},
+    {"min_length_ratio": 2.0},
+    {"patience": 2.0, "early_stopping": False},
+    {"coverage_penalty": 0.5, "num_return_sequences": 2, "return_scores": True},
+    {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2},
+    {"temperature": 1.2, "top_k": 20, "top_p": 0.9, "seed": 2**40, "num_return_sequences": 3},
+    {"suppress": ["Tee", "Ich"]},
+    {"glossary": {"tea": "Kräutertee"}},
+    {"keep_placeholders": True},
+    {"prefix": "Ich", "return_alternatives": True, "num_return_sequences": 3},
+]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Iterator[Translator]:
+    running = Translator(BUNDLE)
+    yield running
+    running.close()
+
+
+def texts_of(found: list[Translation]) -> list[list[str]]:
+    return [[one.text, *(other.text for other in one.alternatives)] for one in found]
+
+
+def last_of(stream: Iterator[Translation]) -> str:
+    *_, last = stream
+    return last.text
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: next(iter(options)))
+def test_every_option_is_served(
+    shipped: Served, translator: Translator, options: dict[str, Any]
+) -> None:
+    written = {
+        name: json.dumps(value) if name == "glossary" else value for name, value in options.items()
+    }
+    expected = translator.translate(TEXTS, RequestOptions.from_mapping(written))
+    plain = translator.translate(TEXTS)
+    wanted = [[one.text, *(other.text for other in one.others)] for one in expected]
+    for client in (shipped.grpc, shipped.http):
+        assert texts_of(client.translate(TEXTS, **options)) == wanted
+    if len(options) == 1:
+        assert [texts[0] for texts in wanted] != [one.text for one in plain]
+
+
+def test_options_of_all_kinds_share_the_engine(shipped: Served) -> None:
+    """What each says does not depend on the others."""
+    alone = [texts_of(shipped.grpc.translate(TEXTS, **options)) for options in OPTIONS]
+    for _ in range(2):
+        with ThreadPoolExecutor(len(OPTIONS)) as pool:
+            together = pool.map(lambda options: shipped.grpc.translate(TEXTS, **options), OPTIONS)
+            assert list(map(texts_of, together)) == alone
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 0.0}, "temperature is 0.0: give more than 0 to 100"),
+        ({"top_p": 2.0}, "top_p is 2.0: give more than 0 to 1"),
+        ({"suppress": ["  "]}, "suppress has an empty word"),
+        ({"glossary": {"a": " "}}, "glossary has an empty term"),
+        ({"seed": 1, "patience": 2.0}, "patience: not with temperature, top_k, top_p or seed"),
+        ({"prefix": "x " * 400}, "prefix of text 0 has"),
+        ({"return_alternatives": True}, "return_alternatives: say how many"),
+        ({"coverage_penalty": 11.0}, "coverage_penalty is 11.0: give 0 to 10"),
+        ({"max_sentence_tokens": 20}, "max_sentence_tokens: only with split_sentences"),
+    ],
+    ids=str,
+)
+def test_refusals_name_the_option(shipped: Served, options: dict[str, Any], message: str) -> None:
+    for client in (shipped.grpc, shipped.http):
+        with pytest.raises(InvalidRequest) as caught:
+            client.translate(TEXTS, **options)
+        assert message in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options", [{"keep_placeholders": True}, {"coverage_penalty": 0.1}, {"num_return_sequences": 2}]
+)
+def test_a_stream_has_one_translation_as_it_comes(shipped: Served, options: dict[str, Any]) -> None:
+    for client in (shipped.grpc, shipped.http):
+        with pytest.raises((InvalidRequest, ValueError)):
+            list(client.translate_stream(TEXTS[0], **options))
+    assert last_of(shipped.grpc.translate_stream("I'm hungry.")) == "Ich habe Hunger."
+
+
+@pytest.mark.parametrize("name", ["grpc", "http"])
+def test_a_stream_may_be_guided(shipped: Served, name: str) -> None:
+    client: Client = getattr(shipped, name)
+    options: dict[str, Any] = {"prefix": "Bitte", "suppress": ["Tee"]}
+    whole = client.translate(TEXTS[0], **options).text
+    assert whole.startswith("Bitte ")
+    assert last_of(client.translate_stream(TEXTS[0], **options)) == whole
+
+
+def test_the_endpoint_for_json_takes_lists(shipped: Served) -> None:
+    body = {"text_input": TEXTS[0], "suppress": ["Tee", "Tasse"], "prefix": "Ich"}
+    status, answer = shipped.generate(body)
+    assert status == 200
+    assert "Tasse " not in answer["text_output"]
+    assert answer["text_output"].startswith("Ich ")
+
+
+def test_the_command_line_asks_for_them(
+    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text("tea\tKräutertee\n\ncup\tTasse\n", encoding="utf-8")
+    arguments = ["translate", "--url", shipped.server.grpc_url, "--to", "de", TEXTS[0]]
+    assert main([*arguments, "--glossary", str(glossary), "--prefix", "Ich"]) == 0
+    found = capsys.readouterr().out
+    assert "Kräutertee" in found
+    assert found.startswith("Ich ")
+    assert main([*arguments, "--temperature", "0"]) == 2
+    assert "temperature is 0.0" in capsys.readouterr().err
+    glossary.write_text("tea\tTee\nonly one\n", encoding="utf-8")
+    assert main([*arguments, "--glossary", str(glossary)]) == 2
+    assert "line 2 is not TERM, tab, TERM" in capsys.readouterr().err

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli import main
+from dragoman.errors import UsageError
+from tests.conftest import files_no_larger_than
+from training.cleaning import Cleaner, Report, folded, write_pairs
+from training.config import CleaningConfig, CorpusConfig
+from training.data import read_pairs
+
+BOTH = ("en", "de")
+GOOD = ("I would like a cup of coffee.", "Ich hätte gern eine Tasse Kaffee.")
+GERMAN = "Ich hätte gern eine Tasse Kaffee und ein Stück Kuchen."
+
+
+def reports(
+    pairs: list[tuple[str, str]],
+    corpus: CorpusConfig | None = None,
+    config: CleaningConfig | None = None,
+) -> Report:
+    cleaner = Cleaner(config or CleaningConfig(), {"en": ["Held out!"], "de": ["Nicht zu lernen."]})
+    return cleaner.clean(corpus or CorpusConfig("text", BOTH), pairs)[1]
+
+
+@pytest.mark.parametrize(
+    ("pair", "reason"),
+    [
+        (("", "Ja."), "empty"),
+        (("Yes.", " \t"), "empty"),
+        (("word " * 250, "Wort " * 250), "too long"),
+        (("Yes.", "Das will ich wirklich sehr gern tun."), "lengths too different"),
+        (("42 %", "42 %."), "no words"),
+        (("Tom!", "tom"), "sides alike"),
+        (("held  out", "Behalten."), "held out"),
+        (("Held in.", "nicht zu lernen!"), "held out"),
+        ((GERMAN, "Ich hätte gern eine Tasse Tee und ein Stück Brot."), "other language"),
+    ],
+)
+def test_what_is_not_fit_is_dropped_and_counted(pair: tuple[str, str], reason: str) -> None:
+    assert reports([GOOD, pair]) == Report("text", BOTH, 2, 1, {reason: 1})
+
+
+def test_short_answers_and_names_pass() -> None:
+    pairs = [("Yes.", "Ja, doch."), ("Tom is here.", "Tom ist hier."), ("Thanks!", "Danke!")]
+    assert reports(pairs).dropped == {}
+
+
+def test_a_pair_is_let_pass_once_in_whatever_corpus_and_order() -> None:
+    cleaner = Cleaner(CleaningConfig(), {})
+    first = cleaner.clean(CorpusConfig("a", BOTH), [GOOD])[1]
+    english, german = GOOD
+    again = [(german.upper(), english), (german, "I'd like a cup of coffee.")]
+    second = cleaner.clean(CorpusConfig("b", ("de", "en")), again)[1]
+    assert (first.kept, second.kept, second.dropped) == (1, 1, {"duplicate": 1})
+
+
+def test_the_same_words_in_other_languages_are_no_duplicate() -> None:
+    cleaner = Cleaner(CleaningConfig(), {})
+    for languages in (("en", "de"), ("en", "fr")):
+        corpus = CorpusConfig("a", languages)
+        assert cleaner.clean(corpus, [("Good taxi.", "Bon taxi.")])[1].kept == 1
+
+
+def test_a_corpus_has_limits_of_its_own() -> None:
+    corpus = CorpusConfig("text", BOTH, max_characters=20)
+    assert reports([GOOD, ("Yes.", "Ja.")], corpus).dropped == {"too long": 1}
+    corpus = CorpusConfig("text", BOTH, drop_matching=r"\bvux\b")
+    assert reports([GOOD, ("vows", "les vux")], corpus).dropped == {"drop_matching": 1}
+    lenient = CleaningConfig(detect_languages=False)
+    assert reports([(GERMAN, GERMAN + " Ja.")], config=lenient).dropped == {}
+
+
+def test_a_language_that_nobody_can_tell_is_not_all_dropped() -> None:
+    corpus = CorpusConfig("text", ("en", "xx"))
+    with pytest.raises(UsageError, match="text: 'xx' cannot be told from other languages"):
+        Cleaner(CleaningConfig(), {}).clean(corpus, [GOOD])
+    lenient = Cleaner(CleaningConfig(detect_languages=False), {})
+    assert lenient.clean(corpus, [GOOD])[1].kept == 1
+
+
+def test_of_a_large_corpus_only_as_much_is_looked_at_as_it_takes() -> None:
+    pairs = [(f"The word {index}.", f"Das Wort {index}.") for index in range(200)]
+    corpus = CorpusConfig("text", BOTH, max_pairs=20)
+    kept, report = Cleaner(CleaningConfig(), {}).clean(corpus, pairs)
+    assert (len(kept), report.read, report.kept) == (20, 20, 20)
+    assert kept == [pair for pair in pairs if pair in kept]
+    assert kept != pairs[:20]
+
+
+def test_folding_keeps_letters_and_digits_alone() -> None:
+    assert folded(" L\u2019Été, c'est 2 fois STRASSE\u00a0! ") == folded(
+        "l'été c'est 2 fois Straße"
+    )
+    assert folded("No. 1") != folded("No. 2")
+
+
+RECIPE = """
+[data]
+train = ["a/train"]
+valid = ["a/valid"]
+[cleaning]
+held_out = ["b/test"]
+"""
+
+
+def test_the_command_leaves_a_folder_to_train_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    texts = {
+        "a/train": (f"{GOOD[0]}\n\nSeen.\nTested.\n", f"{GOOD[1]}\nJa.\nGesehen.\nGeprüft.\n"),
+        "a/valid": ("Seen.\n", "Gesehen.\n"),
+        "b/test": ("Tested.\n", "Getestet.\n"),
+    }
+    for prefix, sides in texts.items():
+        for language, side in zip(BOTH, sides, strict=True):
+            (tmp_path / f"{prefix}.{language}").write_text(side)
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    words = ["clean", "--config", str(tmp_path / "recipe.toml"), "--data-dir", str(tmp_path)]
+    assert main([*words, "--out", str(tmp_path / "clean"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["read"], printed["kept"]) == (4, 1)
+    assert printed["dropped"] == {"empty": 1, "held out": 2}
+    assert json.loads((tmp_path / "clean" / "cleaning.json").read_text()) == [printed]
+    assert read_pairs(tmp_path / "clean/a/train", BOTH) == [GOOD]
+    assert read_pairs(tmp_path / "clean/a/valid", BOTH) == [("Seen.", "Gesehen.")]
+    assert not (tmp_path / "clean/b").exists()
+    assert main([*words, "--out", str(tmp_path)]) == 2
+    assert "holds the text to be cleaned" in capsys.readouterr().err
+
+
+def test_a_full_disk_leaves_no_half_of_a_file(tmp_path: Path) -> None:
+    pairs = [(f"{index * 7919}", f"{index * 104729}") for index in range(5000)]
+    with files_no_larger_than(1000), pytest.raises(UsageError, match=r"text\.en\.gz: cannot be"):
+        write_pairs(tmp_path / "a" / "text", BOTH, pairs)
+    assert list((tmp_path / "a").iterdir()) == []

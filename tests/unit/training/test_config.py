@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.errors import UsageError
+from tests.conftest import REPOSITORY
+from training.config import CorpusConfig, RunConfig, resolve
+
+BOTH = ("en", "de")
+EN_DE = {"prefix": "a", "languages": ["en", "de"]}
+
+
+def test_a_prefix_alone_stands_for_a_corpus_in_all_languages(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        '[data]\nlanguages = ["en", "de", "fr"]\ntrain = ["a"]\n'
+        '[[data.valid]]\nprefix = "b"\nlanguages = ["en", "fr"]\n'
+        '[cleaning]\nheld_out = ["c"]\n'
+    )
+    config = resolve(recipe, [])
+    assert config.data.train == (CorpusConfig("a", ("en", "de", "fr")),)
+    assert config.data.valid == (CorpusConfig("b", ("en", "fr")),)
+    assert config.cleaning.held_out == (CorpusConfig("c", ("en", "de", "fr")),)
+
+
+def test_a_configuration_written_before_there_were_several_corpora_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"data": {"languages": BOTH, "train": ["a"], "valid": ["b"]}}))
+    data = RunConfig.from_json(path).data
+    assert (data.train, data.valid) == ((CorpusConfig("a", BOTH),), (CorpusConfig("b", BOTH),))
+    shipped = REPOSITORY / "model_repository/translate/1/bundle/config.json"
+    assert RunConfig.from_json(shipped).data.train
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    recipes = sorted((REPOSITORY / "training/recipes").glob("*.toml"))
+    assert recipes
+    for recipe in recipes:
+        config = resolve(recipe, [])
+        path = tmp_path / "config.json"
+        path.write_text(config.to_json())
+        assert RunConfig.from_json(path) == config
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"languages": ["en"]}, r"data.languages is \['en'\]"),
+        ({"languages": ["en", "en"]}, "give two or more, once"),
+        ({"temperature": 0.0}, "data.temperature is 0.0"),
+        ({"train": [{"prefix": "a", "languages": ["en", "fr"]}]}, "the corpus 'a': languages is"),
+        ({"train": [{"prefix": "a", "languages": ["en"]}]}, "the corpus 'a': languages is"),
+        ({"train": [{"prefix": "a", "weight": 0.0}]}, "the corpus 'a': weight is 0.0"),
+        ({"train": [{"prefix": "a", "max_pairs": 0}]}, "the corpus 'a': max_pairs is 0"),
+        ({"train": [{"prefix": "a", "drop_matching": "("}]}, "no regular expression"),
+        ({"train": [{"prefix": "a", "wieght": 1.0}]}, "unknown key 'wieght'"),
+        ({"train": [7]}, "expected a table, got 7"),
+        ({"languages": ["en", "de", "fr"], "train": [EN_DE]}, "no corpus in data.train has 'fr'"),
+    ],
+)
+def test_corpora_that_make_no_sense_are_refused_by_name(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        resolve(None, [], data)
+
+
+def test_limits_of_cleaning_that_make_no_sense_are_refused() -> None:
+    for word, message in (
+        ("cleaning.max_characters=0", "cleaning.max_characters is 0"),
+        ("cleaning.max_length_ratio=0.5", "cleaning.max_length_ratio is 0.5"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            resolve(None, [word])

@@ -1,0 +1,105 @@
+"""The processes that train one model together, each with its share of every step.
+
+Knows ranks and sums; must not know text, the model's architecture or what is optimised.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from dragoman.errors import UsageError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among those that train together; by default it is alone."""
+
+    rank: int = 0
+    number: int = 1
+    device: torch.device = field(default_factory=partial(torch.device, "cpu"))
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is this process that writes files and speaks."""
+        return self.rank == 0
+
+    def share(self, parts: Sequence[T]) -> Sequence[T]:
+        """What of a list that all processes have is for this one to do."""
+        return parts[self.rank :: self.number]
+
+    def wait(self) -> None:
+        """Go on when all have come here."""
+        if self.number > 1:
+            dist.barrier()
+
+    def leave(self) -> None:
+        """Part from the others."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """The values of all processes added up, in every process."""
+        if self.number == 1:
+            return list(values)
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return [float(value) for value in total]
+
+    def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
+        """Add up the gradients of all processes, in place, and their losses.
+
+        One message for all of them: a small model's gradients are many and short.
+
+        Args:
+            parameters: in the same order in every process; a gradient that is None counts as zero.
+            loss: this process's share of the loss.
+
+        Returns:
+            The loss of all.
+        """
+        if self.number == 1:
+            return loss
+        weights = list(parameters)
+        for weight in weights:
+            if weight.grad is None:
+                weight.grad = torch.zeros_like(weight)
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        flat = torch.cat([*(grad.flatten() for grad in gradients), gradients[0].new_tensor([loss])])
+        dist.all_reduce(flat)
+        sizes = [grad.numel() for grad in gradients]
+        for grad, summed in zip(gradients, torch.split(flat[:-1], sizes), strict=True):
+            grad.copy_(summed.view_as(grad))
+        return float(flat[-1])
+
+
+def join() -> Processes:
+    """Meet the processes that `torchrun` started beside this one, if it did.
+
+    Raises:
+        UsageError: it started more processes on this host than there are GPUs.
+    """
+    number = int(os.environ.get("WORLD_SIZE", "1"))
+    on_gpu = torch.cuda.is_available()
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    if on_gpu and local >= torch.cuda.device_count():
+        raise UsageError(
+            f"torchrun --nproc-per-node is above {torch.cuda.device_count()}, the number of GPUs"
+        )
+    device = torch.device("cuda", local) if on_gpu else torch.device("cpu")
+    if number == 1:
+        return Processes(device=device)
+    if on_gpu:
+        torch.cuda.set_device(device)
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if on_gpu else "gloo")
+    return Processes(dist.get_rank(), number, device)

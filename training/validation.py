@@ -1,0 +1,101 @@
+"""How well a model in training does on text that it does not learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain, permutations
+
+import torch
+
+from dragoman.manifest import Limits
+from dragoman.text import Tokenizer
+from training.config import RunConfig
+from training.data import Examples, ParallelText
+from training.evaluation import measure
+from training.loss import summed_loss
+from training.model import Transformer
+from training.processes import Processes
+from training.search import Translator
+
+
+@dataclass(frozen=True)
+class Found:
+    """One validation: nats a target token, over all and by corpus; BLEU, the directions' mean."""
+
+    loss: float
+    by_corpus: Mapping[str, float]
+    bleu: float | None
+
+
+@dataclass(frozen=True)
+class _Direction:
+    src: tuple[str, ...]
+    tgt: tuple[str, ...]
+    language: str
+
+
+class Validation:
+    """Held-out text, encoded once, and the model that is measured on it."""
+
+    def __init__(
+        self,
+        texts: Mapping[str, ParallelText],
+        model: Transformer,
+        tokenizer: Tokenizer,
+        config: RunConfig,
+        processes: Processes,
+    ) -> None:
+        """Encode the texts, each named by its prefix."""
+        self._model, self._tokenizer, self._config = model, tokenizer, config.training
+        self._processes = processes
+        limit = config.data.max_length_tokens
+        encoded = {prefix: Examples([text], tokenizer, limit) for prefix, text in texts.items()}
+        self._examples = {prefix: found for prefix, found in encoded.items() if len(found)}
+        sentences = config.training.valid_bleu_sentences
+        texts_translated = texts.values() if sentences else ()
+        self._directions = list(
+            chain.from_iterable(_directions(text, sentences) for text in texts_translated)
+        )
+
+    def measure(self) -> Found | None:
+        """Measure the model as it is now; None where there is no text to do it on."""
+        if not self._examples:
+            return None
+        self._model.eval()
+        with torch.no_grad():
+            sums = [self._loss(examples) for examples in self._examples.values()]
+            bleu = self._bleu() if self._directions else None
+        self._model.train()
+        loss = sum(total for total, _ in sums) / sum(tokens for _, tokens in sums)
+        means = [total / tokens for total, tokens in sums]
+        return Found(loss, dict(zip(self._examples, means, strict=True)), bleu)
+
+    def _loss(self, examples: Examples) -> tuple[float, float]:
+        """Sum over target tokens, and their number."""
+        size = self._config.part_tokens or self._config.batch_tokens
+        parts = [part for step in examples.steps(size, size, 0, 0) for part in step]
+        total = tokens = 0.0
+        for part in self._processes.share(parts):
+            batch = examples.batch(part)
+            total += summed_loss(self._model, batch, 0.0, self._config.precision).item()
+            tokens += part.tgt_tokens
+        total, tokens = self._processes.sum([total, tokens])
+        return total, tokens
+
+    def _bleu(self) -> float:
+        translator = Translator(self._model, self._tokenizer, Limits(), beam_width=1)
+        total = 0.0
+        for direction in self._processes.share(self._directions):
+            found = translator.translate(direction.src, direction.language)
+            texts = [self._tokenizer.decode(hypothesis.ids) for hypothesis in found]
+            total += measure(texts, direction.tgt).bleu
+        return self._processes.sum([total])[0] / len(self._directions)
+
+
+def _directions(text: ParallelText, sentences: int) -> list[_Direction]:
+    sides = list(zip(*text.pairs[:sentences], strict=True))
+    return [
+        _Direction(sides[src], sides[tgt], text.languages[tgt])
+        for src, tgt in permutations(range(len(sides)), 2)
+    ]
