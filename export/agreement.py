@@ -150,6 +150,7 @@ class Directions:
 def look_both_ways(
     bundle: Path,
     pairs: Sequence[Sequence[str]],
+    languages: tuple[str, str],
     told: Callable[[int], None] = lambda done: None,
 ) -> Directions:
     """Run a bundle's graph over a text, in both directions.
@@ -158,7 +159,8 @@ def look_both_ways(
 
     Args:
         bundle: folder of a bundle.
-        pairs: sentences in the manifest's languages.
+        pairs: sentences in two languages.
+        languages: which these are.
         told: called now and then with how many pairs are done.
 
     Raises:
@@ -168,7 +170,7 @@ def look_both_ways(
     tokenizer = Tokenizer(bundle / manifest.tokenizer)
     by_lengths: dict[tuple[int, int], list[_Example]] = collections.defaultdict(list)
     for src, tgt in dict.fromkeys((pair[0], pair[1]) for pair in pairs):
-        example = _Example.of(tokenizer, (src, tgt), manifest.languages)
+        example = _Example.of(tokenizer, (src, tgt), languages)
         if example.fits(manifest.limits):
             by_lengths[example.lengths].append(example)
     groups = [by_lengths[lengths] for lengths in sorted(by_lengths) if len(by_lengths[lengths]) > 1]

@@ -97,15 +97,15 @@ def anchors_of(source: str, target: str) -> Iterator[tuple[re.Match[str], re.Mat
 def find_anchors(
     bundle: Path,
     pairs: Sequence[Sequence[str]],
-    sides: Sequence[int],
+    directions: Sequence[tuple[str, ...]],
     told: Callable[[int], None] = lambda done: None,
 ) -> Anchors:
     """Run a bundle's graph over a text and look at its anchors.
 
     Args:
         bundle: folder of a bundle.
-        pairs: sentences in the manifest's languages.
-        sides: which of a pair is the source, 0 or 1, or in turn both.
+        pairs: sentences in the languages of the first direction, the source first.
+        directions: source and target language, of one direction or in turn of it and the other.
         told: called now and then with how many pairs of all directions are done.
 
     Raises:
@@ -116,8 +116,8 @@ def find_anchors(
     graph = ScoreGraph(bundle, manifest)
     found: list[_Anchor] = []
     examples = [
-        _Example.of(tokenizer, pair[side], pair[1 - side], manifest.languages[1 - side])
-        for side in sides
+        _Example.of(tokenizer, pair[side], pair[1 - side], target)
+        for side, (_, target) in enumerate(directions)
         for pair in pairs
     ]
     done = len(examples)

@@ -36,12 +36,6 @@ def configure_text(parser: argparse.ArgumentParser, option: str, required: bool)
     parser.add_argument(
         "--pairs", type=int, default=2000, metavar="N", help="at most so many (default: 2000)"
     )
-    parser.add_argument(
-        "--one-way",
-        metavar="SRC-TGT",
-        help="the only direction that the model translates, such as en-de: heads are chosen by "
-        "words that are spelt alike, and not by how far the links of both directions agree",
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,7 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.data_dir,
         arguments.text,
         arguments.pairs,
-        arguments.one_way,
         quiet=arguments.quiet,
         write=not arguments.dry_run,
     )
@@ -59,13 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def choose(
-    bundle: Path,
-    data_dir: Path,
-    text: str,
-    number: int,
-    one_way: str | None,
-    quiet: bool,
-    write: bool = True,
+    bundle: Path, data_dir: Path, text: str, number: int, quiet: bool, write: bool = True
 ) -> None:
     """Choose heads, write them into the bundle's manifest, and print how good they are."""
     import dataclasses
@@ -78,31 +65,37 @@ def choose(
     from export.agreement import look_both_ways
     from export.alignment_heads import choose_heads, nominate
     from export.anchors import Anchors, TooFewAnchors, find_anchors
-    from training.data import read_pairs
+    from training.data import find_languages, read_pairs
 
     if number < 1:
         raise UsageError(f"--pairs {number}: give at least 1")
     manifest = Manifest.load(bundle)
-    side = None if one_way is None else _side(one_way, manifest.languages)
-    pairs = read_pairs(data_dir / text, manifest.languages)[:number]
+    languages = find_languages(data_dir / text, manifest.languages)[:2]
+    directions = [one for one in manifest.all_directions if set(one) == set(languages)]
+    if not directions:
+        raise UsageError(f"--text {text}: the model translates nothing between {list(languages)}")
+    src, tgt = directions[0]
+    pairs = read_pairs(data_dir / text, (src, tgt))[:number]
     console = Console(stderr=True)
     with Progress(console=console, disable=quiet or not sys.stderr.isatty()) as bar:
-        task = bar.add_task(text, total=len(pairs) * (3 if side is None else 1))
+        task = bar.add_task(text, total=len(pairs) * (3 if len(directions) > 1 else 1))
 
         def told(done: int) -> None:
             bar.update(task, completed=done)
 
         evidence: Evidence
-        if side is None:
-            evidence = directions = look_both_ways(bundle, pairs, told)
+        if len(directions) > 1:
+            evidence = both_ways = look_both_ways(bundle, pairs, (src, tgt), told)
             anchors: Anchors | None
             try:
-                anchors = find_anchors(bundle, pairs, (0, 1), lambda n: told(len(pairs) + n))
+                anchors = find_anchors(
+                    bundle, pairs, directions, lambda done: told(len(pairs) + done)
+                )
             except TooFewAnchors:
                 anchors = None
-            nominees = nominate(directions, anchors, text)
+            nominees = nominate(both_ways, anchors, text)
         else:
-            evidence = find_anchors(bundle, pairs, (side,), told)
+            evidence = find_anchors(bundle, pairs, directions, told)
             nominees = [choose_heads(evidence, text)]
     if write:
         dataclasses.replace(manifest, alignment=nominees[0]).write(bundle)
@@ -124,13 +117,3 @@ def _print(evidence: Evidence, nominees: Sequence[AlignmentHeads], text: str) ->
     print("diagonal:")
     print(f"  {evidence.report(evidence.diagonal)}")
     print(f"chosen by {nominees[0].criterion} on {text}")
-
-
-def _side(direction: str, languages: Sequence[str]) -> int:
-    """Which of the languages is the source."""
-    from dragoman.errors import UsageError
-
-    known = ["-".join(pair) for pair in (languages[:2], languages[1::-1])]
-    if direction not in known:
-        raise UsageError(f"--one-way {direction}: give {known[0]} or {known[1]}")
-    return known.index(direction)

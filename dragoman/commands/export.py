@@ -95,12 +95,7 @@ def _onnx(arguments: argparse.Namespace) -> int:
     if (text := arguments.alignment_text) is not None:
         try:
             align_heads.choose(
-                arguments.out,
-                arguments.data_dir,
-                text,
-                arguments.pairs,
-                arguments.one_way,
-                quiet=arguments.quiet,
+                arguments.out, arguments.data_dir, text, arguments.pairs, quiet=arguments.quiet
             )
         except UsageError as error:
             mend = f"the bundle is made; choose with: dragoman align-heads {arguments.out}"

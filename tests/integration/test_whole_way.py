@@ -44,8 +44,7 @@ def test_the_reverse_task_is_learnt_and_served(
     options = [f"--set={setting}" for setting in SETTINGS]
     text = (tmp_path / "text.xx", tmp_path / "text.yy")
     run("train", "--text", *text, "--out", tmp_path / "run", *options)
-    # What is right follows from position here, so that agreement of the directions tells nothing.
-    held = ("--alignment-text", "held", "--data-dir", tmp_path, "--one-way", "xx-yy")
+    held = ("--alignment-text", "held", "--data-dir", tmp_path)
     run("export", "onnx", checkpoint, "--out", bundle, *held)
     run("verify", bundle, "--test", "held", "--data-dir", tmp_path)
     printed = capfd.readouterr().out

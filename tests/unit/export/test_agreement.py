@@ -135,7 +135,7 @@ def test_the_diagonal_is_as_far_into_the_one_as_into_the_other() -> None:
 
 def test_a_text_is_looked_at_both_ways(random_bundle: Path) -> None:
     pairs = reverse_pairs(80, seed=4)
-    directions = look_both_ways(random_bundle, pairs)
+    directions = look_both_ways(random_bundle, pairs, ("en", "de"))
     manifest = Manifest.load(random_bundle)
     tokenizer = Tokenizer(random_bundle / manifest.tokenizer)
     graph = ScoreGraph(random_bundle, manifest)
@@ -161,10 +161,10 @@ def test_a_text_is_looked_at_both_ways(random_bundle: Path) -> None:
 
 def test_a_pair_counts_once_and_empty_or_long_ones_not_at_all(random_bundle: Path) -> None:
     pairs = reverse_pairs(80, seed=4)
-    expected = look_both_ways(random_bundle, pairs).count
+    expected = look_both_ways(random_bundle, pairs, ("en", "de")).count
     told: list[int] = []
     more = [*pairs, *pairs, *[("", "red"), ("red", " ")] * 60, *[("red " * 300, "red")] * 2]
-    assert look_both_ways(random_bundle, more, told.append).count == expected
+    assert look_both_ways(random_bundle, more, ("en", "de"), told.append).count == expected
     assert told == sorted(told)
     assert told[-1] == len(more)
 
@@ -172,4 +172,4 @@ def test_a_pair_counts_once_and_empty_or_long_ones_not_at_all(random_bundle: Pat
 def test_too_few_pairs_are_no_ground_for_a_choice(random_bundle: Path) -> None:
     message = r"the text has 0 pairs of which another is as long, less than 50: give a longer one"
     with pytest.raises(UsageError, match=message):
-        look_both_ways(random_bundle, [("red blue", "blue red")] * 200)
+        look_both_ways(random_bundle, [("red blue", "blue red")] * 200, ("en", "de"))

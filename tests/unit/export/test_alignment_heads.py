@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,15 @@ import pytest
 from dragoman.cli import main
 from dragoman.manifest import Manifest
 from tests.toy import reverse_pairs, write_pairs
+
+
+def learnt(bundle: Path, *directions: tuple[str, str]) -> None:
+    """Say of a bundle that it knows a third language, and these directions."""
+    manifest = Manifest.load(bundle)
+    ids = dataclasses.replace(manifest.special_ids, tags={**manifest.special_ids.tags, "fr": 0})
+    dataclasses.replace(
+        manifest, languages=("fr", "en", "de"), special_ids=ids, directions=directions
+    ).write(bundle)
 
 
 def test_the_command_writes_into_the_manifest(
@@ -49,7 +60,8 @@ def test_a_text_without_anchors_has_the_agreement_of_both_directions(
     printed = capsys.readouterr().out
     assert "by anchors" not in printed
     assert printed.splitlines()[1].startswith(f"  agreement {chosen.value:.3f} beyond position (")
-    assert main([*words, "--one-way", "en-de"]) == 2
+    learnt(bundle, ("en", "de"), ("de", "fr"), ("fr", "en"))
+    assert main(words) == 2
     assert "the text has 0 anchors" in capsys.readouterr().err
 
 
@@ -58,19 +70,38 @@ def test_one_direction_falls_back_to_anchors(
 ) -> None:
     bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
     write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
-    words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path), "--one-way"]
-    counts = []
-    for direction in ("en-de", "de-en"):
-        assert main([*words, direction]) == 0
+    words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
+    values = []
+    for ring in (("en", "de", "fr"), ("de", "en", "fr")):
+        learnt(bundle, *zip(ring, (*ring[1:], ring[0]), strict=True))
+        assert main(words) == 0
         chosen = Manifest.load(bundle).alignment
         assert chosen is not None
         assert chosen.criterion == "anchors"
+        printed = capsys.readouterr().out
+        assert "agreement" not in printed
         expected = f"  {chosen.value:.1%} of {chosen.count} anchors right"
-        assert capsys.readouterr().out.splitlines()[1] == expected
-        counts.append(chosen.value)
-    assert counts[0] != counts[1]  # each looks the way that it is told
-    assert main([*words, "en-fr"]) == 2
-    assert "--one-way en-fr: give en-de or de-en" in capsys.readouterr().err
+        assert printed.splitlines()[1] == expected
+        values.append(chosen.value)
+    assert values[0] != values[1]  # it looks the way that the model translates
+
+
+def test_a_text_of_two_of_three_languages_will_do(
+    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
+    printed = []
+    for third in (False, True):
+        bundle = Path(shutil.copytree(random_bundle, tmp_path / f"bundle{third}"))
+        if third:
+            learnt(bundle, *itertools.permutations(("en", "de", "fr"), 2))
+        words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
+        assert main(words) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    learnt(bundle, ("en", "fr"), ("fr", "en"), ("de", "fr"), ("fr", "de"))
+    assert main(words) == 2
+    assert "--text held: the model translates nothing between [" in capsys.readouterr().err
 
 
 def test_an_export_chooses_heads_too(
@@ -78,13 +109,10 @@ def test_an_export_chooses_heads_too(
 ) -> None:
     write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
     words = ["export", "onnx", str(random_checkpoint("post")), "--data-dir", str(tmp_path)]
-    one_way = ["--alignment-text", "held", "--one-way", "de-en"]
-    assert main([*words, "--out", str(tmp_path / "one"), *one_way]) == 0
-    chosen = Manifest.load(tmp_path / "one").alignment
-    assert chosen is not None
-    assert chosen.criterion == "anchors"
+    assert main([*words, "--out", str(tmp_path / "one"), "--alignment-text", "held"]) == 0
+    assert Manifest.load(tmp_path / "one").alignment is not None
     assert main([*words, "--out", str(tmp_path / "two"), "--alignment-text", "nowhere"]) == 2
     printed = capsys.readouterr().err
-    assert "nowhere.en: no such file" in printed
+    assert "nowhere: needs files in two of en, de; there is none" in printed
     assert f"the bundle is made; choose with: dragoman align-heads {tmp_path / 'two'}" in printed
     assert Manifest.load(tmp_path / "two").alignment is None

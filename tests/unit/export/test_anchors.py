@@ -61,7 +61,8 @@ def test_the_step_is_chosen_too() -> None:
 @pytest.mark.parametrize("side", [0, 1])
 def test_anchors_are_looked_up_in_the_graph(random_bundle: Path, side: int) -> None:
     pairs = reverse_pairs(80, seed=4)
-    anchors = find_anchors(random_bundle, pairs, (side,))
+    direction = ("en", "de") if side == 0 else ("de", "en")
+    anchors = find_anchors(random_bundle, [pair[:: 1 - 2 * side] for pair in pairs], [direction])
     assert anchors.said.shape == anchors.read.shape
     assert anchors.said.shape[:3] == (len(anchors.right), 3, 4)
     assert anchors.right.any(axis=1).all()
@@ -82,7 +83,7 @@ def test_anchors_are_looked_up_in_the_graph(random_bundle: Path, side: int) -> N
 
 def test_too_few_anchors_are_no_ground_for_a_choice(random_bundle: Path) -> None:
     with pytest.raises(UsageError, match=r"the text has \d+ anchors.*less than 50"):
-        find_anchors(random_bundle, reverse_pairs(2, seed=4), (0, 1))
+        find_anchors(random_bundle, reverse_pairs(2, seed=4), [("en", "de"), ("de", "en")])
 
 
 def test_accuracy_is_that_of_the_largest_weight() -> None:
