@@ -17,6 +17,7 @@ Source: Och and Ney 2003, https://aclanthology.org/J03-1002/, for the alignment 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 import subprocess
 import tempfile
@@ -30,7 +31,7 @@ import numpy as np
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
 from dragoman.errors import UsageError
-from dragoman.manifest import AlignmentHeads, Manifest
+from dragoman.manifest import Manifest
 from dragoman.text import Tokenizer
 from serving.alignment import Linked, Words, moses_pairs
 from serving.scoring import Pair, ScoreGraph, looked_at
@@ -112,7 +113,7 @@ def model_links(
     every = tuple(product(range(sizes.decoder_layers), range(sizes.heads)))
     methods = {
         "chosen heads": chosen,
-        "all heads": AlignmentHeads(every, chosen.when_read, 0.0, 0, ""),
+        "all heads": dataclasses.replace(chosen, heads=every),
         "diagonal": None,
     }
     found: dict[str, list[Links]] = {name: [] for name in methods}

@@ -150,6 +150,11 @@ class PlanEntry:
     """For Triton's own backend: the cache comes out as another tensor than went in."""
 
 
+Criterion = Literal["agreement", "anchors"]
+"""What heads were chosen by: how far the links of both directions agree, beyond what their position
+alone brings about (1 is all, 0 none), or the part of words spelt alike that were linked right."""
+
+
 @dataclass(frozen=True)
 class AlignmentHeads:
     """Which of the decoder's attention tells what a token was translated from.
@@ -161,11 +166,13 @@ class AlignmentHeads:
     """Layer and head, from 0; their attention is averaged."""
     when_read: bool
     """At the step that reads the token, or else at the one that says it."""
-    accuracy: float
-    """Of `anchors` tokens, the part whose link is right."""
-    anchors: int
+    criterion: Criterion
+    value: float
+    """Of the criterion."""
+    count: int
+    """How many pairs, or tokens of anchors, it was measured on."""
     text: str
-    """What it was measured on."""
+    """What they were taken from."""
 
 
 @dataclass(frozen=True)

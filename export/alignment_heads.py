@@ -1,232 +1,108 @@
 """Choosing the attention heads that tell what a word was translated from.
 
-No alignments by people are at hand, so what is right is known only of anchors: words that are spelt
-alike in both languages, such as names and numbers, and that stand once on each side of a pair. A
-choice of heads is as good as its links of these.
+No alignments by people are at hand. Heads are judged by how far the links of the two directions
+agree (`export/agreement.py`) and by words that are spelt alike in both languages
+(`export/anchors.py`). Must not know how either judges.
 """
 
 from __future__ import annotations
 
-import collections
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
 
-import numpy as np
-import numpy.typing as npt
+from dragoman.manifest import AlignmentHeads, Criterion
+from export.agreement import Directions
+from export.anchors import Anchors
+from serving.scoring import Floats
 
-from dragoman.errors import UsageError
-from dragoman.manifest import AlignmentHeads, Manifest
-from dragoman.text import Piece, Tokenizer
-from serving.scoring import Floats, Pair, ScoreGraph, like_lengths
+_LEAST_RIGHT = 0.5
+"""Of anchors, by heads that were chosen without them."""
 
-_WORD = re.compile(r"[^\W_]+")
-_FEWEST_ANCHORS = 50
-"""With fewer the choice would be chance."""
-_TOGETHER = 512
-"""Pairs that are sorted by length at a time."""
-
-Bools = npt.NDArray[np.bool_]
+Head = tuple[int, int]
+"""Layer and head, from 0."""
 
 
-@dataclass(frozen=True)
-class Anchors:
-    """N target pieces of which it is known where in the source they come from.
+class Evidence(Protocol):
+    """What a text shows of heads. Weights are of any one shape; those of several heads add up."""
 
-    `said` and `read` [N, L, H, S] are how much each head looked at the S source pieces at the step
-    that says the piece, and at the one that reads it; `right` [N, S] are those that it comes from.
-    `places` [N] are where the diagonal meets the source.
-    """
-
-    said: Floats
-    read: Floats
-    right: Bools
-    places: npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The best heads, and how good they are beside what takes no choice."""
-
-    heads: AlignmentHeads
-    all_heads: float
-    """Accuracy of all heads' average, at the better of the two steps."""
-    diagonal: float
-    """Accuracy of the place that is as far into the source as the piece is into the target."""
-
-
-def anchors_of(source: str, target: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
-    """Words that stand once in each text of a pair and are spelt alike, but for their case."""
-    sides = []
-    for text in (source, target):
-        words = list(_WORD.finditer(text))
-        counts = collections.Counter(word[0].casefold() for word in words)
-        sides.append({w[0].casefold(): w for w in words if counts[w[0].casefold()] == 1})
-    for spelling, word in sides[0].items():
-        if spelling in sides[1]:
-            yield word, sides[1][spelling]
-
-
-def find_anchors(
-    bundle: Path,
-    pairs: Sequence[Sequence[str]],
-    told: Callable[[int], None] = lambda done: None,
-) -> Anchors:
-    """Run a bundle's graph over a text, in both directions, and look at its anchors.
-
-    Args:
-        bundle: folder of a bundle.
-        pairs: sentences in the manifest's languages.
-        told: called now and then with how many pairs of both directions are done.
-
-    Raises:
-        UsageError: there are too few anchors to choose by.
-    """
-    manifest = Manifest.load(bundle)
-    tokenizer = Tokenizer(bundle / manifest.tokenizer)
-    graph = ScoreGraph(bundle, manifest)
-    found: list[_Anchor] = []
-    examples = [
-        _Example.of(tokenizer, pair[side], pair[1 - side], manifest.languages[1 - side])
-        for side in (0, 1)
-        for pair in pairs
-    ]
-    done = len(examples)
-    examples = [one for one in examples if one.anchors and one.fits(manifest)]
-    done -= len(examples)
-    for begin in range(0, len(examples), _TOGETHER):
-        chunk = sorted(examples[begin : begin + _TOGETHER], key=lambda one: one.lengths)
-        for group in like_lengths([one.lengths for one in chunk]):
-            _, attention = graph.run([one.pair for one in chunk[group]])
-            for one, of_one in zip(chunk[group], attention, strict=True):
-                found += one.look(of_one)
-        done += len(chunk)
-        told(done)
-    if len(found) < _FEWEST_ANCHORS:
-        raise UsageError(
-            f"the text has {len(found)} anchors, words that are spelt alike on both sides, less "
-            f"than {_FEWEST_ANCHORS}: give a longer one"
-        )
-    return _stack(found)
-
-
-def choose_heads(anchors: Anchors, text: str) -> Choice:
-    """Take heads one by one, each time the one with which the average links best, while it helps.
-
-    Args:
-        anchors: of the text.
-        text: its name, to be told where the choice is.
-    """
-    chosen = [
-        (*_forward_selection(attention, anchors.right), when_read)
-        for when_read, attention in ((False, anchors.said), (True, anchors.read))
-    ]
-    heads, accuracy, when_read = max(chosen, key=lambda one: one[1])
-    all_heads = max(
-        accuracy_of(attention.mean(axis=(1, 2)), anchors.right)
-        for attention in (anchors.said, anchors.read)
-    )
-    rows = np.arange(len(anchors.places))
-    diagonal = float(anchors.right[rows, anchors.places].mean())
-    entry = AlignmentHeads(heads, when_read, accuracy, len(anchors.right), text)
-    return Choice(entry, all_heads, diagonal)
-
-
-def accuracy_of(weights: Floats, right: Bools) -> float:
-    """The part of rows [N, S] whose largest weight stands where it is right."""
-    return float(right[np.arange(len(right)), weights.argmax(axis=1)].mean())
-
-
-def _forward_selection(
-    attention: Floats, right: Bools
-) -> tuple[tuple[tuple[int, int], ...], float]:
-    _, layers, places, _ = attention.shape
-    left = [(layer, head) for layer in range(layers) for head in range(places)]
-    chosen: list[tuple[int, int]] = []
-    total = np.zeros(right.shape, np.float32)
-    best = 0.0
-    while left:
-        with_each = [accuracy_of(total + attention[:, *one], right) for one in left]
-        if max(with_each) <= best:
-            break
-        best = max(with_each)
-        chosen.append(left.pop(with_each.index(best)))
-        total += attention[:, *chosen[-1]]
-    return tuple(chosen), best
-
-
-@dataclass(frozen=True)
-class _Anchor:
-    """One row of `Anchors`, not yet padded."""
-
-    said: Floats
-    read: Floats
-    right: Bools
-    place: int
-
-
-@dataclass(frozen=True)
-class _Example:
-    """A pair with its anchors: target piece, and the source pieces that it comes from."""
-
-    pair: Pair
-    anchors: tuple[tuple[int, frozenset[int]], ...]
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer, source: str, target: str, language: str) -> _Example:
-        src, tgt = tokenizer.pieces(source), tokenizer.pieces(target)
-        src_ids = tuple(tokenizer.encode_source(source, language))
-        found = [
-            (piece, frozenset(_pieces_of(word, src)))
-            for word, other in anchors_of(source, target)
-            for piece in _pieces_of(other, tgt)
-        ]
-        return cls(Pair(src_ids, tuple(piece.id for piece in tgt)), tuple(found))
+    criterion: ClassVar[Criterion]
 
     @property
-    def lengths(self) -> tuple[int, int]:
-        return len(self.pair.tgt_ids) + 1, len(self.pair.src_ids)
+    def count(self) -> int:
+        """How many pairs, or tokens, it consists of."""
 
-    def fits(self, manifest: Manifest) -> bool:
-        steps, source = self.lengths
-        limits = manifest.limits
-        return steps <= limits.max_target_tokens and source <= limits.max_source_tokens
+    @property
+    def heads(self) -> list[Head]:
+        """All that there are."""
 
-    def look(self, attention: Floats) -> Iterator[_Anchor]:
-        """Its anchors, with the attention [L, H, T + 1, S] of their steps."""
-        length = len(self.pair.src_ids) - 2
-        for piece, right_pieces in self.anchors:
-            right = np.zeros(length, bool)
-            right[list(right_pieces)] = True
-            yield _Anchor(
-                # Without tag and end symbol; copied, or the whole would be kept.
-                attention[:, :, piece, 1:-1].copy(),
-                attention[:, :, piece + 1, 1:-1].copy(),
-                right,
-                int((piece + 0.5) / len(self.pair.tgt_ids) * length),
-            )
+    @property
+    def diagonal(self) -> Floats:
+        """Weights of one who looks as far into the source as the piece is into the target."""
+
+    def looked(self, head: Head, when_read: bool) -> Floats:
+        """Weights of a head, at the step that reads a token or at the one that says it."""
+
+    def value(self, weights: Floats) -> float:
+        """How good weights are, at most 1."""
+
+    def report(self, weights: Floats) -> str:
+        """That, for people."""
 
 
-def _pieces_of(word: re.Match[str], pieces: Sequence[Piece]) -> Iterator[int]:
-    """The pieces that stand for some of a word's characters."""
-    for index, piece in enumerate(pieces):
-        if piece.begin < word.end() and piece.end > word.start():
-            yield index
+def nominate(directions: Directions, anchors: Anchors | None, text: str) -> list[AlignmentHeads]:
+    """Choose by each of two kinds of evidence, the better choice first.
+
+    That is the one by agreement, unless it links most anchors wrong: where all that is right
+    follows from position, as in a language that turns every sentence round, agreement beyond it
+    tells nothing.
+
+    Args:
+        directions: of the text.
+        anchors: of the text, in both directions; None if it has too few.
+        text: its name, to be told where the choice is.
+    """
+    by_agreement = choose_heads(directions, text)
+    if anchors is None:
+        return [by_agreement]
+    by_anchors = choose_heads(anchors, text)
+    weights = total_of(anchors, by_agreement.heads, by_agreement.when_read)
+    if anchors.value(weights) < _LEAST_RIGHT:
+        return [by_anchors, by_agreement]
+    return [by_agreement, by_anchors]
 
 
-def _stack(found: Sequence[_Anchor]) -> Anchors:
-    longest = max(len(one.right) for one in found)
+def choose_heads(evidence: Evidence, text: str) -> AlignmentHeads:
+    """Take heads one by one, each time the one with which the average is best, while it helps.
 
-    def padded(rows: Sequence[npt.NDArray[np.generic]]) -> npt.NDArray[np.generic]:
-        stacked = np.zeros((len(rows), *rows[0].shape[:-1], longest), rows[0].dtype)
-        for row, values in zip(stacked, rows, strict=True):
-            row[..., : values.shape[-1]] = values
-        return stacked
+    Args:
+        evidence: of the text.
+        text: its name, to be told where the choice is.
+    """
+    chosen = [(*_forward_selection(evidence, when_read), when_read) for when_read in (False, True)]
+    heads, value, when_read = max(chosen, key=lambda one: one[1])
+    return AlignmentHeads(heads, when_read, evidence.criterion, value, evidence.count, text)
 
-    return Anchors(
-        padded([one.said for one in found]).astype(np.float32),
-        padded([one.read for one in found]).astype(np.float32),
-        padded([one.right for one in found]).astype(np.bool_),
-        np.array([one.place for one in found]),
-    )
+
+def total_of(evidence: Evidence, heads: Sequence[Head], when_read: bool) -> Floats:
+    """Weights of several heads together."""
+    total = evidence.looked(heads[0], when_read).copy()
+    for head in heads[1:]:
+        total += evidence.looked(head, when_read)
+    return total
+
+
+def _forward_selection(evidence: Evidence, when_read: bool) -> tuple[tuple[Head, ...], float]:
+    left = {head: evidence.looked(head, when_read) for head in evidence.heads}
+    values = {head: evidence.value(weights) for head, weights in left.items()}
+    chosen = [max(values, key=values.__getitem__)]
+    best = values[chosen[0]]
+    total = left.pop(chosen[0]).copy()
+    while left:
+        values = {head: evidence.value(total + weights) for head, weights in left.items()}
+        head = max(values, key=values.__getitem__)
+        if values[head] <= best:
+            break
+        best = values[head]
+        chosen.append(head)
+        total += left.pop(head)
+    return tuple(chosen), best

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dragoman.manifest import AlignmentHeads
+    from export.alignment_heads import Evidence
 
 HELP = "choose the attention heads by which a bundle's alignments are told, and write them into it"
 
@@ -56,25 +62,58 @@ def choose(
 
     from dragoman.errors import UsageError
     from dragoman.manifest import Manifest
-    from export.alignment_heads import choose_heads, find_anchors
-    from training.data import read_pairs
+    from export.agreement import look_both_ways
+    from export.alignment_heads import choose_heads, nominate
+    from export.anchors import Anchors, TooFewAnchors, find_anchors
+    from training.data import find_languages, read_pairs
 
     if number < 1:
         raise UsageError(f"--pairs {number}: give at least 1")
     manifest = Manifest.load(bundle)
-    pairs = read_pairs(data_dir / text, manifest.languages)[:number]
+    languages = find_languages(data_dir / text, manifest.languages)[:2]
+    directions = [one for one in manifest.all_directions if set(one) == set(languages)]
+    if not directions:
+        raise UsageError(f"--text {text}: the model translates nothing between {list(languages)}")
+    src, tgt = directions[0]
+    pairs = read_pairs(data_dir / text, (src, tgt))[:number]
     console = Console(stderr=True)
     with Progress(console=console, disable=quiet or not sys.stderr.isatty()) as bar:
-        task = bar.add_task(text, total=2 * len(pairs))
-        anchors = find_anchors(bundle, pairs, lambda done: bar.update(task, completed=done))
-    choice = choose_heads(anchors, text)
-    chosen = choice.heads
+        task = bar.add_task(text, total=len(pairs) * (3 if len(directions) > 1 else 1))
+
+        def told(done: int) -> None:
+            bar.update(task, completed=done)
+
+        evidence: Evidence
+        if len(directions) > 1:
+            evidence = both_ways = look_both_ways(bundle, pairs, (src, tgt), told)
+            anchors: Anchors | None
+            try:
+                anchors = find_anchors(
+                    bundle, pairs, directions, lambda done: told(len(pairs) + done)
+                )
+            except TooFewAnchors:
+                anchors = None
+            nominees = nominate(both_ways, anchors, text)
+        else:
+            evidence = find_anchors(bundle, pairs, directions, told)
+            nominees = [choose_heads(evidence, text)]
     if write:
-        dataclasses.replace(manifest, alignment=chosen).write(bundle)
-    heads = ", ".join(f"{layer}.{head}" for layer, head in chosen.heads)
-    step = "reads" if chosen.when_read else "says"
-    print(
-        f"layer.head {heads}, at the step that {step} a token: {chosen.accuracy:.1%} of "
-        f"{chosen.anchors} anchors right on {text}; all heads {choice.all_heads:.1%}, "
-        f"diagonal {choice.diagonal:.1%}"
-    )
+        dataclasses.replace(manifest, alignment=nominees[0]).write(bundle)
+    _print(evidence, nominees, text)
+
+
+def _print(evidence: Evidence, nominees: Sequence[AlignmentHeads], text: str) -> None:
+    """Say how good each choice is, the one that was made first, beside what takes no choice."""
+    from export.alignment_heads import total_of
+
+    for one in nominees:
+        heads = ", ".join(f"{layer}.{head}" for layer, head in one.heads)
+        step = "reads" if one.when_read else "says"
+        weights = total_of(evidence, one.heads, one.when_read)
+        print(f"by {one.criterion}, layer.head {heads}, at the step that {step} a token:")
+        print(f"  {evidence.report(weights)}")
+    print("all heads:")
+    print(f"  {evidence.report(total_of(evidence, evidence.heads, nominees[0].when_read))}")
+    print("diagonal:")
+    print(f"  {evidence.report(evidence.diagonal)}")
+    print(f"chosen by {nominees[0].criterion} on {text}")

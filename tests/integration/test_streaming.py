@@ -54,7 +54,7 @@ def test_greedy_comes_token_by_token(shipped: Served) -> None:
         ({"text_input": "a", "beam_width": 99}, "beam_width is 99: give 1 to 8"),
         ({"text_input": ["a", "b"]}, "text_input has 2 texts: give one"),
         ({"text_input": "a", "num_return_sequences": 2}, "a stream has one translation"),
-        ({"text_input": "a", "return_scores": True}, "a stream has one translation"),
+        ({"text_input": "a", "return_scores": True}, "a stream has no scores"),
         ({"text_input": "a", "return_token_scores": True}, "a stream has no return_token_scores"),
         ({"text_input": "a", "return_alignments": "hard"}, "return_alignments or return_conf"),
         ({"text_input": "a", "return_confidence": True}, "return_confidence: ask the model tra"),

@@ -52,7 +52,8 @@ def test_bundles_from_before_alignments_are_read(bundle: Path) -> None:
 
 
 def heads(*places: list[int]) -> dict[str, Any]:
-    return {"heads": places, "when_read": False, "accuracy": 1, "anchors": 9, "text": "held"}
+    measured = {"criterion": "agreement", "value": 1, "count": 9, "text": "held"}
+    return {"heads": places, "when_read": False, **measured}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,10 @@ def heads(*places: list[int]) -> dict[str, Any]:
         (lambda m: m.update(directions=[["en", "fr"]]), "['en', 'fr'] are not two languages"),
         (lambda m: m.update(directions=[["en"]]), "['en'] are not two languages"),
         (lambda m: m.update(directions=[["en", "de"]]), "none from 'en', or none into it"),
+        (
+            lambda m: m.update(alignment={**heads([0, 0]), "criterion": "luck"}),
+            "alignment: criterion is 'luck': give one of 'agreement', 'anchors'",
+        ),
     ],
 )
 def test_what_does_not_match_is_refused(bundle: Path, how: Change, message: str) -> None:

@@ -1,92 +1,25 @@
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dragoman.cli import main
-from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
-from dragoman.text import Tokenizer
-from export.alignment_heads import Anchors, accuracy_of, anchors_of, choose_heads, find_anchors
-from serving.scoring import Pair, ScoreGraph
 from tests.toy import reverse_pairs, write_pairs
 
 
-def spelt(source: str, target: str) -> list[tuple[str, str]]:
-    return [(one[0], other[0]) for one, other in anchors_of(source, target)]
-
-
-def test_anchors_stand_once_on_each_side_and_are_spelt_alike() -> None:
-    assert spelt("Tom's 3 dogs", "TOM hat 3 Hunde") == [("Tom", "TOM"), ("3", "3")]
-    assert spelt("Tom and Tom", "Tom und Maria") == []
-    assert spelt("Mary", "Maria, Mary und mary") == []
-    assert spelt("- _ !", "- _ !") == []
-
-
-def synthetic(number: int = 400) -> Anchors:
-    """Heads of two layers: one in the second knows a half, another the other half."""
-    random = np.random.default_rng(0)
-    right = np.zeros((number, 6), bool)
-    places = random.integers(0, 6, number)
-    right[np.arange(number), places] = True
-    said = random.random((number, 2, 3, 6)).astype(np.float32)
-    half = np.arange(number) % 2 == 0
-    said[half, 1, 2] += 9 * right[half]
-    said[~half, 1, 0] += 9 * right[~half]
-    said[:40, 0, 1] += 2 * right[:40]
-    said[:, 0, 0] += 20 * np.roll(right, 1, axis=1)  # wrong, and sure of it
-    return Anchors(said, random.random(said.shape).astype(np.float32), right, np.zeros_like(places))
-
-
-def test_heads_are_added_while_they_help() -> None:
-    anchors = synthetic()
-    choice = choose_heads(anchors, "synthetic")
-    assert set(choice.heads.heads) == {(1, 0), (1, 2)}
-    assert not choice.heads.when_read
-    assert choice.heads.accuracy == 1.0
-    assert (choice.heads.anchors, choice.heads.text) == (400, "synthetic")
-    assert choice.all_heads < 0.5
-    assert choice.diagonal == pytest.approx(anchors.right[:, 0].mean())
-
-
-def test_the_step_is_chosen_too() -> None:
-    anchors = synthetic()
-    turned = Anchors(anchors.read, anchors.said, anchors.right, anchors.places)
-    assert choose_heads(turned, "turned").heads.when_read
-
-
-def test_anchors_are_looked_up_in_the_graph(random_bundle: Path) -> None:
-    pairs = reverse_pairs(80, seed=4)
-    anchors = find_anchors(random_bundle, pairs)
-    assert anchors.said.shape == anchors.read.shape
-    assert anchors.said.shape[:3] == (len(anchors.right), 3, 4)
-    assert anchors.right.any(axis=1).all()
-    # One pair by itself, word by word.
-    manifest = Manifest.load(random_bundle)
-    tokenizer = Tokenizer(random_bundle / manifest.tokenizer)
-    source, target = next((s, t) for s, t in pairs if len(set(s.split())) == len(s.split()) == 3)
-    src, tgt = tokenizer.encode_source(source, "de"), tokenizer.encode(target)
-    _, (attention,) = ScoreGraph(random_bundle, manifest).run([Pair(tuple(src), tuple(tgt))])
-    for piece in range(len(tgt)):
-        expected = attention[:, :, piece, 1:-1]
-        width = expected.shape[-1]
-        near = np.abs(anchors.said[..., :width] - expected).max(axis=(1, 2, 3)) < 1e-4
-        assert near.any(), piece
-        assert not anchors.right[near][:, width:].any()
-
-
-def test_too_few_anchors_are_no_ground_for_a_choice(random_bundle: Path) -> None:
-    with pytest.raises(UsageError, match=r"the text has \d+ anchors.*less than 50"):
-        find_anchors(random_bundle, reverse_pairs(2, seed=4))
-
-
-def test_accuracy_is_that_of_the_largest_weight() -> None:
-    weights = np.array([[0.1, 0.9], [0.8, 0.2]], np.float32)
-    assert accuracy_of(weights, np.array([[False, True], [False, True]])) == 0.5
+def learnt(bundle: Path, *directions: tuple[str, str]) -> None:
+    """Say of a bundle that it knows a third language, and these directions."""
+    manifest = Manifest.load(bundle)
+    ids = dataclasses.replace(manifest.special_ids, tags={**manifest.special_ids.tags, "fr": 0})
+    dataclasses.replace(
+        manifest, languages=("fr", "en", "de"), special_ids=ids, directions=directions
+    ).write(bundle)
 
 
 def test_the_command_writes_into_the_manifest(
@@ -97,15 +30,78 @@ def test_the_command_writes_into_the_manifest(
     words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
     assert main([*words, "--dry-run"]) == 0
     assert Manifest.load(bundle).alignment is None
+    first = capsys.readouterr().out
+    assert main(words) == 0
+    assert capsys.readouterr().out == first
+    chosen = Manifest.load(bundle).alignment
+    assert chosen is not None
+    # Heads of random weights link most anchors wrong, whatever they agree on.
+    assert (chosen.criterion, chosen.text) == ("anchors", "held")
+    lines = first.splitlines()
+    assert lines[0].startswith("by anchors, layer.head ")
+    assert lines[2].startswith("by agreement, layer.head ")
+    assert lines[4::2] == ["all heads:", "diagonal:", "chosen by anchors on held"]
+    assert lines[7].startswith("  agreement 0.000 beyond position (100.0% of links, 100.0% by ")
+    assert main([*words, "--pairs", "0"]) == 2
+    assert "--pairs 0: give at least 1" in capsys.readouterr().err
+
+
+def test_a_text_without_anchors_has_the_agreement_of_both_directions(
+    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
+    pairs = [(source, target.upper()[::-1]) for source, target in reverse_pairs(100, seed=6)]
+    write_pairs(tmp_path / "held", pairs, ("en", "de"))
+    words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
     assert main(words) == 0
     chosen = Manifest.load(bundle).alignment
     assert chosen is not None
-    assert chosen.text == "held"
-    out = capsys.readouterr().out.splitlines()
-    assert out[0] == out[1]
-    assert f"{chosen.accuracy:.1%} of {chosen.anchors} anchors right on held" in out[0]
-    assert main([*words, "--pairs", "0"]) == 2
-    assert "--pairs 0: give at least 1" in capsys.readouterr().err
+    assert (chosen.criterion, chosen.text) == ("agreement", "held")
+    printed = capsys.readouterr().out
+    assert "by anchors" not in printed
+    assert printed.splitlines()[1].startswith(f"  agreement {chosen.value:.3f} beyond position (")
+    learnt(bundle, ("en", "de"), ("de", "fr"), ("fr", "en"))
+    assert main(words) == 2
+    assert "the text has 0 anchors" in capsys.readouterr().err
+
+
+def test_one_direction_falls_back_to_anchors(
+    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
+    write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
+    words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
+    values = []
+    for ring in (("en", "de", "fr"), ("de", "en", "fr")):
+        learnt(bundle, *zip(ring, (*ring[1:], ring[0]), strict=True))
+        assert main(words) == 0
+        chosen = Manifest.load(bundle).alignment
+        assert chosen is not None
+        assert chosen.criterion == "anchors"
+        printed = capsys.readouterr().out
+        assert "agreement" not in printed
+        expected = f"  {chosen.value:.1%} of {chosen.count} anchors right"
+        assert printed.splitlines()[1] == expected
+        values.append(chosen.value)
+    assert values[0] != values[1]  # it looks the way that the model translates
+
+
+def test_a_text_of_two_of_three_languages_will_do(
+    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
+    printed = []
+    for third in (False, True):
+        bundle = Path(shutil.copytree(random_bundle, tmp_path / f"bundle{third}"))
+        if third:
+            learnt(bundle, *itertools.permutations(("en", "de", "fr"), 2))
+        words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
+        assert main(words) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    learnt(bundle, ("en", "fr"), ("fr", "en"), ("de", "fr"), ("fr", "de"))
+    assert main(words) == 2
+    assert "--text held: the model translates nothing between [" in capsys.readouterr().err
 
 
 def test_an_export_chooses_heads_too(
@@ -117,6 +113,6 @@ def test_an_export_chooses_heads_too(
     assert Manifest.load(tmp_path / "one").alignment is not None
     assert main([*words, "--out", str(tmp_path / "two"), "--alignment-text", "nowhere"]) == 2
     printed = capsys.readouterr().err
-    assert "nowhere.en: no such file" in printed
+    assert "nowhere: needs files in two of en, de; there is none" in printed
     assert f"the bundle is made; choose with: dragoman align-heads {tmp_path / 'two'}" in printed
     assert Manifest.load(tmp_path / "two").alignment is None

@@ -27,7 +27,7 @@ from serving.translation import Translation
 from serving.translator import Terms, Translator
 from tests.conftest import REPOSITORY
 
-HEADS = AlignmentHeads(((2, 0),), False, 1.0, 1, "nothing")
+HEADS = AlignmentHeads(((2, 0),), False, "anchors", 1.0, 1, "nothing")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving.service.frames import (
@@ -77,11 +77,13 @@ def body_of(frame: bytes, kind: Kind) -> bytes:
     return body
 
 
+@settings(deadline=None)
 @given(HELLOS)
 def test_hellos_survive_the_way(hello: Hello) -> None:
     assert Hello.unpack(body_of(hello.pack(), Kind.HELLO)) == hello
 
 
+@settings(deadline=None)
 @given(REQUESTS)
 def test_requests_survive_the_way(request: Request) -> None:
     found = Request.unpack(body_of(request.pack(), Kind.REQUEST))
@@ -92,11 +94,13 @@ def test_requests_survive_the_way(request: Request) -> None:
     ]
 
 
+@settings(deadline=None)
 @given(ANSWERS | FAILURES)
 def test_answers_survive_the_way(answer: Answer | Failure) -> None:
     assert unpack_answer(body_of(answer.pack(), Kind.ANSWER)) == answer
 
 
+@settings(deadline=None)
 @given(FIGURES)
 def test_figures_survive_the_way(figures: list[Figure]) -> None:
     assert unpack_figures(body_of(pack_figures(figures), Kind.FIGURES)) == figures
@@ -137,6 +141,7 @@ def test_damaged_tensors_have_no_elements(tensor: Tensor) -> None:
         _ = tensor.values
 
 
+@settings(deadline=None)
 @given(FRAMES)
 def test_a_frame_that_is_cut_is_damaged(made: tuple[bytes, Unpack]) -> None:
     frame, unpack = made
@@ -147,6 +152,7 @@ def test_a_frame_that_is_cut_is_damaged(made: tuple[bytes, Unpack]) -> None:
             unpack(body[:length])
 
 
+@settings(deadline=None)
 @given(FRAMES, st.integers(0), st.integers(1, 255))
 def test_a_wrong_byte_breaks_nothing_else(
     made: tuple[bytes, Unpack], where: int, change: int
@@ -158,6 +164,7 @@ def test_a_wrong_byte_breaks_nothing_else(
         unpack(bytes(body))
 
 
+@settings(deadline=None)
 @given(st.lists(FRAMES.map(lambda made: made[0]), max_size=5), st.data())
 def test_frames_are_found_however_they_come(frames: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(frames)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving.engine.job import Job
@@ -118,6 +118,7 @@ def test_what_is_dropped_is_not_handed_out() -> None:
     assert scheduler.admit(0, 0) == [waiting[0], waiting[2]]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=60))
 def test_length_groups_hold_all_and_waste_little(lengths: list[int]) -> None:
     lengths.sort()

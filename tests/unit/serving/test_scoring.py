@@ -23,7 +23,7 @@ from serving.scoring import Pair, ScoreGraph, Scorer, ScoringFailure, like_lengt
 from tests.conftest import tiny_model
 from training.model import Transformer
 
-HEADS = AlignmentHeads(((0, 1), (2, 3)), False, 1.0, 1, "nothing")
+HEADS = AlignmentHeads(((0, 1), (2, 3)), False, "anchors", 1.0, 1, "nothing")
 
 
 def pairs(number: int, seed: int = 0) -> list[Pair]:

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving.engine.cache import Floats, Ids
@@ -23,6 +23,7 @@ VOCAB = 12
 needs_library = pytest.mark.skipif(obstacle() is not None, reason="not compiled here")
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 8).flatmap(
         lambda w: st.tuples(st.just(w), st.lists(st.integers(0, w - 1), max_size=w))
@@ -136,6 +137,7 @@ def run(searches: Searches, width: int, plan: list[tuple[int, Sentence]], seed: 
 
 
 @needs_library
+@settings(deadline=None)
 @given(plans(), st.integers(0, 1000))
 def test_compiled_searches_do_as_those_in_python(
     case: tuple[int, list[tuple[int, Sentence]]], seed: int

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import UsageError
@@ -60,6 +60,7 @@ def test_placeholders_of_all_forms_are_found(text: str, found: list[str]) -> Non
     assert find_placeholders(text) == found
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("ab {}%sd<>/:.0 hw$@\n")))
 def test_a_text_is_its_placeholders_and_what_is_between(text: str) -> None:
     found, between = find_placeholders(text), split_at_placeholders(text)
@@ -72,6 +73,7 @@ def whole_word(text: str, word: str) -> bool:
     return text.endswith(word) and not before[-1:].isalnum()
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, len(PIECES) - 1), max_size=4).map(tuple),
     st.lists(st.sampled_from(["ab", "abc", "b", "ab c", "a"]), min_size=1, max_size=3),

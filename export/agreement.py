@@ -1,0 +1,233 @@
+"""Judging attention heads by how far the links of a model's two directions agree.
+
+A link is right or wrong whichever way one translates, so heads that look at the right places link
+the same pieces both ways. Heads that look at places for their position do so too, whatever stands
+there: their agreement is as high if the links of one direction are taken from another pair whose
+sides have as many pieces. What counts is the agreement beyond that.
+
+Source: Liang et al. 2006, https://aclanthology.org/N06-1014/, for agreement of two directions in
+place of alignments by people; Cohen 1960, https://doi.org/10.1177/001316446002000104, for agreement
+beyond chance.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Criterion, Limits, Manifest
+from dragoman.text import Tokenizer
+from serving.scoring import Floats, Pair, ScoreGraph, like_lengths
+
+_FEWEST_PAIRS = 50
+"""With fewer the choice would be chance."""
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LikePairs:
+    """P pairs, two at least, of S pieces on the first side and T on the second.
+
+    `forward` [P, L, H, T + 1, S] is how much each head looked at the first side's pieces when it
+    translated that one, at the steps that say the second side's; `backward` [P, L, H, S + 1, T] the
+    other way round.
+    """
+
+    forward: Floats
+    backward: Floats
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """S and T."""
+        return self.forward.shape[-1], self.backward.shape[-1]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """F1 of the links of two directions: of the same pairs, and of others that are as long."""
+
+    same: float
+    by_position: float
+
+    @property
+    def beyond(self) -> float:
+        """How far it reaches from what position brings about to all."""
+        if self.by_position == 1:
+            return 0.0
+        return (self.same - self.by_position) / (1 - self.by_position)
+
+
+@dataclass(frozen=True)
+class Directions:
+    """Where a model looked when it translated pairs both ways.
+
+    Weights, of a head or of several, are [N]: of each group in turn first the [P, T, S] of the one
+    direction, then the [P, S, T] of the other.
+    """
+
+    groups: tuple[LikePairs, ...]
+
+    criterion: ClassVar[Criterion] = "agreement"
+
+    @property
+    def count(self) -> int:
+        """Number of pairs."""
+        return sum(len(group.forward) for group in self.groups)
+
+    @property
+    def heads(self) -> list[tuple[int, int]]:
+        """All of the decoder, as layer and head."""
+        _, layers, places, _, _ = self.groups[0].forward.shape
+        return list(product(range(layers), range(places)))
+
+    @property
+    def diagonal(self) -> Floats:
+        """Weights [N] on the place as far into the source as the piece is into the target."""
+        parts = []
+        for group in self.groups:
+            src, tgt = group.lengths
+            for from_length, to_length in ((tgt, src), (src, tgt)):
+                places = ((np.arange(from_length) + 0.5) / from_length * to_length).astype(int)
+                weights = np.eye(to_length, dtype=np.float32)[places]
+                parts.append(np.tile(weights.ravel(), len(group.forward)))
+        return np.concatenate(parts)
+
+    def looked(self, head: tuple[int, int], when_read: bool) -> Floats:
+        """Weights [N] of a head."""
+        steps = slice(1, None) if when_read else slice(-1)
+        return np.concatenate(
+            [
+                attention[:, *head, steps].ravel()
+                for group in self.groups
+                for attention in (group.forward, group.backward)
+            ]
+        )
+
+    def agreement(self, weights: Floats) -> Agreement:
+        """Of the links by weights [N], each piece linked to what it looked at most."""
+        links = same = by_position = 0
+        for to_src, to_tgt in self._links(weights):
+            links += to_src.size + to_tgt.size
+            same += _shared(to_src, to_tgt)
+            # Half the group away: neighbours in a text are often of like content.
+            by_position += _shared(to_src, np.roll(to_tgt, len(to_tgt) // 2, axis=0))
+        return Agreement(2 * same / links, 2 * by_position / links)
+
+    def value(self, weights: Floats) -> float:
+        """Agreement beyond what position brings about."""
+        return self.agreement(weights).beyond
+
+    def report(self, weights: Floats) -> str:
+        """That, for people."""
+        found = self.agreement(weights)
+        return (
+            f"agreement {found.beyond:.3f} beyond position ({found.same:.1%} of links, "
+            f"{found.by_position:.1%} by position alone)"
+        )
+
+    def _links(self, weights: Floats) -> Iterator[tuple[Ids, Ids]]:
+        """Of each group, the source piece of each target piece [P, T], and the other way [P, S]."""
+        begin = 0
+        for group in self.groups:
+            pairs, (src, tgt) = len(group.forward), group.lengths
+            middle = begin + pairs * tgt * src
+            end = middle + pairs * src * tgt
+            forward = weights[begin:middle].reshape(pairs, tgt, src)
+            backward = weights[middle:end].reshape(pairs, src, tgt)
+            yield forward.argmax(axis=2), backward.argmax(axis=2)
+            begin = end
+
+
+def look_both_ways(
+    bundle: Path,
+    pairs: Sequence[Sequence[str]],
+    languages: tuple[str, str],
+    told: Callable[[int], None] = lambda done: None,
+) -> Directions:
+    """Run a bundle's graph over a text, in both directions.
+
+    Only pairs with whose lengths there is another are looked at, each once.
+
+    Args:
+        bundle: folder of a bundle.
+        pairs: sentences in two languages.
+        languages: which these are.
+        told: called now and then with how many pairs are done.
+
+    Raises:
+        UsageError: there are too few such pairs to choose by.
+    """
+    manifest = Manifest.load(bundle)
+    tokenizer = Tokenizer(bundle / manifest.tokenizer)
+    by_lengths: dict[tuple[int, int], list[_Example]] = collections.defaultdict(list)
+    for src, tgt in dict.fromkeys((pair[0], pair[1]) for pair in pairs):
+        example = _Example.of(tokenizer, (src, tgt), languages)
+        if example.fits(manifest.limits):
+            by_lengths[example.lengths].append(example)
+    groups = [by_lengths[lengths] for lengths in sorted(by_lengths) if len(by_lengths[lengths]) > 1]
+    count = sum(map(len, groups))
+    if count < _FEWEST_PAIRS:
+        raise UsageError(
+            f"the text has {count} pairs of which another is as long, less than {_FEWEST_PAIRS}: "
+            "give a longer one"
+        )
+    graph = ScoreGraph(bundle, manifest)
+    done = len(pairs) - count
+    looked = []
+    for group in groups:
+        forward, backward = (_look(graph, [one.ways[side] for one in group]) for side in (0, 1))
+        looked.append(LikePairs(forward, backward))
+        done += len(group)
+        told(done)
+    return Directions(tuple(looked))
+
+
+def _look(graph: ScoreGraph, pairs: Sequence[Pair]) -> Floats:
+    """Attention [P, L, H, T + 1, S] of pairs of the same lengths, without tag and end symbol."""
+    lengths = [(len(pair.tgt_ids) + 1, len(pair.src_ids)) for pair in pairs]
+    parts: list[Floats] = []
+    for together in like_lengths(lengths):
+        _, attention = graph.run(pairs[together])
+        parts.append(np.stack(attention)[..., 1:-1])
+    return np.concatenate(parts)
+
+
+def _shared(to_src: Ids, to_tgt: Ids) -> int:
+    """Number of links that both [P, T] and [P, S] have."""
+    there_and_back = np.take_along_axis(to_tgt, to_src, axis=1)
+    return int((there_and_back == np.arange(to_src.shape[1])).sum())
+
+
+@dataclass(frozen=True)
+class _Example:
+    """A pair as the graph takes it, in both directions."""
+
+    ways: tuple[Pair, Pair]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, texts: tuple[str, str], languages: Sequence[str]) -> _Example:
+        def way(side: int) -> Pair:
+            src_ids = tokenizer.encode_source(texts[side], languages[1 - side])
+            return Pair(tuple(src_ids), tuple(tokenizer.encode(texts[1 - side])))
+
+        return cls((way(0), way(1)))
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """S and T."""
+        forward, backward = self.ways
+        return len(backward.tgt_ids), len(forward.tgt_ids)
+
+    def fits(self, limits: Limits) -> bool:
+        shortest, longest = min(self.lengths), max(self.lengths)
+        most = min(limits.most_text_tokens, limits.max_target_tokens - 1)
+        return shortest > 0 and longest <= most

@@ -1,0 +1,220 @@
+"""Judging attention heads by anchors.
+
+What is right is known of anchors without any alignments by people: words that are spelt alike in
+both languages, such as names and numbers, and that stand once on each side of a pair. Heads are as
+good as their links of these.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Criterion, Manifest
+from dragoman.text import Piece, Tokenizer
+from serving.scoring import Floats, Pair, ScoreGraph, like_lengths
+
+_WORD = re.compile(r"[^\W_]+")
+_FEWEST_ANCHORS = 50
+"""With fewer the choice would be chance."""
+_TOGETHER = 512
+"""Pairs that are sorted by length at a time."""
+
+Bools = npt.NDArray[np.bool_]
+
+
+class TooFewAnchors(UsageError):
+    """A text has too few anchors to choose by."""
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """N target pieces of which it is known where in the source they come from.
+
+    `said` and `read` [N, L, H, S] are how much each head looked at the S source pieces at the step
+    that says the piece, and at the one that reads it; `right` [N, S] are those that it comes from.
+    `places` [N] are where the diagonal meets the source.
+    """
+
+    said: Floats
+    read: Floats
+    right: Bools
+    places: npt.NDArray[np.int64]
+
+    criterion: ClassVar[Criterion] = "anchors"
+
+    @property
+    def count(self) -> int:
+        """Number N."""
+        return len(self.right)
+
+    @property
+    def heads(self) -> list[tuple[int, int]]:
+        """All of the decoder, as layer and head."""
+        _, layers, places, _ = self.said.shape
+        return list(product(range(layers), range(places)))
+
+    @property
+    def diagonal(self) -> Floats:
+        """Weights [N, S] on the place as far into the source as the piece is into the target."""
+        return np.eye(self.right.shape[1], dtype=np.float32)[self.places]
+
+    def looked(self, head: tuple[int, int], when_read: bool) -> Floats:
+        """Weights [N, S] of a head."""
+        attention = self.read if when_read else self.said
+        return attention[:, *head]
+
+    def value(self, weights: Floats) -> float:
+        """The part of anchors that weights [N, S] link right."""
+        return accuracy_of(weights, self.right)
+
+    def report(self, weights: Floats) -> str:
+        """That, for people."""
+        return f"{self.value(weights):.1%} of {self.count} anchors right"
+
+
+def anchors_of(source: str, target: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+    """Words that stand once in each text of a pair and are spelt alike, but for their case."""
+    sides = []
+    for text in (source, target):
+        words = list(_WORD.finditer(text))
+        counts = collections.Counter(word[0].casefold() for word in words)
+        sides.append({w[0].casefold(): w for w in words if counts[w[0].casefold()] == 1})
+    for spelling, word in sides[0].items():
+        if spelling in sides[1]:
+            yield word, sides[1][spelling]
+
+
+def find_anchors(
+    bundle: Path,
+    pairs: Sequence[Sequence[str]],
+    directions: Sequence[tuple[str, ...]],
+    told: Callable[[int], None] = lambda done: None,
+) -> Anchors:
+    """Run a bundle's graph over a text and look at its anchors.
+
+    Args:
+        bundle: folder of a bundle.
+        pairs: sentences in the languages of the first direction, the source first.
+        directions: source and target language, of one direction or in turn of it and the other.
+        told: called now and then with how many pairs of all directions are done.
+
+    Raises:
+        TooFewAnchors: to choose by.
+    """
+    manifest = Manifest.load(bundle)
+    tokenizer = Tokenizer(bundle / manifest.tokenizer)
+    graph = ScoreGraph(bundle, manifest)
+    found: list[_Anchor] = []
+    examples = [
+        _Example.of(tokenizer, pair[side], pair[1 - side], target)
+        for side, (_, target) in enumerate(directions)
+        for pair in pairs
+    ]
+    done = len(examples)
+    examples = [one for one in examples if one.anchors and one.fits(manifest)]
+    done -= len(examples)
+    for begin in range(0, len(examples), _TOGETHER):
+        chunk = sorted(examples[begin : begin + _TOGETHER], key=lambda one: one.lengths)
+        for group in like_lengths([one.lengths for one in chunk]):
+            _, attention = graph.run([one.pair for one in chunk[group]])
+            for one, of_one in zip(chunk[group], attention, strict=True):
+                found += one.look(of_one)
+        done += len(chunk)
+        told(done)
+    if len(found) < _FEWEST_ANCHORS:
+        raise TooFewAnchors(
+            f"the text has {len(found)} anchors, words that are spelt alike on both sides, less "
+            f"than {_FEWEST_ANCHORS}: give a longer one"
+        )
+    return _stack(found)
+
+
+def accuracy_of(weights: Floats, right: Bools) -> float:
+    """The part of rows [N, S] whose largest weight stands where it is right."""
+    return float(right[np.arange(len(right)), weights.argmax(axis=1)].mean())
+
+
+@dataclass(frozen=True)
+class _Anchor:
+    """One row of `Anchors`, not yet padded."""
+
+    said: Floats
+    read: Floats
+    right: Bools
+    place: int
+
+
+@dataclass(frozen=True)
+class _Example:
+    """A pair with its anchors: target piece, and the source pieces that it comes from."""
+
+    pair: Pair
+    anchors: tuple[tuple[int, frozenset[int]], ...]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, source: str, target: str, language: str) -> _Example:
+        src, tgt = tokenizer.pieces(source), tokenizer.pieces(target)
+        src_ids = tuple(tokenizer.encode_source(source, language))
+        found = [
+            (piece, frozenset(_pieces_of(word, src)))
+            for word, other in anchors_of(source, target)
+            for piece in _pieces_of(other, tgt)
+        ]
+        return cls(Pair(src_ids, tuple(piece.id for piece in tgt)), tuple(found))
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        return len(self.pair.tgt_ids) + 1, len(self.pair.src_ids)
+
+    def fits(self, manifest: Manifest) -> bool:
+        steps, source = self.lengths
+        limits = manifest.limits
+        return steps <= limits.max_target_tokens and source <= limits.max_source_tokens
+
+    def look(self, attention: Floats) -> Iterator[_Anchor]:
+        """Its anchors, with the attention [L, H, T + 1, S] of their steps."""
+        length = len(self.pair.src_ids) - 2
+        for piece, right_pieces in self.anchors:
+            right = np.zeros(length, bool)
+            right[list(right_pieces)] = True
+            yield _Anchor(
+                # Without tag and end symbol; copied, or the whole would be kept.
+                attention[:, :, piece, 1:-1].copy(),
+                attention[:, :, piece + 1, 1:-1].copy(),
+                right,
+                int((piece + 0.5) / len(self.pair.tgt_ids) * length),
+            )
+
+
+def _pieces_of(word: re.Match[str], pieces: Sequence[Piece]) -> Iterator[int]:
+    """The pieces that stand for some of a word's characters."""
+    for index, piece in enumerate(pieces):
+        if piece.begin < word.end() and piece.end > word.start():
+            yield index
+
+
+def _stack(found: Sequence[_Anchor]) -> Anchors:
+    longest = max(len(one.right) for one in found)
+
+    def padded(rows: Sequence[npt.NDArray[np.generic]]) -> npt.NDArray[np.generic]:
+        stacked = np.zeros((len(rows), *rows[0].shape[:-1], longest), rows[0].dtype)
+        for row, values in zip(stacked, rows, strict=True):
+            row[..., : values.shape[-1]] = values
+        return stacked
+
+    return Anchors(
+        padded([one.said for one in found]).astype(np.float32),
+        padded([one.read for one in found]).astype(np.float32),
+        padded([one.right for one in found]).astype(np.bool_),
+        np.array([one.place for one in found]),
+    )

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.errors import UsageError
+from dragoman.manifest import Manifest
+from dragoman.text import Tokenizer
+from export.agreement import Agreement, Directions, LikePairs, look_both_ways
+from export.alignment_heads import choose_heads, nominate, total_of
+from export.anchors import Anchors
+from serving.scoring import Floats, Pair, ScoreGraph
+from tests.toy import reverse_pairs
+
+LAYERS, HEADS = 2, 4
+FIRST_HALF, SECOND_HALF = (1, 0), (1, 2)
+"""Heads that know where one half of the pieces comes from."""
+DIAGONAL, MIRRORED, FIRST = (0, 0), (0, 3), (1, 3)
+"""Heads that look where they look whatever stands there."""
+
+
+def made_up(random: np.random.Generator, length: int, pairs: int) -> LikePairs:
+    """Pairs of so many pieces on either side, in another order, by heads that are known."""
+    both = [
+        random.random((pairs, LAYERS, HEADS, length + 1, length)).astype(np.float32)
+        for _ in range(2)
+    ]
+    pieces = np.arange(length)
+    for pair in range(pairs):
+        to_src = random.permutation(length)
+        half = random.permutation(length) < length // 2  # of the target's pieces
+        for attention, to, known in zip(
+            both, (to_src, to_src.argsort()), (half, half[to_src.argsort()]), strict=True
+        ):
+            said = attention[pair, :, :, :-1]
+            said[*FIRST_HALF, pieces[known], to[known]] += 5
+            said[*SECOND_HALF, pieces[~known], to[~known]] += 5
+            said[*DIAGONAL, pieces, pieces] += 2
+            said[*MIRRORED, pieces, pieces[::-1]] += 2
+            said[*FIRST, pieces, 0] += 2
+    return LikePairs(*both)
+
+
+@pytest.fixture
+def directions() -> Directions:
+    random = np.random.default_rng(0)
+    return Directions(tuple(made_up(random, length, 40) for length in (4, 6, 9)))
+
+
+def of_heads(directions: Directions, *heads: tuple[int, int]) -> Agreement:
+    return directions.agreement(total_of(directions, heads, when_read=False))
+
+
+def test_heads_that_know_are_found(directions: Directions) -> None:
+    chosen = choose_heads(directions, "made up")
+    assert set(chosen.heads) == {FIRST_HALF, SECOND_HALF}
+    assert not chosen.when_read
+    assert (chosen.criterion, chosen.value) == ("agreement", 1.0)
+    assert (chosen.count, chosen.text) == (120, "made up")
+
+
+def test_positional_heads_agree_more_than_those_that_know_and_still_do_not_win(
+    directions: Directions,
+) -> None:
+    for head in (DIAGONAL, MIRRORED):
+        positional = of_heads(directions, head)
+        assert positional.same == positional.by_position == 1.0
+        assert positional.beyond == 0.0
+    for head in (FIRST_HALF, SECOND_HALF):
+        assert of_heads(directions, head).same < 0.8
+        assert of_heads(directions, head).beyond > 0.3
+    assert of_heads(directions, FIRST).beyond <= 0.0
+    assert directions.agreement(directions.diagonal) == Agreement(1.0, 1.0)
+
+
+def test_the_step_is_chosen_too(directions: Directions) -> None:
+    def later(attention: Floats) -> Floats:
+        return np.roll(attention, 1, axis=3)
+
+    read = Directions(
+        tuple(LikePairs(later(one.forward), later(one.backward)) for one in directions.groups)
+    )
+    chosen = choose_heads(read, "made up")
+    assert chosen.when_read
+    assert set(chosen.heads) == {FIRST_HALF, SECOND_HALF}
+
+
+def anchors_by(knowing: tuple[int, int], number: int = 60) -> Anchors:
+    """Anchors that one head links right and all others wrong."""
+    places = np.arange(number) % 5
+    right = np.eye(6, dtype=bool)[places]
+    said = np.zeros((number, LAYERS, HEADS, 6), np.float32)
+    said[..., 5] = 1
+    said[:, *knowing] = 3 * right
+    return Anchors(said, np.zeros_like(said), right, places)
+
+
+def test_a_choice_that_links_most_anchors_wrong_gives_way(directions: Directions) -> None:
+    by_agreement = choose_heads(directions, "made up")
+    assert nominate(directions, None, "made up") == [by_agreement]
+    supporting = nominate(directions, anchors_by(FIRST_HALF), "made up")
+    assert [one.criterion for one in supporting] == ["agreement", "anchors"]
+    assert supporting[0] == by_agreement
+    against = nominate(directions, anchors_by(DIAGONAL), "made up")
+    assert [one.criterion for one in against] == ["anchors", "agreement"]
+    assert against[0].heads == (DIAGONAL,)
+
+
+def test_agreement_is_f1_of_the_links_of_two_directions() -> None:
+    """Two pairs of two and three pieces, link by link."""
+    forward = np.zeros((2, 1, 1, 4, 2), np.float32)
+    backward = np.zeros((2, 1, 1, 3, 3), np.float32)
+    # Links, source to target, by the forward direction: 0-0 1-1 1-2 and 0-0 0-1 0-2.
+    forward[0, 0, 0, [0, 1, 2], [0, 1, 1]] = forward[1, 0, 0, [0, 1, 2], 0] = 1
+    # And by the other: 0-0 1-1 and 0-2 1-1.
+    backward[0, 0, 0, [0, 1], [0, 1]] = backward[1, 0, 0, [0, 1], [2, 1]] = 1
+    directions = Directions((LikePairs(forward, backward),))
+    found = of_heads(directions, (0, 0))
+    # Of ten links the same pairs share 0-0, 1-1 and 0-2; crosswise they share 1-1 and 0-0.
+    assert found == Agreement(2 * 3 / 10, 2 * 2 / 10)
+    assert found.beyond == pytest.approx(1 / 3)
+    assert directions.report(total_of(directions, [(0, 0)], when_read=False)) == (
+        "agreement 0.333 beyond position (60.0% of links, 40.0% by position alone)"
+    )
+
+
+def test_the_diagonal_is_as_far_into_the_one_as_into_the_other() -> None:
+    group = LikePairs(np.zeros((2, 1, 1, 7, 3), np.float32), np.zeros((2, 1, 1, 4, 6), np.float32))
+    forward, backward = np.split(Directions((group,)).diagonal, 2)
+    assert forward.reshape(2, 6, 3).argmax(2).tolist() == [[0, 0, 1, 1, 2, 2]] * 2
+    assert backward.reshape(2, 3, 6).argmax(2).tolist() == [[1, 3, 5]] * 2
+
+
+def test_a_text_is_looked_at_both_ways(random_bundle: Path) -> None:
+    pairs = reverse_pairs(80, seed=4)
+    directions = look_both_ways(random_bundle, pairs, ("en", "de"))
+    manifest = Manifest.load(random_bundle)
+    tokenizer = Tokenizer(random_bundle / manifest.tokenizer)
+    graph = ScoreGraph(random_bundle, manifest)
+    assert directions.heads == [(layer, head) for layer in range(3) for head in range(4)]
+    # Each pair by itself, in the order of the text among those of the same lengths.
+    by_lengths: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
+    for pair in dict.fromkeys(pairs):
+        ids = [tokenizer.encode(text) for text in pair]
+        both = []
+        for side in (0, 1):
+            src = tokenizer.encode_source(pair[side], manifest.languages[1 - side])
+            _, (attention,) = graph.run([Pair(tuple(src), tuple(ids[1 - side]))])
+            both.append(attention[..., 1:-1])
+        by_lengths.setdefault((len(ids[0]), len(ids[1])), []).append((both[0], both[1]))
+    expected = {lengths: some for lengths, some in by_lengths.items() if len(some) > 1}
+    assert [group.lengths for group in directions.groups] == sorted(expected)
+    assert directions.count == sum(map(len, expected.values()))
+    for group in directions.groups:
+        for at, one in enumerate(expected[group.lengths]):
+            assert np.abs(group.forward[at] - one[0]).max() < 1e-4
+            assert np.abs(group.backward[at] - one[1]).max() < 1e-4
+
+
+def test_a_pair_counts_once_and_empty_or_long_ones_not_at_all(random_bundle: Path) -> None:
+    pairs = reverse_pairs(80, seed=4)
+    expected = look_both_ways(random_bundle, pairs, ("en", "de")).count
+    told: list[int] = []
+    more = [*pairs, *pairs, *[("", "red"), ("red", " ")] * 60, *[("red " * 300, "red")] * 2]
+    assert look_both_ways(random_bundle, more, ("en", "de"), told.append).count == expected
+    assert told == sorted(told)
+    assert told[-1] == len(more)
+
+
+def test_too_few_pairs_are_no_ground_for_a_choice(random_bundle: Path) -> None:
+    message = r"the text has 0 pairs of which another is as long, less than 50: give a longer one"
+    with pytest.raises(UsageError, match=message):
+        look_both_ways(random_bundle, [("red blue", "blue red")] * 200, ("en", "de"))
