@@ -116,6 +116,8 @@ def main() -> None:
     for name, terms in ways.items():
         guided = _translate(translator, texts, terms)
         before, after = outcome(terms, texts, plain), outcome(terms, texts, guided)
+        if not after.carrying:
+            raise SystemExit("no sentence holds a term: give more --sentences or --terms")
         bleu = [_bleu(found, references, after.carrying) for found in (plain, guided)]
         others = sorted(set(range(len(texts))) - set(after.carrying))
         rows.append(

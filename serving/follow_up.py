@@ -16,6 +16,7 @@ import numpy as np
 from dragoman.hypothesis import Hypothesis
 from dragoman.text import Tokenizer
 from serving.engine.guidance import Guidance
+from serving.engine.search import length_penalty
 from serving.engine.sentence import Sentence
 from serving.futures import followed_by, when_all_done
 from serving.placeholders import find_placeholders, split_at_placeholders
@@ -92,15 +93,21 @@ class FollowUp:
         ]
 
     def _finish(self, sentence: Sentence, begun: Hypothesis) -> Future[Hypothesis]:
-        beginnings = (begun, *begun.others)
-        futures: list[Future[Hypothesis]] = []
-        for beginning in beginnings:
-            if beginning.complete or len(beginning.ids) >= sentence.max_tokens:
-                futures.append(Future())
-                futures[-1].set_result(replace(beginning, others=()))
-            else:
-                futures += self._submit([_behind(sentence, beginning.ids)])
-        return when_all_done(futures, _together)
+        beginnings = [replace(one, others=()) for one in (begun, *begun.others)]
+        going_on = [not one.complete and len(one.ids) < sentence.max_tokens for one in beginnings]
+        further = [one for one, goes_on in zip(beginnings, going_on, strict=True) if goes_on]
+        futures = self._submit([_behind(sentence, one.ids) for one in further])
+
+        def join(found: list[Hypothesis]) -> Hypothesis:
+            remaining = iter(found)
+            return _together(
+                [
+                    next(remaining) if goes_on else one
+                    for one, goes_on in zip(beginnings, going_on, strict=True)
+                ]
+            )
+
+        return when_all_done(futures, join)
 
     def _cover(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """What was found, ranked once more by what each hypothesis says of its source.
@@ -114,7 +121,8 @@ class FollowUp:
         ]
 
     def _look(self, sentence: Sentence, found: Hypothesis) -> Future[Hypothesis]:
-        hypotheses = (found, *found.others)
+        # Where there were too few, the last was repeated.
+        hypotheses = list({one.ids: one for one in (found, *found.others)}.values())
         pairs = [
             Pair(
                 *(sentence.src_ids, one.ids, one.complete, True),
@@ -129,7 +137,8 @@ class FollowUp:
                 for one, seen in zip(hypotheses, scored, strict=True)
             ]
             best = sorted(covered, key=_score, reverse=True)
-            return _together(best[: self._plan.hypotheses])
+            missing = self._plan.hypotheses - len(best)
+            return _together([*best, *best[-1:] * missing][: self._plan.hypotheses])
 
         return when_all_done(self._scorer.submit(pairs), rank)
 
@@ -156,10 +165,14 @@ class FollowUp:
             done: Future[Hypothesis] = Future()
             done.set_result(found)
             return done
-        parts = [self._tokenizer.encode(part) for part in split_at_placeholders(text)]
-        plain = replace(sentence.options, guidance=None)
+        between = split_at_placeholders(text)
+        parts = [self._tokenizer.encode(part) for part in between]
         futures = self._submit(
-            [replace(sentence, src_ids=(tag, *part, end), options=plain) for part in parts if part]
+            [
+                self._part(sentence, part, (tag, *ids, end))
+                for part, ids in zip(between, parts, strict=True)
+                if ids
+            ]
         )
 
         def join(translations: list[Hypothesis]) -> Hypothesis:
@@ -168,11 +181,25 @@ class FollowUp:
             for part, placeholder in zip(parts, [*placeholders, ""], strict=True):
                 ids += next(remaining).ids if part else ()
                 ids += self._tokenizer.encode(placeholder)
-            scores = [one.score for one in translations if one.score is not None]
-            whole = all(one.complete for one in translations)
-            return Hypothesis(tuple(ids), sum(scores), whole)
+            whole = all(one.complete for one in translations) and len(ids) < sentence.max_tokens
+            score = self._score_of_parts(translations, len(ids) + 1)
+            return Hypothesis(tuple(ids[: sentence.max_tokens]), score, whole)
 
         return when_all_done(futures, join)
+
+    def _part(self, sentence: Sentence, text: str, src_ids: tuple[int, ...]) -> Sentence:
+        """What stands between two placeholders, as a sentence by itself."""
+        most, search = self._plan.of_part(text, src_ids)
+        most = min(most, sentence.max_tokens)
+        return replace(sentence, src_ids=src_ids, max_tokens=most, options=search)
+
+    def _score_of_parts(self, parts: Sequence[Hypothesis], length: int) -> float:
+        """All their log-probabilities over the length penalty; what was put between has none."""
+        alpha = self._plan.alpha
+        total = sum(
+            _score(one) * length_penalty(len(one.ids) + one.complete, alpha) for one in parts
+        )
+        return total / length_penalty(length, alpha)
 
 
 def _score(one: Hypothesis) -> float:

@@ -34,6 +34,8 @@ class Glossary:
         for term in (*terms, *terms.values()):
             if not term.strip():
                 raise UsageError("glossary has an empty term")
+            if any(0xD800 <= ord(character) <= 0xDFFF for character in term):
+                raise UsageError(f"glossary: {brief(term)} holds half of a character")
             if len(term) > _MOST_CHARACTERS:
                 raise UsageError(
                     f"glossary: {brief(term)} has more than {_MOST_CHARACTERS} characters"
@@ -41,7 +43,7 @@ class Glossary:
         self._targets = {term.strip().casefold(): target for term, target in terms.items()}
         longest_first = sorted(self._targets, key=len, reverse=True)
         self._pattern = re.compile(
-            "|".join(rf"(?<!\w){re.escape(term)}(?!\w)" for term in longest_first) or r"(?!)"
+            rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)" if terms else r"(?!)"
         )
 
     @classmethod
@@ -53,7 +55,7 @@ class Glossary:
         """
         try:
             terms = json.loads(written)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"glossary is not valid JSON: {error}") from error
         if not isinstance(terms, dict) or not all(type(term) is str for term in terms.values()):
             raise UsageError('glossary is not a JSON object of strings, such as {"tea": "Tee"}')

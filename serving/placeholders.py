@@ -16,7 +16,7 @@ _FORMS = (
     r"[$#]?\{[^{}\n]*\}",  # str.format, ICU, shells
     r"%\([^()\n]+\)[#0 +-]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
     r"%(?:\d+\$)?[#0+-]*\d*(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
-    r"\d+(?:[.,:/-]\d+)*",  # numbers, times, dates
+    r"(?<!\w)\d+(?:[.,:/-]\d+)*(?!\w)",  # numbers, times, dates
 )
 _PATTERN = re.compile("|".join(f"(?:{form})" for form in _FORMS))
 

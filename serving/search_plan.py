@@ -82,7 +82,7 @@ _RANGES = {
     "patience": _Range(0, 10, above=True),
     "repetition_penalty": _Range(0, 10, above=True),
     "no_repeat_ngram_size": _Range(1, 100),
-    "temperature": _Range(0, 100, above=True),
+    "temperature": _Range(0.001, 100),
     "top_p": _Range(0, 1, above=True),
     "max_length_ratio": _Range(0, 100, above=True),
     "min_length_ratio": _Range(0, 100),
@@ -179,6 +179,31 @@ class SearchPlan:
             return most, self._usual
         return most, self._search(prefix, terms, rules)
 
+    def altered_placeholders(self, index: int, text: str) -> tuple[tuple[str, str], ...]:
+        """Placeholders that the vocabulary writes otherwise, each beside how the text has it.
+
+        Args:
+            index: of the text that the sentence stands in.
+            text: the sentence.
+
+        Raises:
+            InvalidRequest: what is a placeholder in the one is none in the other.
+        """
+        if not self.keeps_placeholders:
+            return ()
+        raw, written = find_placeholders(text), find_placeholders(self._normalised(text))
+        if len(raw) != len(written):
+            raise InvalidRequest(
+                f"text {index} has placeholders that the model's vocabulary cannot write"
+            )
+        return tuple(pair for pair in zip(written, raw, strict=True) if pair[0] != pair[1])
+
+    def of_part(self, text: str, src_ids: Sequence[int]) -> tuple[int, SearchOptions]:
+        """As `of_sentence`, of what stands between two placeholders."""
+        terms = self._terms(text, placeholders=False)
+        most = self._most_tokens(src_ids, sum(map(len, terms.sequences)) if terms else 0)
+        return most, self._search((), terms, self._rules_of(src_ids, most))
+
     @cached_property
     def _usual(self) -> SearchOptions:
         """The search for sentences that have nothing of their own."""
@@ -254,37 +279,51 @@ class SearchPlan:
         if options.no_repeat_ngram_size is not None:
             rules.append(NoRepeatedNgrams(options.no_repeat_ngram_size))
         if options.suppress is not None:
-            words = [self._normalised(word) for word in _checked_words(options.suppress)]
-            rules.append(SuppressedWords(words, self._tokenizer.vocabulary))
+            words = dict.fromkeys(map(self._checked_word, _checked_words(options.suppress)))
+            rules.append(SuppressedWords(list(words), self._tokenizer.vocabulary))
         return tuple(rules)
 
+    def _checked_word(self, word: str) -> str:
+        """A word as the vocabulary writes it.
+
+        Raises:
+            InvalidRequest: it does not.
+        """
+        ids = self._tokenizer.encode(word)
+        if not ids or not all(self._tokenizer.vocabulary[token] for token in ids):
+            raise InvalidRequest(f"suppress: the model's vocabulary cannot write {brief(word)}")
+        return self._tokenizer.decode(ids)
+
     def _rules_of(self, src_ids: Sequence[int], most: int) -> tuple[Rule, ...]:
-        options = self._options
-        ratio = options.min_length_ratio or 0.0
-        least = max(options.min_tokens or 0, math.ceil(ratio * (len(src_ids) - _SPECIALS)))
+        least = self._fewest_tokens(src_ids)
         if not least:
             return self._rules
         return (*self._rules, FewestTokens(min(least, most), END_ID))
+
+    def _fewest_tokens(self, src_ids: Sequence[int]) -> int:
+        wanted = _times(self._options.min_length_ratio or 0.0, src_ids)
+        return max(self._options.min_tokens or 0, math.ceil(wanted))
 
     def _most_tokens(self, src_ids: Sequence[int], wished: int) -> int:
         """The most tokens of a translation, of which so many are given."""
         options, limits = self._options, self._limits
         if options.max_tokens is not None:
             return options.max_tokens
-        most = limits.target_tokens(len(src_ids)) + wished
         if options.max_length_ratio is not None:
-            tokens = int(options.max_length_ratio * (len(src_ids) - _SPECIALS))
-            most = max(tokens, 1) + 1  # the end symbol
+            most = max(int(_times(options.max_length_ratio, src_ids)), 1) + 1  # the end symbol
+        else:
+            most = limits.target_tokens(len(src_ids)) + wished
+            most = max(most, self._fewest_tokens(src_ids) + 1)
         return min(most, limits.max_target_tokens)
 
-    def _terms(self, text: str) -> TermConstraints | None:
+    def _terms(self, text: str, placeholders: bool = True) -> TermConstraints | None:
         terms: list[str] = []
         after: list[int | None] = []
         if self._glossary is not None:
             terms += self._glossary.targets_of(text)
             after += [None] * len(terms)
         last_tag: int | None = None
-        if self.keeps_placeholders:
+        if self.keeps_placeholders and placeholders:
             for placeholder in find_placeholders(self._normalised(text)):
                 after.append(last_tag if is_tag(placeholder) else None)
                 if is_tag(placeholder):
@@ -292,8 +331,11 @@ class SearchPlan:
                 terms.append(placeholder)
         if not terms:
             return None
-        sequences = (tuple(self._tokenizer.encode(term)) for term in terms)
-        return TermConstraints(tuple(sequences), self._continuing, tuple(after))
+        sequences = tuple(tuple(self._tokenizer.encode(term)) for term in terms)
+        for term, sequence in zip(terms, sequences, strict=True):
+            if not sequence:
+                raise InvalidRequest(f"glossary: the model's vocabulary cannot write {brief(term)}")
+        return TermConstraints(sequences, self._continuing, tuple(after))
 
     @cached_property
     def _continuing(self) -> npt.NDArray[np.bool_]:
@@ -301,6 +343,12 @@ class SearchPlan:
 
     def _normalised(self, text: str) -> str:
         return self._tokenizer.decode(self._tokenizer.encode(text))
+
+
+def _times(ratio: float, src_ids: Sequence[int]) -> float:
+    """So many tokens for each of a text."""
+    # Ratios come as fp32, and 0.3 of 10 is to be 3 all the same.
+    return round(ratio * (len(src_ids) - _SPECIALS), 4)
 
 
 def alpha_of(options: RequestOptions) -> float:
@@ -385,8 +433,12 @@ def _check_company(options: RequestOptions) -> None:
             raise InvalidRequest(f"{name}: not with temperature, top_k, top_p or seed")
     if options.max_length_ratio is not None and options.max_tokens is not None:
         raise InvalidRequest("max_length_ratio: not with max_tokens, give one of them")
-    if options.keep_placeholders and options.coverage_penalty is not None:
-        raise InvalidRequest("coverage_penalty: not with keep_placeholders")
+    for name in ("coverage_penalty", "prefix"):
+        if options.keep_placeholders and getattr(options, name) is not None:
+            raise InvalidRequest(f"{name}: not with keep_placeholders")
+    most, least = options.max_length_ratio, options.min_length_ratio
+    if most is not None and least is not None and least > most:
+        raise InvalidRequest(f"min_length_ratio is {least}, more than max_length_ratio, {most}")
     if options.return_alternatives:
         if not several:
             raise InvalidRequest("return_alternatives: say how many by num_return_sequences")

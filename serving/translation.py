@@ -24,8 +24,8 @@ _PIECES_OF_ONE = 2
 class Translation:
     """A translated text; `complete` is false where the token limit cut one of its sentences.
 
-    `score` is that of `Hypothesis`; None of greedy search, and of a text of several sentences.
-    `others` are further translations of the text, as many as were asked for, best first.
+    `score` is that of `Hypothesis`; None where none was asked of greedy search, and of a text of
+    several sentences. `others` are further translations of the text, as many as were asked for.
     """
 
     text: str
@@ -40,9 +40,13 @@ class Translation:
 
 @dataclass(frozen=True)
 class SourceSentence(Sentence):
-    """A sentence of a text, as it was written."""
+    """A sentence of a text, as it was written.
+
+    `altered` are placeholders that the vocabulary writes otherwise, and how the text has them.
+    """
 
     text: str = ""
+    altered: tuple[tuple[str, str], ...] = ()
 
 
 class Composer:
@@ -66,13 +70,13 @@ class Composer:
         translations = []
         for of_text in pieces:
             if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
-                translations.append(self._translation(next(remaining), alpha))
+                translations.append(self._translation(of_text[0], next(remaining), alpha))
                 continue
-            count = sum(isinstance(piece, Sentence) for piece in of_text)
-            of_sentences = list(itertools.islice(remaining, count))
+            sentences = [piece for piece in of_text if isinstance(piece, Sentence)]
+            of_sentences = list(itertools.islice(remaining, len(sentences)))
             translations.append(
                 Translation(
-                    join(of_text, (self._tokenizer.decode(one.ids) for one in of_sentences)),
+                    join(of_text, map(self._text, sentences, of_sentences)),
                     sum(len(one.ids) for one in of_sentences),
                     all(one.complete for one in of_sentences),
                     confidence=_confidence(of_sentences, alpha),
@@ -110,14 +114,21 @@ class Composer:
         yield Candidate(source, target, tuple(sentences))
         yield from others
 
-    def _translation(self, found: Hypothesis, alpha: float) -> Translation:
+    def _text(self, sentence: Sentence, found: Hypothesis) -> str:
+        """A sentence's translation, with placeholders as the text has them."""
+        text = self._tokenizer.decode(found.ids)
+        for written, raw in sentence.altered if isinstance(sentence, SourceSentence) else ():
+            text = text.replace(written, raw, 1)
+        return text
+
+    def _translation(self, sentence: Sentence, found: Hypothesis, alpha: float) -> Translation:
         """A text that is one sentence."""
         return Translation(
-            self._tokenizer.decode(found.ids),
+            self._text(sentence, found),
             len(found.ids),
             found.complete,
             found.score,
-            tuple(self._translation(other, alpha) for other in found.others),
+            tuple(self._translation(sentence, other, alpha) for other in found.others),
             confidence=_confidence([found], alpha),
         )
 

@@ -131,7 +131,7 @@ class Translator:
         terms = terms or Terms()
         plan = SearchPlan(options, self.manifest.limits, self._tokenizer, len(texts))
         pieces = self._pieces_of_all(texts, options, plan, terms)
-        sentences = self._sentences(pieces, plan.samples or 1)
+        sentences = self._sentences(pieces, max(plan.samples, plan.alternatives, 1))
         if options.assessed:
             self._assessor.check(len(sentences) * plan.hypotheses, options)
         if plan.coverage_penalty:
@@ -323,6 +323,7 @@ class Translator:
                 SourceSentence(
                     *(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s),
                     text=line_breaks.line,
+                    altered=plan.altered_placeholders(index, line_breaks.line),
                 )
             )
             pieces += [line_breaks, kept] if options.split_sentences else [kept]

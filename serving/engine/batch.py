@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from dragoman.errors import DragomanError
 from serving.engine.job import Job
+from serving.engine.mixed_searches import SearchFailure
 from serving.engine.network import Decoding
 from serving.engine.statistics import Statistics
 
@@ -106,7 +107,12 @@ class Batch:
 
     def _finish(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            job, result = self.jobs[slot], self._decoding.result(slot)
+            job = self.jobs[slot]
+            try:
+                result = self._decoding.result(slot)
+            except SearchFailure as failure:
+                job.finish(failure)
+                continue
             if (wanted := job.sentence.options.hypotheses) > 1:
                 result = replace(result, others=self._decoding.next_best(slot, wanted - 1))
             # Counted before anyone can know that it is done.

@@ -119,9 +119,9 @@ def draw(scores: Floats, sampling: Sampling, number: float) -> int | None:
         chances = chances[kept]
     # Where a token has no chance, the sum does not grow, and so no number leads to it.
     total = np.cumsum(chances, dtype=np.float64)
-    place = int(np.searchsorted(total, number * total[-1], side="right"))
-    place = min(place, len(total) - 1)
-    return place if kept is None else int(kept[place])
+    drawn = int(np.searchsorted(total, number * total[-1], side="right"))
+    drawn = min(drawn, len(total) - 1)
+    return drawn if kept is None else int(kept[drawn])
 
 
 def _nucleus(scores: Floats, chances: Floats, kept: Ids | None, share: float) -> Ids:

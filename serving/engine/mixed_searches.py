@@ -5,17 +5,25 @@ Those without are many, and made together; the others one by one. Must not know 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from dragoman.errors import DragomanError
 from dragoman.hypothesis import Hypothesis
 from serving.engine.cache import Copy, Floats, Ids
 from serving.engine.guided_search import GuidedSearch, begin_guided_search
 from serving.engine.search import Advance, Searches
 from serving.engine.sentence import Sentence
 from serving.engine.session import Ranking
+
+log = logging.getLogger(__name__)
+
+
+class SearchFailure(DragomanError):
+    """A search broke, and no other with it."""
 
 
 class GuidedSearches:
@@ -26,6 +34,8 @@ class GuidedSearches:
         self._width = width
         self._end_id = end_id
         self._by_slot: dict[int, GuidedSearch] = {}
+        self._failed: set[int] = set()
+        """Slots whose searches broke."""
 
     def __bool__(self) -> bool:
         """Whether there is one."""
@@ -59,7 +69,13 @@ class GuidedSearches:
         done: list[int] = []
         for slot, of_slot in zip(slots, scores, strict=True):
             search = self._by_slot[slot]
-            continuation = search.advance(of_slot)
+            try:
+                continuation = search.advance(of_slot)
+            except Exception:
+                # What one request asks must not end the engine for all.
+                log.exception("a search broke")
+                self._failed.add(slot)
+                continuation = None
             if continuation is None:
                 done.append(slot)
                 continue
@@ -76,7 +92,12 @@ class GuidedSearches:
         """So many of what a search that is done has found, best first.
 
         Where there are fewer, which rules that forbid almost all may come to, the last is repeated.
+
+        Raises:
+            SearchFailure: the search broke.
         """
+        if slot in self._failed:
+            raise SearchFailure("the search for this translation failed")
         found = list(self._by_slot[slot].found()[:count])
         return found + found[-1:] * (count - len(found))
 
@@ -87,6 +108,10 @@ class GuidedSearches:
     def leave(self, slot: int, last: int) -> None:
         """Forget the search of a slot, if it is here; that of the last one moves there."""
         self._by_slot.pop(slot, None)
+        self._failed.discard(slot)
+        if last in self._failed:
+            self._failed.remove(last)
+            self._failed.add(slot)
         if last in self._by_slot:
             self._by_slot[slot] = self._by_slot.pop(last)
 

@@ -79,7 +79,7 @@ def test_options_of_all_kinds_share_the_engine(shipped: Served) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0.0}, "temperature is 0.0: give more than 0 to 100"),
+        ({"temperature": 0.0}, "temperature is 0.0: give 0.001 to 100"),
         ({"top_p": 2.0}, "top_p is 2.0: give more than 0 to 1"),
         ({"suppress": ["  "]}, "suppress has an empty word"),
         ({"glossary": {"a": " "}}, "glossary has an empty term"),

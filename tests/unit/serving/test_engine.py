@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -25,6 +25,8 @@ from serving.engine.device.memory import DeviceTensor, HostMemory
 from serving.engine.device.network import DeviceNetwork
 from serving.engine.device.onnx_runner import OnnxRunner
 from serving.engine.engine import Engine, EngineFailure
+from serving.engine.guidance import Guidance, Rule
+from serving.engine.mixed_searches import SearchFailure
 from serving.engine.native.network import NativeNetwork, native_obstacle
 from serving.engine.network import Network
 from serving.engine.onnx_session import OnnxSession
@@ -199,6 +201,32 @@ def test_progress_grows_to_the_answer(engine: Engine) -> None:
     assert all(beam.ids[: len(report)] == report for report in beams)
     assert [len(report) for report in beams] == sorted(len(report) for report in beams)
     assert greedy.ids == reports[-1]
+
+
+def test_a_search_that_breaks_fails_alone(
+    engine: Engine, session: CopySession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Guidance(rules=(cast(Rule, BrokenRule()),))
+    session.gate.clear()
+    bad, good, guided = engine.submit(
+        [
+            sentence(11, 12, options=replace(GREEDY, guidance=broken)),
+            sentence(21, 22, 23),
+            sentence(31, 32, options=replace(GREEDY, guidance=Guidance(prefix=(31,)))),
+        ]
+    )
+    session.gate.set()
+    assert good.result(WAIT_S).ids == (21, 22, 23)
+    assert guided.result(WAIT_S).ids == (31, 32)
+    with pytest.raises(SearchFailure, match="the search for this translation failed"):
+        bad.result(WAIT_S)
+    assert results(engine, [sentence(12)])[0].ids == (12,)
+
+
+class BrokenRule:
+    def apply(self, said: tuple[int, ...], scores: object) -> None:
+        if said:
+            raise IndexError
 
 
 @pytest.mark.parametrize("failure", [MemoryError(), RuntimeError("bad graph")])

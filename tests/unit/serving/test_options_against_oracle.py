@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -163,6 +165,26 @@ def test_samples_depend_on_their_seed_alone(translator: Translator) -> None:
     assert len(free) > 1
 
 
+def test_coverage_is_what_was_looked_at(translator: Translator, tokenizer: Tokenizer) -> None:
+    """By hand, of the weights that soft alignments are."""
+    wanted: dict[str, Any] = {"num_return_sequences": 4, "return_alignments": "soft"}
+    changed = 0
+    for text in TEXTS:
+        (plain,) = translate(translator, [text], **wanted)
+        (found,) = translate(translator, [text], **wanted, coverage_penalty=2.0)
+        right = {}
+        for one in (plain, *plain.others):
+            assert one.assessment is not None
+            weights = np.array(json.loads(one.assessment.alignment or "")["weights"])
+            coverage = np.log(np.clip(weights.sum(axis=0), 1e-6, 1.0)).sum()
+            right[one.text] = (one.score or 0.0) + 2.0 * coverage
+        ranked = [one.text for one in (found, *found.others)]
+        for one in (found, *found.others):
+            assert one.score == pytest.approx(right[one.text], abs=0.02)
+        changed += ranked != [one.text for one in (plain, *plain.others)]
+    assert changed
+
+
 def test_coverage_ranks_what_the_beam_has_found(translator: Translator) -> None:
     plain = translate(translator, TEXTS, num_return_sequences=4)
     for penalty in (1e-6, 5.0):
@@ -181,7 +203,7 @@ def test_coverage_ranks_what_the_beam_has_found(translator: Translator) -> None:
 placeholders = st.one_of(
     st.from_regex(r"\{[a-z_]{0,8}\}", fullmatch=True),
     st.sampled_from(
-        ["%s", "%d", "%1$s", "%(n)d", "<b>", "</b>", "<a href='x'>", "${X}", "{{ x }}"]
+        ["%s", "%d", "%1$s", "%(n)d", "<b>", "</b>", "<a href='x'>", "${X}", "{{  x }}", "{n²}"]
     ),
     st.from_regex(r"https://[a-z]{1,5}\.[a-z]{2}/[a-z0-9?=]{0,8}[a-z]", fullmatch=True),
     st.from_regex(r"[1-9][0-9]{0,4}(:[0-9]{2})?", fullmatch=True),
@@ -205,13 +227,37 @@ words = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.one_of(words, placeholders), min_size=1, max_size=8))
-def test_placeholders_survive(translator: Translator, parts: list[str]) -> None:
+others = st.fixed_dictionaries(
+    {},
+    optional={
+        "suppress": st.just(["Hallo", "Tom", "heute"]),
+        "glossary": st.just('{"tom": "Thomas", "boston": "Hamburg"}'),
+        "beam_width": st.sampled_from([2, 4]),
+        "no_repeat_ngram_size": st.just(3),
+    },
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(words, placeholders), min_size=1, max_size=8), others)
+def test_placeholders_survive(
+    translator: Translator, parts: list[str], others: dict[str, Any]
+) -> None:
     text = " ".join(parts)
-    (found,) = translate(translator, [text], keep_placeholders=True)
+    (found,) = translate(translator, [text], keep_placeholders=True, **others)
+    for word in others.get("suppress", []):
+        assert not re.search(rf"(?<!\w){word}(?!\w)", found.text)
+    if "glossary" in others and "Tom" in parts:
+        assert "Thomas" in found.text
     wanted = find_placeholders(text)
     kept = find_placeholders(found.text)
     assert [kept.count(one) for one in wanted] == [wanted.count(one) for one in wanted]
     tags = [one for one in wanted if one.startswith("<")]
     assert [one for one in kept if one.startswith("<")] == tags
+
+
+def test_placeholders_keep_within_the_limit(translator: Translator) -> None:
+    text = "Please {a} call {b} me {c} when {d} you {e} are {f} at {g} home."
+    (found,) = translate(translator, [text], keep_placeholders=True, max_tokens=12)
+    assert found.output_tokens <= 12
+    assert not found.complete

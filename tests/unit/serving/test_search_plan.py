@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dragoman.manifest import Limits
@@ -44,8 +45,8 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"patience": 0}, "patience is 0.0: give more than 0 to 10"),
         ({"repetition_penalty": 0}, "repetition_penalty is 0.0: give more than 0 to 10"),
         ({"no_repeat_ngram_size": 0}, "no_repeat_ngram_size is 0: give 1 to 100"),
-        ({"temperature": 0}, "temperature is 0.0: give more than 0 to 100"),
-        ({"temperature": float("nan")}, "temperature is nan: give more than 0 to 100"),
+        ({"temperature": 0}, "temperature is 0.0: give 0.001 to 100"),
+        ({"temperature": float("nan")}, "temperature is nan: give 0.001 to 100"),
         ({"top_k": 0}, "top_k is 0: give 1 to 8000"),
         ({"top_p": 1.5}, "top_p is 1.5: give more than 0 to 1"),
         ({"seed": -1}, "seed is -1: give 0 to"),
@@ -64,6 +65,12 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
             "return_alternatives: not with keep_placeholders",
         ),
         ({"suppress": [" "]}, "suppress has an empty word"),
+        ({"suppress": ["\u200b"]}, "suppress: the model's vocabulary cannot write '\\u200b'"),
+        ({"suppress": ["日本"]}, "suppress: the model's vocabulary cannot write '日本'"),
+        ({"glossary": "[" * 100_000}, "glossary is not valid JSON"),
+        ({"glossary": '{"a": "\\ud800"}'}, "holds half of a character"),
+        ({"keep_placeholders": True, "prefix": "a"}, "prefix: not with keep_placeholders"),
+        ({"min_length_ratio": 2, "max_length_ratio": 1}, "more than max_length_ratio, 1.0"),
         ({"suppress": ["x" * 101]}, "has more than 100 characters"),
         ({"suppress": ["x"] * 101}, "suppress has 101 words, more than 100"),
         ({"glossary": "{"}, "glossary is not valid JSON"),
@@ -108,6 +115,30 @@ def test_lengths_follow_the_source(tokenizer: Tokenizer) -> None:
     _, search = plan(tokenizer, max_tokens=5, min_length_ratio=9).of_sentence(0, "a", SOURCE)
     assert search.guidance is not None
     assert search.guidance.rules == (FewestTokens(5, 3),)
+
+
+def test_a_least_length_raises_the_most(tokenizer: Tokenizer) -> None:
+    most, _ = plan(tokenizer, min_tokens=100).of_sentence(0, "a", SOURCE)
+    assert most == 101
+    most, _ = plan(tokenizer, min_tokens=320).of_sentence(0, "a", SOURCE)
+    assert most == 320
+
+
+def test_ratios_may_come_as_fp32(tokenizer: Tokenizer) -> None:
+    source = (5, *range(100, 110), 3)
+    for ratio in (0.7, float(np.float32(0.7))):
+        assert plan(tokenizer, max_length_ratio=ratio).of_sentence(0, "a", source)[0] == 8
+    for ratio in (0.3, float(np.float32(0.3))):
+        _, search = plan(tokenizer, min_length_ratio=ratio).of_sentence(0, "a", source)
+        assert search.guidance is not None
+        assert search.guidance.rules == (FewestTokens(3, 3),)
+
+
+def test_a_term_that_cannot_be_written_is_refused(tokenizer: Tokenizer) -> None:
+    planned = plan(tokenizer, glossary=json.dumps({"tea": "\u200b"}))
+    planned.of_sentence(0, "Coffee.", SOURCE)
+    with pytest.raises(InvalidRequest, match="glossary: the model's vocabulary cannot write"):
+        planned.of_sentence(0, "Some tea.", SOURCE)
 
 
 def test_each_text_has_its_prefix_or_all_have_one(tokenizer: Tokenizer) -> None:

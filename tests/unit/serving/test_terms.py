@@ -53,7 +53,7 @@ def test_a_glossary_has_its_bounds() -> None:
         ("<b>bold</b> <br/> a < b > c", ["<b>", "</b>", "<br/>"]),
         ("at 10:30 on 2024-01-31 for 1,234.50", ["10:30", "2024-01-31", "1,234.50"]),
         ("mail tom.x+y@example.co.uk.", ["tom.x+y@example.co.uk"]),
-        ("nothing here", []),
+        ("nothing here: B12, MP3s and 3D", []),
     ],
 )
 def test_placeholders_of_all_forms_are_found(text: str, found: list[str]) -> None:
