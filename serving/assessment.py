@@ -16,7 +16,7 @@ from serving.alignment import Linked, moses_pairs, soft_json
 from serving.engine.search import length_penalty
 from serving.futures import when_all_done
 from serving.request_options import InvalidRequest, RequestOptions
-from serving.scoring import Pair, Scored, Scorer
+from serving.scoring import Pair, Scored, Scorer, TooLong
 
 _MOST_TOKENS = 1_000_000
 """Whose scores an answer may hold."""
@@ -127,7 +127,7 @@ class Assessor:
             A future of an assessment for each. Cancelling it gives them up.
 
         Raises:
-            InvalidRequest: the answer would be too large.
+            InvalidRequest: the answer would be too large, or a translation is too long.
             Overloaded: too many are waiting.
             Closed: the scorer was closed.
         """
@@ -138,7 +138,10 @@ class Assessor:
             for candidate in candidates
             for one in candidate.sentences
         ]
-        futures = self._scorer.submit(pairs)
+        try:
+            futures = self._scorer.submit(pairs)
+        except TooLong as error:
+            raise InvalidRequest(str(error)) from error
         return when_all_done(futures, lambda found: self._join(candidates, found, options))
 
     def _join(
@@ -201,8 +204,7 @@ def _check_amount(candidates: Sequence[Candidate], options: RequestOptions) -> N
     for candidate in candidates:
         sizes = [(len(one.src_ids), len(one.tgt_ids)) for one in candidate.sentences]
         if form == "soft":
-            src, tgt = map(sum, zip(*sizes, strict=True))
-            weights += src * tgt
+            weights += sum(src for src, _ in sizes) * sum(tgt for _, tgt in sizes)
         else:
             weights += sum(src * tgt for src, tgt in sizes)
     if weights > _MOST_WEIGHTS[form]:

@@ -33,8 +33,9 @@ _MOST_TOKENS = 1024
 """Of a run, with padding, on each side: scores of all the vocabulary take most of the memory."""
 _MOST_PADDED = 1.25
 """Padded over real tokens that a run may have."""
-_MOST_TOGETHER = 256
-"""Pairs that are sorted by length at a time, so that none waits for long."""
+_MOST_TOGETHER = 4 * _MOST_TOKENS
+"""Tokens on a side of the pairs that are sorted by length at a time: what comes meanwhile waits for
+them, be it more important or overdue."""
 _SHRINK = "memory.enable_memory_arena_shrinkage"
 
 Floats = npt.NDArray[np.float32]
@@ -42,6 +43,10 @@ Floats = npt.NDArray[np.float32]
 
 class ScoringFailure(DragomanError):
     """The graph could not be loaded or run, through no fault of the request."""
+
+
+class TooLong(DragomanError):
+    """A pair has more tokens than the graph has positions."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ class ScoreGraph:
         """
         self._graph = open_graph(bundle, manifest, _GRAPH, threads=1)
         self._ids = manifest.special_ids
+        self._most_steps = manifest.limits.max_target_tokens
         self._options = onnxruntime.RunOptions()
         # A long pair must not hold its memory for ever.
         self._options.add_run_config_entry(_SHRINK, "cpu:0")
@@ -95,23 +101,33 @@ class ScoreGraph:
 
         Returns:
             For each pair with T target ids and S source ids: log-probabilities [T + 1], the end
-            symbol's at the end, and attention [L, H, T + 1, S] of the steps that say them.
+            symbol's at the end, and attention [L, H, T + 1, S] of the steps that say them. Of an
+            incomplete one that fills all positions, T steps of both.
         """
         begin, end = self._ids.begin, self._ids.end
+        steps = [self._steps(pair) for pair in pairs]
+        rows = list(zip(pairs, steps, strict=True))
         inputs = {
             "input_ids": self._padded([pair.src_ids for pair in pairs]),
             "src_lengths": np.array([len(pair.src_ids) for pair in pairs]),
-            "tgt_in_ids": self._padded([(begin, *pair.tgt_ids) for pair in pairs]),
-            "tgt_out_ids": self._padded([(*pair.tgt_ids, end) for pair in pairs]),
+            "tgt_in_ids": self._padded([(begin, *pair.tgt_ids)[:number] for pair, number in rows]),
+            "tgt_out_ids": self._padded([(*pair.tgt_ids, end)[:number] for pair, number in rows]),
         }
         log_probs, attention = self._graph.run(
             ["log_probs", "cross_attention"], inputs, self._options
         )
-        sizes = [(len(pair.tgt_ids) + 1, len(pair.src_ids)) for pair in pairs]
         return (
-            [row[:steps] for row, (steps, _) in zip(log_probs, sizes, strict=True)],
-            [one[:, :, :steps, :src] for one, (steps, src) in zip(attention, sizes, strict=True)],
+            [row[:number] for row, number in zip(log_probs, steps, strict=True)],
+            [
+                one[:, :, :number, : len(pair.src_ids)]
+                for one, (pair, number) in zip(attention, rows, strict=True)
+            ],
         )
+
+    def _steps(self, pair: Pair) -> int:
+        """One a token and one for the end symbol, if there is room or it belongs to the pair."""
+        steps = len(pair.tgt_ids) + 1
+        return steps if pair.complete else min(steps, self._most_steps)
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
         padded = np.full((len(rows), max(map(len, rows))), self._ids.pad, np.int64)
@@ -120,18 +136,21 @@ class ScoreGraph:
         return padded
 
 
-def looked_at(attention: Floats, heads: AlignmentHeads) -> Floats:
+def looked_at(attention: Floats, heads: AlignmentHeads, ended: bool = True) -> Floats:
     """How much each token of a translation looked at each source id.
 
     Args:
         attention: [L, H, T + 1, S] of the steps that say its T tokens and the end symbol.
         heads: which of it to average, and at which step.
+        ended: whether it has the end symbol's step; without, it is [L, H, T, S].
 
     Returns:
         [T, S].
     """
     layers, places = zip(*heads.heads, strict=True)
     mean: Floats = attention[list(layers), list(places)].mean(axis=0)
+    if not ended:  # nothing reads the last token: the step that says it is the nearest
+        mean = np.concatenate([mean, mean[-1:]])
     return mean[1:] if heads.when_read else mean[:-1]
 
 
@@ -166,6 +185,8 @@ class Scorer:
             most_waiting: pairs that may wait; more are refused.
         """
         self._bundle, self._manifest = bundle, manifest
+        limits = manifest.limits
+        self._most_ids = limits.max_source_tokens, limits.max_target_tokens
         self._most_waiting = most_waiting
         self._graph: ScoreGraph | None = None
         self._waiting: list[tuple[int, int, _Job]] = []
@@ -199,9 +220,12 @@ class Scorer:
             A future a pair, in their order. Cancelling it gives the pair up.
 
         Raises:
+            TooLong: the graph has not so many positions.
             Overloaded: too many are waiting.
             Closed: the scorer was closed.
         """
+        for pair in pairs:
+            self._check_length(pair)
         jobs = [_Job(pair) for pair in pairs]
         with self._changed:
             if self._closed:
@@ -225,11 +249,23 @@ class Scorer:
         if self._thread is not None:
             self._thread.join()
 
+    def _check_length(self, pair: Pair) -> None:
+        sides = ("text", len(pair.src_ids)), ("translation", len(pair.tgt_ids) + pair.complete)
+        for (what, tokens), most in zip(sides, self._most_ids, strict=True):
+            if tokens > most:
+                raise TooLong(
+                    f"a {what} of {tokens} tokens cannot be scored, more than {most}: "
+                    "send shorter texts"
+                )
+
     def _work(self) -> None:
         while (jobs := self._take()) is not None:
-            jobs.sort(key=lambda job: job.length)
-            for group in like_lengths([job.length for job in jobs]):
-                self._score(jobs[group])
+            try:
+                jobs.sort(key=lambda job: job.length)
+                for group in like_lengths([job.length for job in jobs]):
+                    self._score(jobs[group])
+            except Exception as error:  # the thread must live on for those that wait
+                _fail(jobs, error)
             del jobs  # nothing of them is kept until others come
 
     def _take(self) -> list[_Job] | None:
@@ -244,8 +280,11 @@ class Scorer:
             if unwanted:
                 self._waiting = [one for one in self._waiting if not one[-1].is_unwanted(now_s)]
                 heapq.heapify(self._waiting)
-            number = min(len(self._waiting), _MOST_TOGETHER)
-            taken = [heapq.heappop(self._waiting)[-1] for _ in range(number)]
+            taken: list[_Job] = []
+            tokens = 0
+            while self._waiting and tokens < _MOST_TOGETHER:
+                taken.append(heapq.heappop(self._waiting)[-1])
+                tokens += max(taken[-1].length)
         _give_up(unwanted)
         return taken
 
@@ -261,22 +300,27 @@ class Scorer:
             if self._graph is None:
                 self._graph = ScoreGraph(self._bundle, self._manifest)
             log_probs, attention = self._graph.run([job.pair for job in wanted])
+            found = [
+                self._scored(job.pair, of_tokens, of_steps)
+                for job, of_tokens, of_steps in zip(wanted, log_probs, attention, strict=True)
+            ]
         except Exception as error:  # whatever it was, who waits must hear of it
-            log.exception("translations cannot be scored")
-            message = f"scoring failed: {type(error).__name__}"
-            if isinstance(error, DragomanError):
-                message = f"scoring failed: {error}"
-            for job in wanted:
-                _settle(job, ScoringFailure(message))
+            if self._graph is None or len(wanted) == 1:
+                _fail(wanted, error)
+                return
+        else:
+            for job, scored in zip(wanted, found, strict=True):
+                _settle(job, scored)
             return
-        for job, of_tokens, of_steps in zip(wanted, log_probs, attention, strict=True):
-            _settle(job, self._scored(job.pair, of_tokens, of_steps))
+        for job in wanted:  # the failure is that of some of them alone
+            self._score([job])
 
     def _scored(self, pair: Pair, log_probs: Floats, attention: Floats) -> Scored:
         heads = self._manifest.alignment
         tokens = len(pair.tgt_ids) + pair.complete
         # Not a view of the whole run's memory.
-        looked = looked_at(attention, heads).copy() if pair.attention and heads else None
+        ended = len(log_probs) > len(pair.tgt_ids)
+        looked = looked_at(attention, heads, ended).copy() if pair.attention and heads else None
         return Scored(tuple(log_probs[:tokens].tolist()), looked)
 
 
@@ -303,6 +347,15 @@ def _give_up(unwanted: Sequence[_Job]) -> None:
     for job in unwanted:
         if not job.future.done():
             _settle(job, DeadlineExceeded("the deadline passed before it was scored"))
+
+
+def _fail(jobs: Sequence[_Job], error: Exception) -> None:
+    """Answer for pairs that cannot be scored, if nobody has yet."""
+    log.error("translations cannot be scored", exc_info=error)
+    what = str(error) if isinstance(error, DragomanError) else type(error).__name__
+    for job in jobs:
+        if not job.future.done():
+            _settle(job, ScoringFailure(f"scoring failed: {what}"))
 
 
 def _settle(job: _Job, outcome: Scored | Exception) -> None:

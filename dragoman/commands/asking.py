@@ -151,7 +151,7 @@ def read_glossary(file: Path) -> dict[str, str]:
         UsageError: the file cannot be read, or a line has not two terms, by number.
     """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--glossary {file}: cannot be read: {error}") from error
     terms: dict[str, str] = {}

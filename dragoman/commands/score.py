@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import dataclasses
 import json
 import math
@@ -214,7 +215,7 @@ def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).removesuffix(b"\n").split(b"\n")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     decoded = []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import COMMANDS, main
+from dragoman.commands.asking import read_glossary
 from dragoman.manifest import Manifest
 from serving.engine.native import library
 from tests.toy import reverse_pairs, write_pairs
@@ -114,6 +115,24 @@ def test_a_user_s_error_is_one_line(
     assert printed.out == ""
     assert printed.err.startswith(f"dragoman {words[0]}: ")
     assert len(printed.err.splitlines()) == 1
+
+
+def test_a_byte_order_mark_is_no_part_of_a_term(tmp_path: Path) -> None:
+    (tmp_path / "terms").write_text("tea\tTee\n", encoding="utf-8-sig")
+    assert read_glossary(tmp_path / "terms") == {"tea": "Tee"}
+
+
+def test_a_byte_order_mark_is_not_scored(
+    tmp_path: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = []
+    for encoding in ("utf-8", "utf-8-sig"):
+        (tmp_path / encoding).write_text("red\tblue\ngreen\tpink\n", encoding=encoding)
+        words = ["score", str(random_bundle), "--tsv", str(tmp_path / encoding), "--to", "de"]
+        assert main([*words, "--json"]) == 0
+        rows.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    assert rows[0] == rows[1]
+    assert [row["source"] for row in rows[1]] == ["red", "green"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dragoman.manifest import AlignmentHeads, Manifest
 from serving import assessment
-from serving.assessment import Assessment
+from serving.assessment import Assessment, Candidate, SentencePair
 from serving.engine.batch import DeadlineExceeded
 from serving.engine.settings import EngineSettings
 from serving.futures import outcome_error
@@ -109,9 +109,28 @@ def test_a_search_knows_its_confidence(translator: Translator, width: int) -> No
 
 
 def test_nothing_to_translate_is_nothing_to_doubt(translator: Translator) -> None:
-    for options in ({"return_confidence": True}, {"return_alignments": "hard"}):
+    for options in (
+        {"return_confidence": True},
+        {"return_alignments": "hard"},
+        {"return_alignments": "soft"},
+    ):
         (found,) = translate(translator, ["* * *"], split_sentences=True, **options)
         assert (found.text, found.confidence) == ("* * *", 0.0)
+
+
+def test_a_translation_cut_at_the_limit_is_scored(translator: Translator) -> None:
+    options = {"min_tokens": 320, "max_tokens": 320, "return_token_scores": True}
+    (found,) = translate(translator, TEXTS[:1], **options, return_alignments="soft")
+    assert (found.output_tokens, found.complete) == (320, False)
+    assert len(assessed(found).tokens) == len(assessed(found).log_probs) == 320
+    assert len(json.loads(assessed(found).alignment or "")["weights"]) == 320
+
+
+def test_a_translation_of_more_tokens_is_refused(translator: Translator) -> None:
+    """Parts of one, joined where placeholders were lost, may come to that."""
+    pair = SentencePair((4, 11, 3), (11,) * 320, "red", complete=True)
+    with pytest.raises(InvalidRequest, match="a translation of 321 tokens cannot be scored"):
+        translator._assessor.assess([Candidate("red", "", (pair,))], RequestOptions())
 
 
 def test_several_sentences_are_joined(translator: Translator) -> None:

@@ -19,7 +19,15 @@ from export.parity import TOLERANCE
 from serving import scoring
 from serving.engine.batch import DeadlineExceeded
 from serving.engine.scheduler import Closed, Overloaded
-from serving.scoring import Pair, ScoreGraph, Scorer, ScoringFailure, like_lengths, looked_at
+from serving.scoring import (
+    Pair,
+    ScoreGraph,
+    Scorer,
+    ScoringFailure,
+    TooLong,
+    like_lengths,
+    looked_at,
+)
 from tests.conftest import tiny_model
 from training.model import Transformer
 
@@ -37,6 +45,12 @@ def pairs(number: int, seed: int = 0) -> list[Pair]:
         Pair((4, *ids(40), END_ID), ids(30), bool(random.integers(2)), attention=True)
         for _ in range(number)
     ]
+
+
+def longest() -> tuple[Pair, Pair]:
+    """As long as a translation may be: one that was cut, one with its end symbol."""
+    ids = tuple(np.random.default_rng(5).integers(6, 300, 320).tolist())
+    return Pair((4, *ids[:9], END_ID), ids, False, True), Pair((4, END_ID), ids[1:], True, True)
 
 
 @pytest.fixture(scope="module")
@@ -57,21 +71,22 @@ def scorer(bundle: Path) -> Iterator[Scorer]:
 
 @torch.no_grad()
 def by_pytorch(model: Transformer, pair: Pair) -> torch.Tensor:
-    """Log-probabilities [T + 1] of a pair's target and the end symbol."""
+    """Log-probabilities of a pair's target, and of the end symbol if it belongs to it."""
+    steps = len(pair.tgt_ids) + pair.complete
     src_ids = torch.tensor([pair.src_ids])
-    tgt_ids = torch.tensor([(BEGIN_ID, *pair.tgt_ids)])
+    tgt_ids = torch.tensor([(BEGIN_ID, *pair.tgt_ids)[:steps]])
     hidden = model(src_ids, torch.ones_like(src_ids).bool(), tgt_ids)
-    right = torch.tensor([(*pair.tgt_ids, END_ID)])[..., None]
+    right = torch.tensor([(*pair.tgt_ids, END_ID)[:steps]])[..., None]
     return model.project(hidden).log_softmax(-1).gather(-1, right)[0, :, 0]
 
 
 def test_log_probabilities_are_pytorchs(scorer: Scorer) -> None:
-    model, given = tiny_model(), pairs(60)
+    model, given = tiny_model(), [*pairs(60), *longest()]
     for pair, future in zip(given, scorer.submit(given), strict=True):
         found, right = future.result(60).log_probs, by_pytorch(model, pair)
-        assert len(found) == len(pair.tgt_ids) + pair.complete
+        assert len(found) == len(right) == len(pair.tgt_ids) + pair.complete
         bound = TOLERANCE["fp32"] * max(1.0, float(right.abs().max()))
-        assert np.abs(np.array(found) - right[: len(found)].numpy()).max() <= bound
+        assert np.abs(np.array(found) - right.numpy()).max() <= bound
 
 
 def test_a_result_does_not_depend_on_its_neighbours(scorer: Scorer) -> None:
@@ -96,6 +111,39 @@ def test_attention_is_that_of_the_chosen_heads_and_step(bundle: Path) -> None:
     when_read = looked_at(attention, replace(HEADS, when_read=True))
     np.testing.assert_allclose(when_read, mean[1:], atol=1e-6)
     assert np.abs(when_read - mean[:-1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("when_read", [False, True])
+def test_the_longest_translation_is_looked_at_to_its_last_token(
+    bundle: Path, when_read: bool
+) -> None:
+    manifest = Manifest.load(bundle)
+    heads = replace(HEADS, when_read=when_read)
+    scorer = Scorer(bundle, replace(manifest, alignment=heads))
+    cut, _ = longest()
+    whole, shorter = scorer.submit([cut, replace(cut, tgt_ids=cut.tgt_ids[:-1])])
+    found, right = whole.result(60).attention, shorter.result(60).attention
+    scorer.close()
+    assert found is not None
+    assert right is not None
+    assert found.shape == (320, len(cut.src_ids))
+    np.testing.assert_allclose(found[:-1], right, atol=TOLERANCE["fp32"])
+    # The step that says the last token is the one that reads the last but one.
+    _, (attention,) = ScoreGraph(bundle, manifest).run([cut])
+    last = (attention[0, 1, -1] + attention[2, 3, -1]) / 2
+    np.testing.assert_allclose(found[-1], last, atol=TOLERANCE["fp32"])
+
+
+def test_what_is_longer_is_refused_by_name(scorer: Scorer) -> None:
+    cut, ended = longest()
+    for pair, message in (
+        (replace(cut, tgt_ids=(*cut.tgt_ids, 9)), "a translation of 321 tokens cannot be scored"),
+        (replace(ended, tgt_ids=cut.tgt_ids), "a translation of 321 tokens cannot be scored"),
+        (replace(cut, src_ids=(9,) * 257), "a text of 257 tokens cannot be scored, more than 256"),
+    ):
+        with pytest.raises(TooLong, match=message):
+            scorer.submit([ended, pair])
+    assert not scorer._waiting
 
 
 def test_attention_comes_only_where_it_is_wanted(scorer: Scorer) -> None:
@@ -178,7 +226,7 @@ def test_the_more_important_go_first(scorer: Scorer, gate: Gate) -> None:
     scorer.submit(pairs(1))
     assert gate.began.wait(60)
     order: list[str] = []
-    many = scorer.submit(pairs(scoring._MOST_TOGETHER))
+    many = scorer.submit(pairs(300))
     (urgent,) = scorer.submit([replace(pairs(1)[0], priority=9)])
     (last,) = scorer.submit([replace(pairs(1)[0], priority=0)])
     urgent.add_done_callback(lambda _: order.append("urgent"))
@@ -189,12 +237,50 @@ def test_the_more_important_go_first(scorer: Scorer, gate: Gate) -> None:
     assert order == ["urgent", "last"]
 
 
-def test_a_failure_is_that_of_its_pairs_alone(scorer: Scorer) -> None:
-    (good,) = pairs(1)
-    (failed,) = scorer.submit([replace(good, tgt_ids=(10**6,))])
-    with pytest.raises(ScoringFailure, match="scoring failed: "):
+def test_what_comes_later_waits_for_few_runs(scorer: Scorer, gate: Gate) -> None:
+    long = Pair((4, *[11] * 98, END_ID), (11,) * 99)
+    many = scorer.submit([long] * 200)
+    assert gate.began.wait(60)
+    late, important = replace(long, deadline_s=time.monotonic() - 1), replace(long, priority=9)
+    overdue, urgent = scorer.submit([late, important])
+    scored: list[int] = []
+    overdue.add_done_callback(lambda _: scored.append(sum(gate.runs)))
+    urgent.add_done_callback(lambda _: scored.append(sum(gate.runs)))
+    gate.may.set()
+    assert urgent.result(60).log_probs
+    with pytest.raises(DeadlineExceeded):
+        overdue.result(60)
+    assert max(scored) <= 100
+    assert all(future.result(60).log_probs for future in many)
+
+
+def test_a_failure_is_that_of_its_pairs_alone(scorer: Scorer, gate: Gate) -> None:
+    (first,) = scorer.submit(pairs(1))
+    assert gate.began.wait(60)
+    good = Pair((4, 11, END_ID), (11,))
+    bad = replace(good, tgt_ids=(10**6,))
+    one, failed, other = scorer.submit([good, bad, good])
+    gate.may.set()
+    with pytest.raises(ScoringFailure, match="scoring failed: InvalidArgument"):
         failed.result(60)
-    assert scorer.submit([good])[0].result(60).log_probs
+    assert one.result(60).log_probs == other.result(60).log_probs
+    assert first.result(60).log_probs
+    assert gate.runs == [1, 3, 1, 1, 1]
+
+
+@pytest.mark.parametrize("where", ["looked_at", "like_lengths"])
+def test_whatever_happens_nobody_waits_in_vain(
+    scorer: Scorer, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(scoring, where, fail)
+        for future in scorer.submit(pairs(3)):
+            with pytest.raises(ScoringFailure, match="scoring failed: MemoryError"):
+                future.result(10)
+    assert scorer.submit(pairs(1))[0].result(60).log_probs
 
 
 def test_a_bundle_without_the_graph_says_so(bundle: Path) -> None:
