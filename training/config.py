@@ -38,6 +38,8 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         where = f"the corpus {self.prefix!r}"
+        if not Path(self.prefix).name:
+            raise UsageError(f"{where}: names no text; give a prefix such as tatoeba-en-de/train")
         if not self.weight > 0.0:
             raise UsageError(f"{where}: weight is {self.weight}: give a number above 0")
         for name in ("max_pairs", "max_characters"):

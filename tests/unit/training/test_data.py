@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -18,9 +19,12 @@ from training.data import (
     Examples,
     ParallelText,
     Part,
+    Side,
     read_all_pairs,
+    read_directions,
     read_lines,
     read_pairs,
+    read_sides,
 )
 from training.vocabulary import train_vocabulary, vocabulary_text
 
@@ -56,9 +60,26 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "text.dd.gz").write_bytes(gzip.compress(b"a\n" * 1000)[:30])
     with pytest.raises(UsageError, match=r"text\.dd\.gz: cannot be read"):
         read_lines(prefix, "dd")
+    damaged = bytearray(gzip.compress(random.Random(0).randbytes(2000).hex().encode()))
+    damaged[200:400] = b"\xff" * 200
+    (tmp_path / "text.ee.gz").write_bytes(damaged)
+    with pytest.raises(UsageError, match=r"text\.ee\.gz: cannot be read"):
+        read_lines(prefix, "ee")
     prefix = written(tmp_path, aa=b"", bb=b"")
     with pytest.raises(UsageError, match=r"text\.aa: is empty"):
         read_pairs(prefix, ("aa", "bb"))
+
+
+def test_a_text_that_gives_no_pairs_is_refused(tmp_path: Path) -> None:
+    prefix = written(tmp_path, aa=b" \nb\n", bb=b"A\n\n", cc=b"C\n\n")
+    with pytest.raises(UsageError, match=r"text: every pair has an empty side"):
+        read_sides(prefix, ("aa", "bb"))
+    with pytest.raises(UsageError, match=r"text: is in aa, bb, which none of aa-dd, dd-bb needs"):
+        read_directions(prefix, [("aa", "dd"), ("dd", "bb")])
+    with pytest.raises(UsageError, match=r"'\.' names no text"):
+        read_directions(Path(), [("aa", "bb")])
+    ((src, tgt),) = read_directions(prefix, [("bb", "cc"), ("cc", "dd")])
+    assert (src, tgt) == (Side("bb", ("A",)), Side("cc", ("C",)))
 
 
 def test_a_text_as_it_is_holds_pairs_with_an_empty_side(tmp_path: Path) -> None:

@@ -255,6 +255,18 @@ def test_one_command_trains_on_files_of_ones_own(
     assert checkpoint.load(final).config.data.languages == ("en", "de")
 
 
+def test_valid_text_of_ones_own_leaves_a_recipes_training_text(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--data-dir", str(text), "--out", str(tmp_path / "run")]
+    words += ["--valid-text", str(text / "valid.de"), str(text / "valid.en")]
+    words += [f"--set={word}" for word in (*SETTINGS, "training.steps=5", 'data.train=["train"]')]
+    assert main(words) == 0
+    data = checkpoint.load(Path(capsys.readouterr().out.strip())).config.data
+    assert data.train == (CorpusConfig("train", ("en", "de")),)
+    assert data.valid == (CorpusConfig(str(text / "valid"), ("de", "en")),)
+
+
 def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('[data]\ntrain = ["a"]\nvalid = ["b"]\njoined_share = 0.5\n')
@@ -272,6 +284,8 @@ def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
         (["--out", "x", "--set", "model.preset=huge"], "unknown preset 'huge'"),
         (["--out", "x", "--config", "none.toml"], "none.toml: cannot be read"),
         (["--out", "x", "--text", "a.en", "b.de"], "name them alike"),
+        (["--out", "file/x"], "--out file/x: file is a file; name a folder"),
+        (["--out", "x", "--set", 'data.train=[""]'], "the corpus '': names no text"),
         (["--out", "x", "--text", "a.en", "a.de"], "a.en: no such file"),
         (["--out", "x", "--set", "training.steps=0"], "training.steps is 0"),
     ],
@@ -284,6 +298,7 @@ def test_wrong_words_get_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
     assert main(["train", *words]) == 2
     printed = capsys.readouterr().err.strip()
     assert message in printed
