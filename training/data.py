@@ -275,13 +275,6 @@ class Examples:
         """Source and target language of what there is to learn."""
         return tuple(self._directions)
 
-    def batches(
-        self, batch_tokens: int, seed: int, epoch: int, joined_share: float = 0.0
-    ) -> Iterator[Batch]:
-        """Yield one epoch in batches of like lengths; the arguments are those of `steps`."""
-        for parts in self.steps(batch_tokens, batch_tokens, seed, epoch, joined_share):
-            yield from map(self.batch, parts)
-
     def steps(
         self,
         batch_tokens: int,
@@ -371,7 +364,9 @@ def _shown(sizes: Sequence[int], weights: Sequence[float], temperature: float | 
     if temperature is None:
         counts = [weight * size for weight, size in zip(weights, sizes, strict=True)]
     else:
-        parts = [size ** (1 / temperature) for size in sizes]
+        # Beside the largest, so that no power exceeds what a float holds.
+        largest = max([*sizes, 1])
+        parts = [(size / largest) ** (1 / temperature) for size in sizes]
         counts = [part * sum(sizes) / max(sum(parts), 1.0) for part in parts]
     return [max(round(count), min(size, 1)) for count, size in zip(counts, sizes, strict=True)]
 
