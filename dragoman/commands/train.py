@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -43,17 +44,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, beside other processes where `torchrun` started some, and print the final model."""
     _bound_kernel_caches()
     from training.config import resolve
-    from training.processes import join
+    from training.processes import LostProcess, join
     from training.trainer import Trainer
 
     check_folder("--out", arguments.out)
     config = resolve(arguments.config, arguments.set, _own_data(arguments))
     processes = join()
+    if not processes.is_first:
+        logging.getLogger().setLevel(logging.WARNING)
     try:
         options = (config, arguments.data_dir, arguments.out, arguments.resume, processes)
         final = Trainer(*options).train()
         if processes.is_first:
             print(final)
+    except LostProcess:
+        if processes.is_first:
+            raise
+        return LostProcess.exit_code  # the first one says it for all
     finally:
         processes.leave()
     return 0

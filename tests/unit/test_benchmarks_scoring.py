@@ -12,6 +12,10 @@ from benchmarks.confidence import Direction, draw, interval, kept, ranks, spearm
 CHRF = [float(number) for number in range(0, 100, 5)]
 
 
+def fields(one: Direction) -> tuple[list[float], list[float], list[int], list[float]]:
+    return one.confidence, one.score, one.tokens, one.chrf
+
+
 def direction(confidence: list[float]) -> Direction:
     return Direction("en-de", confidence, confidence, [3] * len(CHRF), CHRF)
 
@@ -31,6 +35,9 @@ def test_the_interval_holds_the_correlation_and_shrinks() -> None:
     few, many = interval(0.6, 20), interval(0.6, 2000)
     assert few[0] < many[0] < 0.6 < many[1] < few[1]
     assert math.isclose(sum(interval(0.0, 100)), 0.0, abs_tol=1e-9)
+    assert interval(0.6, 3) == (-1.0, 1.0)
+    assert interval(1.0, 20) == (1.0, 1.0)
+    assert interval(-1.0, 20) == (-1.0, -1.0)
 
 
 def test_tenths_begin_with_the_least_confident() -> None:
@@ -47,6 +54,7 @@ def test_the_picture_is_the_same_each_time() -> None:
     found = [direction(CHRF), direction(CHRF[::-1])]
     assert draw(found).startswith("<?xml")
     assert draw(found) == draw(found)
+    assert "of-four" in draw([*found, *found[:1], Direction("of-four", *fields(found[0]))])
 
 
 def test_agreement_counts_sure_and_possible_links() -> None:

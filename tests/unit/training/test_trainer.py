@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -152,11 +153,48 @@ def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(two / "final")], "one process speaks for both"
+    assert done.stderr.count("parameters, 2 x cpu") == 1, done.stderr
     assert losses(two) == pytest.approx(losses(one), abs=2e-4)
     assert losses(two, "valid") == pytest.approx(losses(one, "valid"), abs=2e-4)
     expected = checkpoint.load(one / "final").model.state_dict()
     for name, tensor in checkpoint.load(two / "final").model.state_dict().items():
         torch.testing.assert_close(tensor, expected[name], atol=1e-3, rtol=1e-3)
+
+
+def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    # It takes part in learning the vocabulary, then goes.
+    gone = "from training.processes import join; join().wait()"
+    first, second = (
+        subprocess.Popen(
+            [sys.executable, *words],
+            env={**os.environ, **common, "RANK": rank, "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, words in (("0", command(text, tmp_path / "run")), ("1", ["-c", gone]))
+    )
+    printed = first.communicate(timeout=120)[1]
+    assert second.wait(timeout=120) == 0, second.communicate()[1]
+    assert first.returncode == 1
+    assert "Traceback" not in printed
+    said = [line for line in printed.splitlines() if line.startswith("dragoman train: ")]
+    assert len(said) == 1
+    assert said[0].startswith("dragoman train: another process is gone, see its message: ")
+
+
+def test_a_number_of_processes_without_torchrun_is_refused(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match="WORLD_SIZE is '2' without RANK: start with torchrun"):
+        Trainer(settings(5), text, tmp_path / "run")
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    with pytest.raises(UsageError, match="WORLD_SIZE is 'two' without RANK"):
+        Trainer(settings(5), text, tmp_path / "run")
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(text: Path, tmp_path: Path) -> None:
