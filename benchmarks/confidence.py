@@ -127,9 +127,9 @@ def measure(
         chunk = slice(begin, begin + _TOGETHER)
         translated = translator.translate(src.texts[chunk], options)
         for reference, one in zip(tgt.texts[chunk], translated, strict=True):
-            assert one.assessment is not None
+            assert one.confidence is not None
             assert one.score is not None
-            found.confidence.append(one.assessment.confidence)
+            found.confidence.append(one.confidence)
             found.score.append(one.score)
             found.tokens.append(one.output_tokens)
             found.chrf.append(chrf.sentence_score(one.text, [reference]).score)

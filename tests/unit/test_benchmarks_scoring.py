@@ -7,7 +7,19 @@ import math
 import pytest
 
 from benchmarks.alignment import Agreement
-from benchmarks.confidence import Direction, draw, interval, kept, ranks, spearman, tenths
+from benchmarks.confidence import (
+    SHIPPED,
+    Direction,
+    draw,
+    interval,
+    kept,
+    measure,
+    ranks,
+    spearman,
+    tenths,
+)
+from serving.translator import Translator
+from training.data import Side
 
 CHRF = [float(number) for number in range(0, 100, 5)]
 
@@ -64,3 +76,16 @@ def test_agreement_counts_sure_and_possible_links() -> None:
     found = Agreement.of([{(0, 0), (0, 1), (5, 5)}, set()], sure, possible)
     assert (found.precision, found.recall) == (2 / 3, 1 / 2)
     assert found.error_rate == pytest.approx(1 - (1 + 2) / (3 + 2))
+
+
+def test_translations_are_measured_beside_their_references() -> None:
+    translator = Translator(SHIPPED)
+    try:
+        src, tgt = Side("de", ("Guten Morgen.", "Ja.")), Side("en", ("Good morning.", "No."))
+        found = measure(translator, src, tgt, beam_width=1)
+    finally:
+        translator.close()
+    assert found.name == "de-en"
+    assert found.chrf[0] > found.chrf[1]
+    assert len(found.confidence) == len(found.score) == len(found.tokens) == 2
+    assert max(found.confidence) < 0.0
