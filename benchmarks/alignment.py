@@ -35,7 +35,7 @@ from dragoman.manifest import Manifest
 from dragoman.text import Tokenizer
 from serving.alignment import Linked, Words, moses_pairs
 from serving.scoring import Pair, ScoreGraph, looked_at
-from training.data import read_pairs
+from training.data import Side, read_directions, read_pairs
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _TOGETHER = 16
@@ -77,19 +77,23 @@ def main() -> None:
     manifest = Manifest.load(arguments.bundle)
     if manifest.alignment is None:
         raise UsageError(f"{arguments.bundle}: no heads; choose them with: dragoman align-heads")
-    pairs = read_pairs(arguments.data_dir / arguments.test, manifest.languages)
-    train = read_pairs(arguments.data_dir / arguments.train, manifest.languages)
+    directions = read_directions(arguments.data_dir / arguments.test, manifest.all_directions)
+    languages = list(dict.fromkeys(side.language for sides in directions for side in sides))
+    if len(languages) != 2:
+        raise UsageError(f"{arguments.test}: is in {', '.join(languages)}; give text in two")
+    pairs = read_pairs(arguments.data_dir / arguments.test, languages)
+    train = read_pairs(arguments.data_dir / arguments.train, languages)
     forward, reverse = eflomal_links(
         arguments.eflomal, [*train[: arguments.train_pairs], *pairs], len(pairs)
     )
     rows = []
-    for side in (0, 1):
-        sources, targets = ([pair[at] for pair in pairs] for at in (side, 1 - side))
-        directions = (forward, reverse) if side == 0 else (_turned(forward), _turned(reverse))
-        sure = [one & other for one, other in zip(*directions, strict=True)]
-        possible = [one | other for one, other in zip(*directions, strict=True)]
-        name = "-".join((manifest.languages[side], manifest.languages[1 - side]))
-        for method, found in model_links(arguments.bundle, manifest, sources, targets, side):
+    for src, tgt in directions:
+        as_read = src.language == languages[0]
+        both = (forward, reverse) if as_read else (_turned(forward), _turned(reverse))
+        sure = [one & other for one, other in zip(*both, strict=True)]
+        possible = [one | other for one, other in zip(*both, strict=True)]
+        name = f"{src.language}-{tgt.language}"
+        for method, found in model_links(arguments.bundle, manifest, src, tgt):
             agreement = Agreement.of(found, sure, possible)
             rows.append(
                 [
@@ -104,7 +108,7 @@ def main() -> None:
 
 
 def model_links(
-    bundle: Path, manifest: Manifest, sources: Sequence[str], targets: Sequence[str], side: int
+    bundle: Path, manifest: Manifest, src_side: Side, tgt_side: Side
 ) -> Iterator[tuple[str, list[Links]]]:
     """Links by the chosen heads, by all of them, and by the diagonal."""
     tokenizer, graph = Tokenizer(bundle / manifest.tokenizer), ScoreGraph(bundle, manifest)
@@ -117,10 +121,10 @@ def model_links(
         "diagonal": None,
     }
     found: dict[str, list[Links]] = {name: [] for name in methods}
-    language = manifest.languages[1 - side]
-    with progress(len(sources)) as advance:
-        for begin in range(0, len(sources), _TOGETHER):
-            texts = list(zip(sources, targets, strict=True))[begin : begin + _TOGETHER]
+    language, pairs = tgt_side.language, list(zip(src_side.texts, tgt_side.texts, strict=True))
+    with progress(len(pairs)) as advance:
+        for begin in range(0, len(pairs), _TOGETHER):
+            texts = pairs[begin : begin + _TOGETHER]
             given = [
                 Pair(tuple(tokenizer.encode_source(s, language)), tuple(tokenizer.encode(t)))
                 for s, t in texts

@@ -14,6 +14,7 @@ aside. chrF of one sentence is a coarse measure: a good translation in other wor
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -27,15 +28,18 @@ import sacrebleu
 
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
+from dragoman.manifest import Manifest
 from serving.request_options import RequestOptions
 from serving.translator import Translator
-from training.data import read_pairs
+from training.data import Side, read_directions
 
 SHIPPED = Path("model_repository/translate/1/bundle")
 _TOGETHER = 64
 _KEPT = (1.0, 0.9, 0.8, 0.7, 0.5, 0.3)
 """Parts of the translations, the most confident ones, whose chrF is reported."""
-_COLOURS = ("#0072b2", "#d55e00")
+_FEWEST = 10
+"""Sentences of a direction."""
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Source: Okabe and Ito, "Color Universal Design" (2008)."""
 _PLOT: Any = {
     "svg.fonttype": "none",
@@ -79,11 +83,16 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="a picture, as SVG")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
+    known = Manifest.load(arguments.bundle).all_directions
+    directions = read_directions(arguments.data_dir / arguments.test, known, arguments.sentences)
+    number = len(directions[0][0].texts)
+    if number < _FEWEST:
+        raise SystemExit(f"{number} sentences: tenths of them take {_FEWEST} or more")
     translator = Translator(arguments.bundle)
-    languages = translator.manifest.languages
-    pairs = read_pairs(arguments.data_dir / arguments.test, languages)[: arguments.sentences]
-    with progress(2 * len(pairs)) as advance:
-        found = [measure(translator, pairs, side, arguments.beam_width, advance) for side in (0, 1)]
+    with progress(len(directions) * number) as advance:
+        found = [
+            measure(translator, src, tgt, arguments.beam_width, advance) for src, tgt in directions
+        ]
     translator.close()
     print(markdown_table(["direction", "of", "correlation with chrF"], correlations(found)))
     print()
@@ -98,34 +107,32 @@ def main() -> None:
 
 def measure(
     translator: Translator,
-    pairs: Sequence[Sequence[str]],
-    side: int,
+    src: Side,
+    tgt: Side,
     beam_width: int,
     advance: Any = lambda what: None,
 ) -> Direction:
     """Translate one side and compare it with the other."""
-    languages = translator.manifest.languages
-    name = f"{languages[side]}-{languages[1 - side]}"
+    name = f"{src.language}-{tgt.language}"
     options = RequestOptions(
-        source_language=languages[side],
-        target_language=languages[1 - side],
+        source_language=src.language,
+        target_language=tgt.language,
         beam_width=beam_width,
         return_scores=True,
         return_confidence=True,
     )
     chrf = sacrebleu.CHRF()
     found = Direction(name, [], [], [], [])
-    for begin in range(0, len(pairs), _TOGETHER):
-        chunk = pairs[begin : begin + _TOGETHER]
-        for pair, one in zip(
-            chunk, translator.translate([pair[side] for pair in chunk], options), strict=True
-        ):
-            assert one.assessment is not None
+    for begin in range(0, len(src.texts), _TOGETHER):
+        chunk = slice(begin, begin + _TOGETHER)
+        translated = translator.translate(src.texts[chunk], options)
+        for reference, one in zip(tgt.texts[chunk], translated, strict=True):
+            assert one.confidence is not None
             assert one.score is not None
-            found.confidence.append(one.assessment.confidence)
+            found.confidence.append(one.confidence)
             found.score.append(one.score)
             found.tokens.append(one.output_tokens)
-            found.chrf.append(chrf.sentence_score(one.text, [pair[1 - side]]).score)
+            found.chrf.append(chrf.sentence_score(one.text, [reference]).score)
             advance(name)
     return found
 
@@ -146,8 +153,14 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> float:
 def interval(correlation: float, count: int) -> tuple[float, float]:
     """Within which a Spearman correlation lies by 95 %, by Fisher's transformation.
 
+    Few pairs say nothing, and a correlation of 1 is all that they say.
+
     Source: Bonett and Wright 2000, https://doi.org/10.1007/BF02294183, for the standard error.
     """
+    if count <= 3:
+        return -1.0, 1.0
+    if abs(correlation) >= 1.0:
+        return correlation, correlation
     error = 1.96 * math.sqrt((1 + correlation**2 / 2) / (count - 3))
     centre = math.atanh(correlation)
     return math.tanh(centre - error), math.tanh(centre + error)
@@ -213,9 +226,10 @@ def draw(found: Sequence[Direction]) -> str:
         figure = Figure(figsize=(9, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)
         places = np.arange(1, 11)
-        for number, (one, colour) in enumerate(zip(found, _COLOURS, strict=True)):
-            offset = 0.4 * number - 0.2
-            left.bar(places + offset, tenths(one), 0.4, color=colour, label=one.name)
+        width = 0.8 / len(found)
+        for number, (one, colour) in enumerate(zip(found, itertools.cycle(_COLOURS), strict=False)):
+            offset = width * (number - (len(found) - 1) / 2)
+            left.bar(places + offset, tenths(one), width, color=colour, label=one.name)
             share = 100 * np.arange(1, len(one.chrf) + 1) / len(one.chrf)
             right.plot(share[9:], 100 - kept(one)[9:], color=colour, label=one.name)
         left.set(xlabel="tenth of the confidence, the lowest first", ylabel="mean chrF")

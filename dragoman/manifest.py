@@ -276,7 +276,10 @@ class Manifest:
         ids = self.special_ids
         if max(ids.pad, ids.begin, ids.end, *ids.tags.values()) >= sizes.vocab_size:
             raise UsageError(f"{path}: a special id is not below vocab_size {sizes.vocab_size}")
-        for layer, head in self.alignment.heads if self.alignment else ():
+        for pair in self.alignment.heads if self.alignment else ():
+            if len(pair) != 2:
+                raise UsageError(f"{path}: alignment: {list(pair)} is not a layer and a head")
+            layer, head = pair
             if not (0 <= layer < sizes.decoder_layers and 0 <= head < sizes.heads):
                 raise UsageError(f"{path}: alignment: there is no head {head} in layer {layer}")
         if self.alignment and not self.alignment.heads:

@@ -6,6 +6,7 @@ would run the graphs stay out.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -65,13 +66,13 @@ def verify(bundle: Path, texts: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
     """
     manifest = Manifest.load(bundle)
     loaded = checkpoint.load(bundle)
-    sources = [loaded.tokenizer.encode_source(text, target) for text, target in texts]
+    encoded = [(loaded.tokenizer.encode_source(text, target), target) for text, target in texts]
     limit = manifest.limits.max_source_tokens
-    fitting = [ids for ids in sources if len(ids) <= limit]
+    fitting = [(ids, target) for ids, target in encoded if len(ids) <= limit]
     if not fitting:
         raise UsageError("no sentences to compare on")
-    left_out = len(sources) - len(fitting)
-    sources = fitting
+    left_out = len(encoded) - len(fitting)
+    sources = [ids for ids, _ in fitting]
     yield Outcome("sentences", True, f"{len(sources)} compared, {left_out} left out as too long")
     names = (*GRAPHS, *map(best_name, manifest.limits.best_sizes))
     graphs = {name: load_graph(bundle, manifest, name) for name in names}
@@ -79,9 +80,18 @@ def verify(bundle: Path, texts: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
     yield from interfaces
     if not all(outcome.passed for outcome in interfaces):
         return  # graphs of another interface cannot even be run
-    values = _Values(manifest, loaded.model, graphs, sources[:_SAMPLE])
+    values = _Values(manifest, loaded.model, graphs, in_turn(fitting)[:_SAMPLE])
     yield from values.outcomes()
     yield from _tokens(bundle, manifest, loaded.model, sources)
+
+
+def in_turn(sources: Sequence[tuple[Sequence[int], str]]) -> list[Sequence[int]]:
+    """Sources, of each target language the first, then the second, and so on."""
+    by_target: dict[str, list[Sequence[int]]] = {}
+    for ids, target in sources:
+        by_target.setdefault(target, []).append(ids)
+    turns = itertools.zip_longest(*by_target.values())
+    return [ids for turn in turns for ids in turn if ids is not None]
 
 
 def _interface(name: str, graph: InferenceSession, entry: GraphEntry) -> Outcome:

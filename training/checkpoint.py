@@ -42,8 +42,12 @@ class Progress:
     tgt_tokens: int = 0
     elapsed_s: float = 0.0
     best: float | None = None
-    """The best validation so far, the higher the better."""
+    """The best validation so far, the higher the better; its model is the checkpoint `best`."""
+    best_metric: str | None = None
+    """What `best` is a figure of."""
     validations_since_best: int = 0
+    part_tokens: int | None = None
+    """Tokens in a part of the steps of this epoch; with the settings, that decides its plan."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ def save(
 ) -> None:
     """Write a checkpoint under another name, flush it to the disk, then give it its name.
 
+    What stood there before is put aside until then; `put_back` brings it back after a kill.
+
     Raises:
         UsageError: the disk is full or cannot be written; what stood there before still does.
     """
@@ -73,13 +79,27 @@ def save(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         _write(partial, weights, config, tokenizer, optimizer, progress)
+        put_back(folder)
         if folder.exists():
-            shutil.rmtree(folder)
+            shutil.rmtree(_former(folder), ignore_errors=True)
+            os.replace(folder, _former(folder))
         os.replace(partial, folder)
         _flush(folder.parent)
     except (OSError, safetensors.SafetensorError) as error:
+        put_back(folder)
         shutil.rmtree(partial, ignore_errors=True)
         raise UsageError(f"{folder}: cannot be written: {error}") from error
+    shutil.rmtree(_former(folder), ignore_errors=True)
+
+
+def put_back(folder: Path) -> None:
+    """Give a checkpoint its name again that was put aside for one that never came."""
+    if not folder.exists() and _former(folder).exists():
+        os.replace(_former(folder), folder)
+
+
+def _former(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.former")
 
 
 def _write(

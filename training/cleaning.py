@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unicodedata import category, normalize
 
 from dragoman.errors import UsageError
 from training.config import CleaningConfig, CorpusConfig
@@ -40,8 +41,12 @@ class Report:
 
 
 def folded(text: str) -> str:
-    """A text by which it is recognised again: without case, punctuation and spacing."""
-    return "".join(filter(str.isalnum, text.casefold()))
+    """A text by which it is recognised again: without case, punctuation and spacing.
+
+    Marks stay: in many scripts they are vowels. A casefolded text may need composing once more.
+    """
+    plain = normalize("NFKC", normalize("NFKC", text).casefold())
+    return "".join(one for one in plain if one.isalnum() or category(one).startswith("M"))
 
 
 class Cleaner:
@@ -147,6 +152,11 @@ def _identifier() -> Any:
     return LanguageIdentifier.from_pickled_model(MODEL_FILE, norm_probs=True)
 
 
+def written_file(prefix: Path, language: str) -> Path:
+    """Where `write_pairs` writes one side."""
+    return prefix.with_name(f"{prefix.name}.{language}.gz")
+
+
 def write_pairs(prefix: Path, languages: Sequence[str], pairs: Sequence[Pair]) -> None:
     """Write `prefix.xx.gz` for each language; each appears whole or not at all.
 
@@ -154,7 +164,7 @@ def write_pairs(prefix: Path, languages: Sequence[str], pairs: Sequence[Pair]) -
         UsageError: the disk is full or cannot be written.
     """
     for side, language in enumerate(languages):
-        path = prefix.with_name(f"{prefix.name}.{language}.gz")
+        path = written_file(prefix, language)
         partial = path.with_name(f".{path.name}.partial")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,9 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         where = f"the corpus {self.prefix!r}"
-        if not self.weight > 0.0:
+        if not Path(self.prefix).name:
+            raise UsageError(f"{where}: names no text; give a prefix such as tatoeba-en-de/train")
+        if not 0.0 < self.weight < math.inf:
             raise UsageError(f"{where}: weight is {self.weight}: give a number above 0")
         for name in ("max_pairs", "max_characters"):
             value = getattr(self, name)
@@ -175,6 +178,10 @@ class OptimisationConfig:
             raise UsageError(
                 f"training.label_smoothing is {self.label_smoothing}: give a share from 0 to 1"
             )
+        for name in ("peak_learning_rate", "clip_norm"):
+            number = getattr(self, name)
+            if number is not None and not 0.0 < number < math.inf:
+                raise UsageError(f"training.{name} is {number}: give a number above 0")
         if self.stop_on == "bleu" and not self.valid_bleu_sentences:
             raise UsageError("training.stop_on is 'bleu': give training.valid_bleu_sentences too")
 
@@ -226,20 +233,41 @@ def resolve(
         UsageError: an unknown key or preset, or a value that makes no sense, by name.
     """
     settings = read_toml(path) if path else {}
-    if data:
-        settings["data"] = {**settings.get("data", {}), **data}
-    override(settings, words)
     where = str(path) if path else "settings"
-    model = dict(settings.get("model", {}))
+    if data:
+        settings["data"] = {**_table(settings, "data", where), **data}
+    override(settings, words)
+    model = dict(_table(settings, "model", where))
     preset = model.pop("preset", "small")
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         raise UsageError(f"{where}: unknown preset {preset!r}; known: {', '.join(PRESETS)}")
     vocabulary = from_mapping(
         VocabularyConfig, settings.get("vocabulary", {}), f"{where}: vocabulary"
     )
     settings["model"] = {**PRESETS[preset], "vocab_size": vocabulary.size, **model}
     _spell_out_corpora(settings)
-    return from_mapping(RunConfig, settings, where)
+    config = from_mapping(RunConfig, settings, where)
+    _check_run(config)
+    return config
+
+
+def _table(settings: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
+    table = settings.get(name, {})
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{where}: {name} is {table!r}: expected a table")
+    return table
+
+
+def _check_run(config: RunConfig) -> None:
+    """What a run needs, but not its checkpoints, which former versions may have made without."""
+    training = config.training
+    if training.cooldown_steps > training.steps:
+        raise UsageError(
+            f"training.cooldown_steps is {training.cooldown_steps}: more than training.steps, "
+            f"{training.steps}"
+        )
+    if training.stop_after_validations is not None and not config.data.valid:
+        raise UsageError("training.stop_after_validations: give text in data.valid, which is empty")
 
 
 def _spell_out_corpora(settings: dict[str, Any]) -> None:

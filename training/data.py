@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import lzma
+import zlib
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ def read_lines(prefix: Path, language: str) -> list[str]:
     Raises:
         UsageError: no such file, a broken archive, or a line that is not UTF-8, by number.
     """
-    path = _find(prefix, language)
+    path = find_file(prefix, language)
     if path is None:
         raise UsageError(f"{prefix}.{language}: no such file, with or without .gz or .xz")
     lines = []
@@ -54,7 +55,7 @@ def read_lines(prefix: Path, language: str) -> list[str]:
                     lines.append(line.decode("utf-8").rstrip("\r\n"))
                 except UnicodeDecodeError as error:
                     raise UsageError(f"{path}: line {number} is not UTF-8") from error
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     return lines
 
@@ -69,20 +70,71 @@ def read_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:
     return [pair for pair in read_all_pairs(prefix, languages) if all(map(str.strip, pair))]
 
 
+def read_sides(prefix: Path, languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """As `read_pairs`: the sides by their languages.
+
+    Raises:
+        UsageError: as there, or no pair is left.
+    """
+    pairs = read_pairs(prefix, languages)
+    if not pairs:
+        raise UsageError(f"{prefix}: every pair has an empty side")
+    return dict(zip(languages, zip(*pairs, strict=True), strict=True))
+
+
+@dataclass(frozen=True)
+class Side:
+    """One language of a parallel text."""
+
+    language: str
+    texts: Sequence[str]
+
+
+def read_directions(
+    prefix: Path, directions: Sequence[Sequence[str]], first: int | None = None
+) -> list[tuple[Side, Side]]:
+    """Read a parallel text as source and target, in each direction that it has both languages of.
+
+    Args:
+        prefix: path without the language.
+        directions: source and target language of what is wanted.
+        first: only so many pairs.
+
+    Raises:
+        UsageError: a file is unreadable or empty, or no direction fits.
+    """
+    known = list(dict.fromkeys(itertools.chain.from_iterable(directions)))
+    languages = find_languages(prefix, known)
+    fitting = [(src, tgt) for src, tgt in directions if src in languages and tgt in languages]
+    if not fitting:
+        names = ", ".join(map("-".join, directions))
+        raise UsageError(f"{prefix}: is in {', '.join(languages)}, which none of {names} needs")
+    texts = read_sides(prefix, languages)
+    sides = {language: Side(language, text[:first]) for language, text in texts.items()}
+    return [(sides[src], sides[tgt]) for src, tgt in fitting]
+
+
 def find_languages(prefix: Path, known: Sequence[str]) -> list[str]:
     """The languages that a parallel text has files of.
 
     Raises:
         UsageError: it has fewer than two.
     """
-    found = [language for language in known if _find(prefix, language)]
+    found = [language for language in known if find_file(prefix, language)]
     if len(found) < 2:
         has = f"only one in {found[0]!r}" if found else "none"
         raise UsageError(f"{prefix}: needs files in two of {', '.join(known)}; there is {has}")
     return found
 
 
-def _find(prefix: Path, language: str) -> Path | None:
+def find_file(prefix: Path, language: str) -> Path | None:
+    """The file of one side of a parallel text, if there is one.
+
+    Raises:
+        UsageError: the prefix has no name.
+    """
+    if not prefix.name:
+        raise UsageError(f"'{prefix}' names no text: give a prefix such as tatoeba-en-de/test")
     candidates = [prefix.with_name(f"{prefix.name}.{language}{suffix}") for suffix in _SUFFIXES]
     return next(filter(Path.is_file, candidates), None)
 
@@ -223,13 +275,6 @@ class Examples:
         """Source and target language of what there is to learn."""
         return tuple(self._directions)
 
-    def batches(
-        self, batch_tokens: int, seed: int, epoch: int, joined_share: float = 0.0
-    ) -> Iterator[Batch]:
-        """Yield one epoch in batches of like lengths; the arguments are those of `steps`."""
-        for parts in self.steps(batch_tokens, batch_tokens, seed, epoch, joined_share):
-            yield from map(self.batch, parts)
-
     def steps(
         self,
         batch_tokens: int,
@@ -319,7 +364,9 @@ def _shown(sizes: Sequence[int], weights: Sequence[float], temperature: float | 
     if temperature is None:
         counts = [weight * size for weight, size in zip(weights, sizes, strict=True)]
     else:
-        parts = [size ** (1 / temperature) for size in sizes]
+        # Beside the largest, so that no power exceeds what a float holds.
+        largest = max([*sizes, 1])
+        parts = [(size / largest) ** (1 / temperature) for size in sizes]
         counts = [part * sum(sizes) / max(sum(parts), 1.0) for part in parts]
     return [max(round(count), min(size, 1)) for count, size in zip(counts, sizes, strict=True)]
 

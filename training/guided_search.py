@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import numpy as np
 import torch
@@ -100,12 +101,13 @@ def guided_search(
     Returns:
         What was found, best first.
     """
-    src_ids = torch.tensor([list(src)])  # [1, S]
+    device = model.embedding.weight.device
+    src_ids = torch.tensor([list(src)], device=device)  # [1, S]
     keep = torch.ones_like(src_ids, dtype=torch.bool)
     memory = model.encode(src_ids, keep)
 
     def next_scores(live: Sequence[_Live]) -> Tensor:
-        tgt = torch.tensor([[BEGIN_ID, *one.ids] for one in live])  # [W, T]
+        tgt = torch.tensor([[BEGIN_ID, *one.ids] for one in live], device=device)  # [W, T]
         rows = len(live)
         hidden = model.decode(tgt, memory.expand(rows, -1, -1), keep.expand(rows, -1))
         return model.project(hidden[:, -1]).log_softmax(dim=-1)  # [W, V]
@@ -120,9 +122,9 @@ def heed(log_probs: Tensor, said: tuple[int, ...], wishes: Wishes) -> Tensor:
     scores = log_probs.clone()
     if len(said) < len(wishes.prefix):
         wanted = wishes.prefix[len(said)]
-        return torch.full_like(scores, -math.inf).index_fill(
-            0, torch.tensor(wanted), log_probs[wanted].item()
-        )
+        scores.fill_(-math.inf)
+        scores[wanted] = log_probs[wanted]
+        return scores
     for token in set(said):
         scores[token] *= wishes.repetition_penalty
     if n := wishes.no_repeat_ngram_size:
@@ -172,25 +174,25 @@ def _sample(next_scores: NextScores, limit: int, wishes: Wishes) -> Hypothesis:
 
 
 def _beam(next_scores: NextScores, limit: int, wishes: Wishes) -> list[Hypothesis]:
-    width, everything = wishes.beam_width, len(wishes.terms)
+    width, terms = wishes.beam_width, len(wishes.terms)
     live = [_Live((), 0.0)]
     finished: list[_Finished] = []
     for length in range(1, limit + 1):
         found = _continuations(live, next_scores(live), wishes)
-        if not everything:
+        if not terms:
             found = found[: 2 * width]
         penalty = length_penalty(length, wishes.alpha)
-        whole = [one for one in found if _begun(one) == everything]
+        whole = [one for one in found if _begun(one) == terms]
         finished += [
             _finished(one.ids[:-1], one, penalty, complete=True)
             for one in whole[:width]
             if one.ids[-1] == END_ID
         ]
-        live = _share([one for one in found if one.ids[-1] != END_ID], width, everything)
+        live = _share([one for one in found if one.ids[-1] != END_ID], width, terms)
         if not live or _is_enough(finished, live, length, limit, wishes):
             return _ranked(finished)
     penalty = length_penalty(limit, wishes.alpha)
-    if not everything:
+    if not terms:
         cut = [_finished(one.ids, one, penalty, complete=False) for one in live]
         return _ranked([*finished, *cut])
     by_terms = sorted(live, key=lambda one: (len(one.state.met), one.score), reverse=True)
@@ -204,13 +206,13 @@ def _continuations(live: Sequence[_Live], log_probs: Tensor, wishes: Wishes) -> 
     for one, raw in zip(live, log_probs, strict=True):
 
         def said(token: int, scores: Tensor, state: _State, one: _Live = one) -> _Live:
-            total = (torch.tensor(one.score) + scores[token]).item()
+            total = (scores.new_tensor(one.score) + scores[token]).item()
             return _Live((*one.ids, token), total, state, one.given)
 
         if one.state.saying is not None:
             term, place = one.state.saying
             token, state = wishes.terms[term][place], _after(one.state, wishes)
-            given = (torch.tensor(one.given) + raw[token]).item()
+            given = (raw.new_tensor(one.given) + raw[token]).item()
             found.append(_Live((*one.ids, token), one.score, state, given))
             continue
         scores = heed(raw, one.ids, wishes)
@@ -240,13 +242,11 @@ def _without_equals(found: Sequence[_Live]) -> list[_Live]:
     groups: dict[object, list[_Live]] = {}
     for one in found:
         groups.setdefault((one.ids, one.state.met, one.state.saying), []).append(one)
-    freest = (min((one.state for one in group), key=_is_bound) for group in groups.values())
+    freest = (
+        min((one.state for one in group), key=attrgetter("just_met")) for group in groups.values()
+    )
     best = (group[0] for group in groups.values())
     return [replace(one, state=state) for one, state in zip(best, freest, strict=True)]
-
-
-def _is_bound(state: _State) -> bool:
-    return state.just_met
 
 
 def _after(state: _State, wishes: Wishes) -> _State:
@@ -266,9 +266,9 @@ def _begun(one: _Live) -> int:
     return len(one.state.met) + (one.state.saying is not None)
 
 
-def _share(found: Sequence[_Live], width: int, everything: int) -> list[_Live]:
+def _share(found: Sequence[_Live], width: int, terms: int) -> list[_Live]:
     """Those that live on: the best, in turn of those that have begun most terms, fewer, none."""
-    banks = [[one for one in found if _begun(one) == n] for n in range(everything, -1, -1)]
+    banks = [[one for one in found if _begun(one) == n] for n in range(terms, -1, -1)]
     in_turn = [bank[turn] for turn in range(width) for bank in banks if turn < len(bank)]
     return sorted(in_turn[:width], key=lambda one: one.score, reverse=True)
 

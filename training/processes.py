@@ -6,7 +6,8 @@ Knows ranks and sums; must not know text, the model's architecture or what is op
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -15,9 +16,25 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dragoman.errors import UsageError
+from dragoman.errors import DragomanError, UsageError
 
 T = TypeVar("T")
+
+
+_OF_TORCHRUN = ("RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+class LostProcess(DragomanError):
+    """Another process has ended; its own message says why."""
+
+
+@contextmanager
+def _together() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        (reason, *_) = str(error).splitlines() or [""]
+        raise LostProcess(f"another process is gone, see its message: {reason}") from error
 
 
 @dataclass(frozen=True)
@@ -40,7 +57,8 @@ class Processes:
     def wait(self) -> None:
         """Go on when all have come here."""
         if self.number > 1:
-            dist.barrier()
+            with _together():
+                dist.barrier()
 
     def leave(self) -> None:
         """Part from the others."""
@@ -52,7 +70,8 @@ class Processes:
         if self.number == 1:
             return list(values)
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.all_reduce(total)
+        with _together():
+            dist.all_reduce(total)
         return [float(value) for value in total]
 
     def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
@@ -75,7 +94,8 @@ class Processes:
                 weight.grad = torch.zeros_like(weight)
         gradients = [weight.grad for weight in weights if weight.grad is not None]
         flat = torch.cat([*(grad.flatten() for grad in gradients), gradients[0].new_tensor([loss])])
-        dist.all_reduce(flat)
+        with _together():
+            dist.all_reduce(flat)
         sizes = [grad.numel() for grad in gradients]
         for grad, summed in zip(gradients, torch.split(flat[:-1], sizes), strict=True):
             grad.copy_(summed.view_as(grad))
@@ -86,9 +106,16 @@ def join() -> Processes:
     """Meet the processes that `torchrun` started beside this one, if it did.
 
     Raises:
-        UsageError: it started more processes on this host than there are GPUs.
+        UsageError: it started more processes on this host than there are GPUs, or it was not
+            `torchrun` that set WORLD_SIZE.
+        LostProcess: the others do not come.
     """
-    number = int(os.environ.get("WORLD_SIZE", "1"))
+    world = os.environ.get("WORLD_SIZE", "1")
+    missing = [name for name in _OF_TORCHRUN if name not in os.environ]
+    if not world.isdecimal() or (world != "1" and missing):
+        lacks = f" without {missing[0]}" if missing else ""
+        raise UsageError(f"WORLD_SIZE is {world!r}{lacks}: start with torchrun, or unset it")
+    number = int(world)
     on_gpu = torch.cuda.is_available()
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if on_gpu and local >= torch.cuda.device_count():
@@ -101,5 +128,6 @@ def join() -> Processes:
     if on_gpu:
         torch.cuda.set_device(device)
     if not dist.is_initialized():
-        dist.init_process_group("nccl" if on_gpu else "gloo")
+        with _together():
+            dist.init_process_group("nccl" if on_gpu else "gloo")
     return Processes(dist.get_rank(), number, device)

@@ -71,7 +71,7 @@ class RunLog:
     def report_validation(self, progress: Progress, found: Found) -> None:
         """Say how well held-out text is foretold, and translated where that was measured."""
         step, loss = progress.step, found.loss
-        log.info("step %d  valid loss %.4f  perplexity %.2f", step, loss, math.exp(loss))
+        log.info("step %d  valid loss %.4f  perplexity %.2f", step, loss, _perplexity(loss))
         self._board.add(step, valid_loss=loss)
         measured: dict[str, object] = {}
         if found.bleu is not None:
@@ -89,11 +89,27 @@ class RunLog:
             file.write(json.dumps(entry) + "\n")
 
     def _forget(self, step: int) -> None:
-        """Drop entries of later steps, and a last line that a kill has cut."""
+        """Drop entries of later steps, and lines that a kill or a bad disk has damaged."""
         if not self._path.exists():
             return
-        lines = self._path.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+        lines = self._path.read_bytes().splitlines(keepends=True)
+        kept = [line for line in lines if (found := _step(line)) is not None and found <= step]
         partial = self._path.with_name(f".{FILE_NAME}.partial")
-        partial.write_text("".join(kept), encoding="utf-8")
+        partial.write_bytes(b"".join(kept))
         os.replace(partial, self._path)
+
+
+def _step(line: bytes) -> int | None:
+    """The step that a line is about; None where it is no whole line of the log."""
+    try:
+        step = json.loads(line)["step"] if line.endswith(b"\n") else None
+    except (ValueError, LookupError, TypeError):
+        return None
+    return step if isinstance(step, int) else None
+
+
+def _perplexity(loss: float) -> float:
+    try:
+        return math.exp(loss)
+    except OverflowError:
+        return math.inf

@@ -44,15 +44,16 @@ def greedy_search(
     Returns:
         One hypothesis a sentence; its score has no length penalty.
     """
-    src_ids = pad(src)  # [B, S]
+    device = model.embedding.weight.device
+    src_ids = pad(src).to(device)  # [B, S]
     src_keep_mask = src_ids != PAD_ID
     memory = model.encode(src_ids, src_keep_mask)
-    prefix = torch.full((len(src), 1), BEGIN_ID)  # [B, T]
-    score = torch.zeros(len(src))
-    limit = torch.tensor(limits)
-    done = torch.zeros(len(src), dtype=torch.bool)
+    prefix = torch.full((len(src), 1), BEGIN_ID, device=device)  # [B, T]
+    score = torch.zeros(len(src), device=device)
+    limit = torch.tensor(limits, device=device)
+    done = torch.zeros(len(src), dtype=torch.bool, device=device)
     complete = done.clone()
-    lengths = torch.zeros(len(src), dtype=torch.int64)
+    lengths = torch.zeros(len(src), dtype=torch.int64, device=device)
     while not done.all():
         logits = model.project(model.decode(prefix, memory, src_keep_mask)[:, -1])  # [B, V]
         best_score, best_id = logits.log_softmax(dim=-1).max(dim=-1)
@@ -114,11 +115,12 @@ def n_best_search(
 def _beam_search_one(
     model: Transformer, src: Sequence[int], limit: int, beam_width: int, alpha: float
 ) -> list[Hypothesis]:
-    src_ids = torch.tensor([list(src)])  # [1, S]
+    device = model.embedding.weight.device
+    src_ids = torch.tensor([list(src)], device=device)  # [1, S]
     src_keep_mask = torch.ones_like(src_ids, dtype=torch.bool)
     memory = model.encode(src_ids, src_keep_mask)
-    live = torch.full((1, 1), BEGIN_ID)  # [W, T], one row at first
-    live_score = torch.zeros(1)
+    live = torch.full((1, 1), BEGIN_ID, device=device)  # [W, T], one row at first
+    live_score = torch.zeros(1, device=device)
     finished: list[Hypothesis] = []
     for length in range(1, limit + 1):
         rows = live.size(0)

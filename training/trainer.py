@@ -24,7 +24,7 @@ from training.model import Transformer
 from training.processes import Processes, join
 from training.run_log import RunLog
 from training.schedule import learning_rate
-from training.validation import Validation
+from training.validation import Validation, learnt_parts
 from training.vocabulary import train_vocabulary, vocabulary_text
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,8 @@ class Trainer:
     """One run in one folder, by one process or by several that see the same folder.
 
     The folder gets `tokenizer.model`, `checkpoints/step-*`, `log.jsonl`, TensorBoard events, and at
-    the end `final`: the average of the last checkpoints, or the best model where training stops
-    early.
+    the end `final`: the average of the last checkpoints, or the best validation's model where
+    `training.stop_after_validations` is given.
     """
 
     def __init__(
@@ -67,7 +67,12 @@ class Trainer:
         if not config.data.train:
             raise UsageError("data.train is empty: name the text to learn from")
         texts = [_read(data_dir, corpus) for corpus in config.data.train]
-        held_out = {corpus.prefix: _read(data_dir, corpus) for corpus in config.data.valid}
+        held_out = {
+            f"{corpus.prefix} {'-'.join(corpus.languages)}": learnt_parts(
+                _read(data_dir, corpus), config.data.directions
+            )
+            for corpus in config.data.valid
+        }
         self._tokenizer_path = run / checkpoint.TOKENIZER
         tokenizer = self._tokenizer(texts)
         self._train = self._examples(texts, tokenizer)
@@ -78,10 +83,15 @@ class Trainer:
             self._model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
         )
         self._validation = Validation(held_out, self._model, tokenizer, config, self._processes)
+        if self._keeps_best and not self._validation.can_measure(config.training.stop_on):
+            raise UsageError(
+                "training.stop_after_validations: no text in data.valid is in a direction that is "
+                "learnt, and short enough"
+            )
         self._progress = checkpoint.Progress()
         if finished:
             checkpoint.load_weights(self._model, finished[-1] / checkpoint.WEIGHTS)
-            self._progress = checkpoint.load_progress(finished[-1], self._optimizer)
+            self._progress = self._gone_on_from(finished[-1])
             log.info("going on from %s", finished[-1])
         self._processes.wait()  # until all have read it, no checkpoint may go
 
@@ -97,6 +107,14 @@ class Trainer:
         parameters = sum(weight.numel() for weight in self._model.parameters())
         processes = self._processes
         log.info("%.1f M parameters, %d x %s", parameters / 1e6, processes.number, processes.device)
+        if self._progress.step >= self._config.training.steps:
+            log.info("nothing is left to do: give more than %d training.steps", self._progress.step)
+        elif self._is_past_best:
+            log.info(
+                "nothing is left to do: %d validations were no better than the best; raise "
+                "training.stop_after_validations",
+                self._progress.validations_since_best,
+            )
         try:
             if processes.is_first:
                 with RunLog(self._run, self._progress) as run_log:
@@ -108,6 +126,35 @@ class Trainer:
             raise UsageError(f"{self._run}: cannot be written: {error}") from error
         processes.wait()
         return self._run / checkpoint.FINAL
+
+    def _gone_on_from(self, folder: Path) -> checkpoint.Progress:
+        """A checkpoint's progress, less what other settings have made void."""
+        progress = checkpoint.load_progress(folder, self._optimizer)
+        former, config = RunConfig.from_json(folder / checkpoint.CONFIG), self._config
+        known = (progress.part_tokens or self._part_tokens, _plan(former))
+        if progress.batches_of_epoch and known != (self._part_tokens, _plan(config)):
+            log.info("other text, batches or processes: epoch %d begins anew", progress.epoch + 1)
+            progress = replace(progress, batches_of_epoch=0)
+        if self._processes.is_first:
+            checkpoint.put_back(self._run / checkpoint.BEST)
+        self._processes.wait()
+        has_best = self._keeps_best and (self._run / checkpoint.BEST).exists()
+        if not has_best or progress.best_metric != config.training.stop_on:
+            return replace(progress, best=None, best_metric=None, validations_since_best=0)
+        lengths = [(one.steps, one.cooldown_steps) for one in (former.training, config.training)]
+        if lengths[0] != lengths[1]:
+            return replace(progress, validations_since_best=0)
+        return progress
+
+    @property
+    def _part_tokens(self) -> int:
+        settings = self._config.training
+        return settings.part_tokens or settings.batch_tokens // self._processes.number
+
+    @property
+    def _keeps_best(self) -> bool:
+        """Whether the best validation's model is kept, and becomes the final one."""
+        return self._config.training.stop_after_validations is not None
 
     def _loop(self, run_log: RunLog | None) -> None:
         settings = self._config.training
@@ -169,12 +216,13 @@ class Trainer:
 
     def _steps(self) -> Iterator[Sequence[Part]]:
         settings, data = self._config.training, self._config.data
-        part_tokens = settings.part_tokens or settings.batch_tokens // self._processes.number
+        self._progress = replace(self._progress, part_tokens=self._part_tokens)
         for epoch in itertools.count(self._progress.epoch):
             if epoch > self._progress.epoch:
                 self._progress = replace(self._progress, epoch=epoch, batches_of_epoch=0)
             planned = self._train.steps(
-                *(settings.batch_tokens, part_tokens, settings.seed, epoch), data.joined_share
+                *(settings.batch_tokens, self._part_tokens, settings.seed, epoch),
+                data.joined_share,
             )
             yield from planned[self._progress.batches_of_epoch :]
 
@@ -209,12 +257,16 @@ class Trainer:
             return
         if run_log:
             run_log.report_validation(self._progress, found)
-        quality = -found.loss if self._config.training.stop_on == "loss" else found.bleu
-        assert quality is not None  # a configuration that stops on BLEU measures it
+        if not self._keeps_best:
+            return
+        metric = self._config.training.stop_on
+        quality = -found.loss if metric == "loss" else found.bleu
+        assert quality is not None  # there is text to measure it on, or the run was refused
         if self._progress.best is None or quality > self._progress.best:
-            self._progress = replace(self._progress, best=quality, validations_since_best=0)
-            if self._config.training.stop_after_validations is not None:
-                self._write(self._run / checkpoint.BEST)
+            self._progress = replace(
+                self._progress, best=quality, best_metric=metric, validations_since_best=0
+            )
+            self._write(self._run / checkpoint.BEST)
         else:
             since = self._progress.validations_since_best + 1
             self._progress = replace(self._progress, validations_since_best=since)
@@ -242,14 +294,22 @@ class Trainer:
         checkpoint.save(folder, weights, self._config, self._tokenizer_path, optimizer, progress)
 
     def _finish(self) -> None:
-        best = self._run / checkpoint.BEST
-        early = self._config.training.stop_after_validations is not None and best.exists()
+        keeps_best = self._progress.best is not None
         last = checkpoint.step_folders(self._run)[-self._config.training.average_last :]
-        folders = [best] if early else last
+        folders = [self._run / checkpoint.BEST] if keeps_best else last
         final = self._run / checkpoint.FINAL
         checkpoint.save(final, checkpoint.average(folders), self._config, self._tokenizer_path)
-        what = "the best validation's model" if early else f"average of {len(folders)} checkpoints"
+        average = f"average of {len(folders)} checkpoints"
+        what = "the best validation's model" if keeps_best else average
         log.info("%s written to %s", what, final)
+
+
+def _plan(config: RunConfig) -> tuple[object, ...]:
+    """The settings that, beside the size of its parts, decide which steps an epoch has."""
+    data, training = config.data, config.training
+    corpora = [(one.prefix, one.languages, one.weight, one.max_pairs) for one in data.train]
+    mixed = (data.temperature, data.max_length_tokens, data.joined_share)
+    return (corpora, *mixed, training.batch_tokens, training.seed)
 
 
 def _seed(*numbers: int) -> int:

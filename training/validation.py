@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, permutations
+from itertools import chain, combinations, permutations
 
 import torch
 
@@ -40,23 +40,27 @@ class Validation:
 
     def __init__(
         self,
-        texts: Mapping[str, ParallelText],
+        texts: Mapping[str, Sequence[ParallelText]],
         model: Transformer,
         tokenizer: Tokenizer,
         config: RunConfig,
         processes: Processes,
     ) -> None:
-        """Encode the texts, each named by its prefix."""
+        """Encode the texts of each corpus, by its name."""
         self._model, self._tokenizer, self._config = model, tokenizer, config.training
         self._processes = processes
         limit = config.data.max_length_tokens
-        encoded = {prefix: Examples([text], tokenizer, limit) for prefix, text in texts.items()}
-        self._examples = {prefix: found for prefix, found in encoded.items() if len(found)}
+        encoded = {name: Examples(parts, tokenizer, limit) for name, parts in texts.items()}
+        self._examples = {name: found for name, found in encoded.items() if len(found)}
         sentences = config.training.valid_bleu_sentences
-        texts_translated = texts.values() if sentences else ()
+        texts_translated = chain.from_iterable(texts.values()) if sentences else ()
         self._directions = list(
             chain.from_iterable(_directions(text, sentences) for text in texts_translated)
         )
+
+    def can_measure(self, metric: str) -> bool:
+        """Whether there is text for it."""
+        return bool(self._examples) and (metric == "loss" or bool(self._directions))
 
     def measure(self) -> Found | None:
         """Measure the model as it is now; None where there is no text to do it on."""
@@ -91,6 +95,18 @@ class Validation:
             texts = [self._tokenizer.decode(hypothesis.ids) for hypothesis in found]
             total += measure(texts, direction.tgt).bleu
         return self._processes.sum([total])[0] / len(self._directions)
+
+
+def learnt_parts(text: ParallelText, directions: Sequence[tuple[str, str]]) -> list[ParallelText]:
+    """A held-out text as far as it is learnt what it asks for."""
+    languages = text.languages
+    if all(pair in directions for pair in permutations(languages, 2)):
+        return [text]
+    return [
+        ParallelText([(pair[a], pair[b]) for pair in text.pairs], (languages[a], languages[b]))
+        for a, b in combinations(range(len(languages)), 2)
+        if (languages[a], languages[b]) in directions
+    ]
 
 
 def _directions(text: ParallelText, sentences: int) -> list[_Direction]:

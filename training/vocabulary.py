@@ -18,14 +18,23 @@ from training.data import ParallelText, some_pairs
 _MAX_SENTENCES = 2_000_000
 
 
-def vocabulary_text(texts: Sequence[ParallelText]) -> Iterator[str]:
+def vocabulary_text(
+    texts: Sequence[ParallelText], max_sentences: int = _MAX_SENTENCES
+) -> Iterator[str]:
     """The sentences to learn pieces from, of each corpus as many as its weight gives it.
 
-    A corpus with a weight above one is taken once: what counts is which words there are.
+    A corpus with a weight above one is taken once: what counts is which words there are. Where
+    there are more than `max_sentences`, every corpus gives the less.
     """
+    shares = []
     for text in texts:
         taken = min(len(text.pairs), text.max_pairs or len(text.pairs))
-        taken = math.ceil(taken * min(text.weight, 1.0))
+        shares.append(math.ceil(taken * min(text.weight, 1.0)))
+    sentences = sum(n * len(text.languages) for n, text in zip(shares, texts, strict=True))
+    for text, share in zip(texts, shares, strict=True):
+        taken = share
+        if sentences > max_sentences:
+            taken = max(1, share * max_sentences // sentences)
         for index in itertools.islice(some_pairs(len(text.pairs), taken), taken):
             yield from text.pairs[index]
 

@@ -7,11 +7,11 @@ import dataclasses
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dragoman.commands.folders import check_folder
 from dragoman.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +44,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the corpora that are learnt from, cleaned, and those that are held out, as they are."""
     from training.config import resolve
 
+    check_folder("--out", arguments.out)
     config = resolve(arguments.config, arguments.set)
+    if not config.data.train:
+        raise UsageError("data.train is empty: name the text to clean")
+    _check_targets(arguments, config)
     reports = _clean_all(arguments, config)
     rows = [dataclasses.asdict(report) for report in reports]
     path = arguments.out / REPORT
@@ -62,18 +66,15 @@ def _clean_all(arguments: argparse.Namespace, config: RunConfig) -> list[Report]
     from rich.progress import Progress
 
     from training.cleaning import Cleaner, write_pairs
-    from training.data import read_all_pairs, read_pairs
+    from training.data import read_all_pairs, read_sides
 
-    if arguments.out.resolve() == arguments.data_dir.resolve():
-        raise UsageError(f"--out {arguments.out}: holds the text to be cleaned, name another")
     held_out = defaultdict[str, list[str]](list)
     for corpus in (*config.data.valid, *config.cleaning.held_out):
-        pairs: Sequence[Sequence[str]] = read_pairs(
-            arguments.data_dir / corpus.prefix, corpus.languages
-        )
+        sides = read_sides(arguments.data_dir / corpus.prefix, corpus.languages)
         if corpus in config.data.valid:
-            write_pairs(arguments.out / corpus.prefix, corpus.languages, pairs)
-        for language, side in zip(corpus.languages, zip(*pairs, strict=True), strict=True):
+            whole = list(zip(*sides.values(), strict=True))
+            write_pairs(arguments.out / corpus.prefix, corpus.languages, whole)
+        for language, side in sides.items():
             held_out[language] += side
     cleaner, reports = Cleaner(config.cleaning, held_out), []
     quiet = arguments.quiet or not sys.stderr.isatty()
@@ -86,6 +87,39 @@ def _clean_all(arguments: argparse.Namespace, config: RunConfig) -> list[Report]
             write_pairs(arguments.out / corpus.prefix, corpus.languages, kept)
             reports.append(report)
     return reports
+
+
+def _check_targets(arguments: argparse.Namespace, config: RunConfig) -> None:
+    """See that each file to write lies below --out, is written once, and is none that is read."""
+    from training.cleaning import written_file
+    from training.data import find_file
+
+    if arguments.out.resolve() == arguments.data_dir.resolve():
+        raise UsageError(f"--out {arguments.out}: holds the text to be cleaned, name another")
+    written = (*config.data.train, *config.data.valid)
+    read = {
+        file.resolve()
+        for corpus in (*written, *config.cleaning.held_out)
+        for language in corpus.languages
+        if (file := find_file(arguments.data_dir / corpus.prefix, language))
+    }
+    targets = set[Path]()
+    for corpus in written:
+        prefix = Path(corpus.prefix)
+        if prefix.is_absolute() or ".." in prefix.parts:
+            raise UsageError(
+                f"the corpus {corpus.prefix!r}: leads out of --out; name its folder by --data-dir"
+            )
+        for language in corpus.languages:
+            target = written_file(arguments.out / prefix, language).resolve()
+            if target in read:
+                raise UsageError(f"--out {arguments.out}: {target} is to be cleaned, name another")
+            if target in targets:
+                raise UsageError(
+                    f"the corpus {corpus.prefix!r}: is named twice with {language!r}, and what is "
+                    "left of it would lie in one file; name it once, or give it two names by links"
+                )
+            targets.add(target)
 
 
 def _line(row: dict[str, object]) -> str:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import itertools
 import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from dragoman.commands.folders import check_count, check_folder
 from dragoman.errors import UsageError
+
+if TYPE_CHECKING:
+    from training.data import Side
 
 HELP = "measure a checkpoint's BLEU and chrF on held-out text"
 
 _CHUNK = 256
 """Sentences between two steps of the progress bar."""
+_LENGTH_PENALTY = 0.6
+"""With which what the manifest records is measured."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="of the engine: auto is int8 where the CPU does that exactly (default: auto)",
     )
     parser.add_argument("--beam-width", type=int, default=4, help="1: greedy (default: 4)")
-    parser.add_argument("--length-penalty", type=float, default=0.6, help="default: 0.6")
+    parser.add_argument(
+        "--length-penalty", type=float, default=_LENGTH_PENALTY, help="default: 0.6"
+    )
     parser.add_argument("--first", type=int, help="only so many sentences a direction")
     parser.add_argument("--out", type=Path, help="folder for the translations, a file a direction")
     parser.add_argument(
@@ -69,27 +77,35 @@ class _System:
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a test set and direction."""
     from dragoman.manifest import Manifest
-    from training.data import find_languages, read_pairs
+    from training.data import read_directions
 
+    check_count("--first", arguments.first)
+    if arguments.out:
+        check_folder("--out", arguments.out)
     if arguments.record:
+        _refuse_partial_record(arguments)
         Manifest.load(arguments.checkpoint)  # refused now, not after the work
     system = (_oracle if arguments.runtime == "torch" else _engine)(arguments)
     asked = _asked(arguments, system)
-    for prefix in arguments.test:
-        known = list(dict.fromkeys(itertools.chain.from_iterable(asked)))
-        languages = find_languages(arguments.data_dir / prefix, known)
-        pairs = read_pairs(arguments.data_dir / prefix, languages)[: arguments.first]
-        sides = dict(zip(languages, zip(*pairs, strict=True), strict=True))
-        for source, target in asked:
-            if source in sides and target in sides:
-                _evaluate(
-                    arguments,
-                    system,
-                    prefix,
-                    _Side(source, sides[source]),
-                    _Side(target, sides[target]),
-                )
+    tests = {
+        prefix: read_directions(arguments.data_dir / prefix, asked, arguments.first)
+        for prefix in arguments.test
+    }
+    for prefix, directions in tests.items():
+        for src, tgt in directions:
+            _evaluate(arguments, system, prefix, src, tgt)
     return 0
+
+
+def _refuse_partial_record(arguments: argparse.Namespace) -> None:
+    """What is recorded has the names of the test set and the beam width, and of nothing else."""
+    if arguments.first is not None:
+        raise UsageError("--record: a whole test set is recorded; leave out --first")
+    if arguments.length_penalty != _LENGTH_PENALTY:
+        raise UsageError(
+            f"--record: the length penalty of what is recorded is {_LENGTH_PENALTY}; "
+            "leave out --length-penalty"
+        )
 
 
 def _asked(arguments: argparse.Namespace, system: _System) -> Sequence[Sequence[str]]:
@@ -103,16 +119,8 @@ def _asked(arguments: argparse.Namespace, system: _System) -> Sequence[Sequence[
     return [known[name] for name in arguments.direction]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Side:
-    """One language of a test set."""
-
-    language: str
-    texts: Sequence[str]
-
-
 def _evaluate(
-    arguments: argparse.Namespace, system: _System, prefix: str, src: _Side, tgt: _Side
+    arguments: argparse.Namespace, system: _System, prefix: str, src: Side, tgt: Side
 ) -> None:
     """One test set in one direction."""
     from rich.console import Console

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from dragoman.commands import align_heads
+from dragoman.commands.folders import check_folder
 from dragoman.errors import UsageError
 
 HELP = "make a bundle of ONNX graphs out of a checkpoint, or TensorRT engines out of a bundle"
@@ -91,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _onnx(arguments: argparse.Namespace) -> int:
     from export.bundle import export_bundle
 
+    check_folder("--out", arguments.out.parent)
     export_bundle(arguments.checkpoint, arguments.out, arguments.storage)
     if (text := arguments.alignment_text) is not None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dragoman.commands.folders import check_folder
 from dragoman.errors import UsageError
 
 HELP = "make a Triton model repository that serves a bundle"
@@ -22,6 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Publish, and say how to serve it."""
     from export.publishing import publish
 
+    check_folder("--to", arguments.to.parent)
     if not SKELETON.is_dir():
         raise UsageError(f"{SKELETON}: not found; install from a checkout with pip install -e")
     publish(arguments.bundle, arguments.to, SKELETON)

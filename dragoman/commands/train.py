@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from pathlib import Path
 from typing import Any
 
+from dragoman.commands.folders import check_folder
 from dragoman.errors import UsageError
 
 HELP = "train a model on parallel text"
@@ -42,29 +44,41 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, beside other processes where `torchrun` started some, and print the final model."""
     _bound_kernel_caches()
     from training.config import resolve
-    from training.processes import join
+    from training.processes import LostProcess, join
     from training.trainer import Trainer
 
-    data: dict[str, Any] = {}
-    for key, files in (("train", arguments.text), ("valid", arguments.valid_text)):
-        if files:
-            prefix, languages = _own_text(*files)
-            data[key] = [prefix]
-            if data.setdefault("languages", languages) != languages:
-                raise UsageError(f"--text and --valid-text differ in their languages: {languages}")
-    if data:
-        # One's own text takes the place of the recipe's, also where there is none to validate on.
-        data = {"train": [], "valid": [], **data}
-    config = resolve(arguments.config, arguments.set, data)
+    check_folder("--out", arguments.out)
+    config = resolve(arguments.config, arguments.set, _own_data(arguments))
     processes = join()
+    if not processes.is_first:
+        logging.getLogger().setLevel(logging.WARNING)
     try:
         options = (config, arguments.data_dir, arguments.out, arguments.resume, processes)
         final = Trainer(*options).train()
         if processes.is_first:
             print(final)
+    except LostProcess:
+        if processes.is_first:
+            raise
+        return LostProcess.exit_code  # the first one says it for all
     finally:
         processes.leave()
     return 0
+
+
+def _own_data(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Settings of the table `data` for one's own text."""
+    data: dict[str, Any] = {}
+    if arguments.text:
+        prefix, languages = _own_text(*arguments.text)
+        # It takes the place of the recipe's, also where there is none to validate on.
+        data = {"languages": languages, "train": [prefix], "valid": []}
+    if arguments.valid_text:
+        prefix, languages = _own_text(*arguments.valid_text)
+        data["valid"] = [{"prefix": prefix, "languages": languages}]
+        if data.get("languages", languages) != languages:
+            raise UsageError(f"--text and --valid-text differ in their languages: {languages}")
+    return data
 
 
 def _own_text(first: Path, second: Path) -> tuple[str, list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dragoman.commands.folders import check_count
 from dragoman.errors import CheckFailed
 
 HELP = "compare a bundle with PyTorch: names, shapes, values, tokens of real sentences"
@@ -35,18 +36,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Print one line a check; fail if one failed."""
     from dragoman.manifest import Manifest
     from export.parity import verify
-    from training.data import find_languages, read_pairs
+    from training.data import read_directions
 
+    check_count("--sentences", arguments.sentences)
     manifest = Manifest.load(arguments.bundle)
     texts: list[tuple[str, str]] = []
     for prefix in arguments.test:
-        languages = find_languages(arguments.data_dir / prefix, manifest.languages)
-        pairs = read_pairs(arguments.data_dir / prefix, languages)
-        sides = dict(zip(languages, zip(*pairs, strict=True), strict=True))
-        directions = [one for one in manifest.all_directions if set(one) <= set(languages)]
-        number = max(1, arguments.sentences // max(1, len(directions)))
-        for source, target in directions:
-            texts += [(text, target) for text in sides[source][:number]]
+        found = read_directions(arguments.data_dir / prefix, manifest.all_directions)
+        number = max(1, arguments.sentences // len(found))
+        for src, tgt in found:
+            texts += [(text, tgt.language) for text in src.texts[:number]]
     failed = 0
     for outcome in verify(arguments.bundle, texts):
         print(

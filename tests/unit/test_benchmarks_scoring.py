@@ -7,9 +7,25 @@ import math
 import pytest
 
 from benchmarks.alignment import Agreement
-from benchmarks.confidence import Direction, draw, interval, kept, ranks, spearman, tenths
+from benchmarks.confidence import (
+    SHIPPED,
+    Direction,
+    draw,
+    interval,
+    kept,
+    measure,
+    ranks,
+    spearman,
+    tenths,
+)
+from serving.translator import Translator
+from training.data import Side
 
 CHRF = [float(number) for number in range(0, 100, 5)]
+
+
+def fields(one: Direction) -> tuple[list[float], list[float], list[int], list[float]]:
+    return one.confidence, one.score, one.tokens, one.chrf
 
 
 def direction(confidence: list[float]) -> Direction:
@@ -31,6 +47,9 @@ def test_the_interval_holds_the_correlation_and_shrinks() -> None:
     few, many = interval(0.6, 20), interval(0.6, 2000)
     assert few[0] < many[0] < 0.6 < many[1] < few[1]
     assert math.isclose(sum(interval(0.0, 100)), 0.0, abs_tol=1e-9)
+    assert interval(0.6, 3) == (-1.0, 1.0)
+    assert interval(1.0, 20) == (1.0, 1.0)
+    assert interval(-1.0, 20) == (-1.0, -1.0)
 
 
 def test_tenths_begin_with_the_least_confident() -> None:
@@ -47,6 +66,7 @@ def test_the_picture_is_the_same_each_time() -> None:
     found = [direction(CHRF), direction(CHRF[::-1])]
     assert draw(found).startswith("<?xml")
     assert draw(found) == draw(found)
+    assert "of-four" in draw([*found, *found[:1], Direction("of-four", *fields(found[0]))])
 
 
 def test_agreement_counts_sure_and_possible_links() -> None:
@@ -56,3 +76,16 @@ def test_agreement_counts_sure_and_possible_links() -> None:
     found = Agreement.of([{(0, 0), (0, 1), (5, 5)}, set()], sure, possible)
     assert (found.precision, found.recall) == (2 / 3, 1 / 2)
     assert found.error_rate == pytest.approx(1 - (1 + 2) / (3 + 2))
+
+
+def test_translations_are_measured_beside_their_references() -> None:
+    translator = Translator(SHIPPED)
+    try:
+        src, tgt = Side("de", ("Guten Morgen.", "Ja.")), Side("en", ("Good morning.", "No."))
+        found = measure(translator, src, tgt, beam_width=1)
+    finally:
+        translator.close()
+    assert found.name == "de-en"
+    assert found.chrf[0] > found.chrf[1]
+    assert len(found.confidence) == len(found.score) == len(found.tokens) == 2
+    assert max(found.confidence) < 0.0

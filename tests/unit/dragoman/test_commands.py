@@ -92,6 +92,39 @@ def test_verify_prints_each_check_and_passes(
 
 
 @pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate", "--test", ""], "'.' names no text"),
+        (["evaluate", "--test", "held", "--first", "0"], "--first 0: give 1 or more"),
+        (["evaluate", "--test", "held", "--out", "held.en/x"], "held.en is a file"),
+        (["evaluate", "--test", "held", "--record", "--first", "2"], "leave out --first"),
+        (["evaluate", "--test", "held", "--record", "--length-penalty", "1"], "leave out --length"),
+        (["evaluate", "--test", "en-fr"], "en-fr: is in en, fr, which none of en-de, de-en"),
+        (["verify", "--test", "en-fr"], "en-fr: is in en, fr, which none of en-de, de-en"),
+        (["verify", "--test", "blank"], "blank: every pair has an empty side"),
+        (["verify", "--test", "held", "--sentences", "0"], "--sentences 0: give 1 or more"),
+    ],
+)
+def test_text_and_numbers_that_give_nothing_are_refused(
+    words: list[str],
+    message: str,
+    text: Path,
+    three_languages: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_pairs(text / "en-fr", reverse_pairs(3, seed=5), ("en", "fr"))
+    write_pairs(text / "blank", [("one", " "), ("", "two")], ("en", "de"))
+    monkeypatch.chdir(text)
+    before = (three_languages / "manifest.json").read_bytes()
+    assert main([words[0], str(three_languages), *words[1:]]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert (printed.out, len(printed.err.splitlines())) == ("", 1)
+    assert (three_languages / "manifest.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["evaluate", "none", "--test", "x"],

@@ -77,6 +77,7 @@ def heads(*places: list[int]) -> dict[str, Any]:
         (lambda m: m["dimensions"].update(heads=0), "dimensions.heads is 0"),
         (lambda m: m.update(languages=["en", "fr"]), "lack tags: ['fr']"),
         (lambda m: m.update(alignment=heads([3, 0])), "there is no head 0 in layer 3"),
+        (lambda m: m.update(alignment=heads([0])), "alignment: [0] is not a layer and a head"),
         (lambda m: m.update(alignment=heads([0, -1])), "there is no head -1 in layer 0"),
         (lambda m: m.update(alignment=heads()), "alignment: names no heads"),
         (lambda m: m.update(alignment={}), "alignment: the key 'heads' is missing"),

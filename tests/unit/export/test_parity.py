@@ -16,7 +16,7 @@ import torch
 from dragoman.errors import UsageError
 from dragoman.manifest import FILE_NAME, Limits, Manifest, digests
 from export.bundle import export_bundle
-from export.parity import Outcome, verify
+from export.parity import Outcome, in_turn, verify
 from export.publishing import publish
 from serving.engine.onnx_session import OnnxSession
 from serving.model_config import read_model_config
@@ -149,3 +149,8 @@ def test_a_published_repository_holds_the_whole_bundle(random_bundle: Path, tmp_
         assert (repository / model / "1").is_dir()
     assert Manifest.load(folder / "1" / "bundle") == Manifest.load(random_bundle)
     assert (folder / "1" / "bundle" / FILE_NAME).is_file()
+
+
+def test_values_are_compared_of_every_target_language_in_turn() -> None:
+    sources = [([1], "de"), ([2], "de"), ([3], "de"), ([4], "en"), ([5], "fr"), ([6], "fr")]
+    assert in_turn(sources) == [[1], [4], [5], [2], [6], [3]]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,37 @@ def test_a_full_disk_leaves_the_old_one(
     assert "\n" not in str(raised.value)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_one_that_cannot_be_replaced_still_stands(
+    random_checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = random_checkpoint("post")
+    config = checkpoint.load(folder).config
+    before = (folder / checkpoint.WEIGHTS).read_bytes()
+    copied = folder.with_name("tokenizer.model")
+    copied.write_bytes((folder / checkpoint.TOKENIZER).read_bytes())
+    weights = tiny_model(seed=1).state_dict()
+    rename = os.replace
+
+    def broken(source: Path, target: Path) -> None:
+        if source.name.endswith(".partial"):
+            assert not target.exists()
+            raise OSError("Input/output error")
+        rename(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", broken)
+        with pytest.raises(UsageError, match="cannot be written: Input/output error"):
+            checkpoint.save(folder, weights, config, copied)
+    assert (folder / checkpoint.WEIGHTS).read_bytes() == before
+    # Killed between one name and the other.
+    folder.rename(folder.with_name(f".{folder.name}.former"))
+    checkpoint.put_back(folder)
+    assert (folder / checkpoint.WEIGHTS).read_bytes() == before
+    checkpoint.save(folder, weights, config, copied)
+    assert (folder / checkpoint.WEIGHTS).read_bytes() != before
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["post", "tokenizer.model"]
 
 
 def test_damaged_checkpoints_are_named(random_checkpoint: Callable[[str], Path]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -98,6 +99,11 @@ def test_folding_keeps_letters_and_digits_alone() -> None:
     assert folded("No. 1") != folded("No. 2")
 
 
+def test_folding_keeps_marks_and_knows_other_spellings_of_a_letter() -> None:
+    assert folded("Cafe\u0301 \ufb01n") == folded("Café fin")
+    assert folded("कि") != folded("का"), "the vowels are marks"
+
+
 RECIPE = """
 [data]
 train = ["a/train"]
@@ -132,6 +138,62 @@ def test_the_command_leaves_a_folder_to_train_from(
     assert not (tmp_path / "clean/b").exists()
     assert main([*words, "--out", str(tmp_path)]) == 2
     assert "holds the text to be cleaned" in capsys.readouterr().err
+
+
+def cleaned(folder: Path, out: Path, data: str) -> int:
+    """Exit code of the command on corpora `a`, `b` in three languages."""
+    source = folder / "corpora"
+    source.mkdir(exist_ok=True)
+    for prefix in "ab":
+        for language, text in (("en", "I am.\n"), ("de", "Ich bin.\n"), ("fr", "Je suis.\n")):
+            (source / f"{prefix}.{language}.gz").write_bytes(gzip.compress(text.encode()))
+    recipe = folder / "recipe.toml"
+    recipe.write_text(f"[data]\n{data}\n[cleaning]\ndetect_languages = false\n")
+    words = ["clean", "--config", str(recipe), "--data-dir", str(source), "--out", str(out)]
+    return main(words)
+
+
+TWICE = """languages = ["en", "de", "fr"]
+train = [{prefix = "a", languages = ["en", "de"]}, {prefix = "./a", languages = ["en", "fr"]}]"""
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ('train = ["{corpora}/a"]', "leads out of --out"),
+        ('train = ["../corpora/a"]', "leads out of --out"),
+        ('train = ["a"]\nvalid = ["../corpora/b"]', "leads out of --out"),
+        (TWICE, "'./a': is named twice with 'en'"),
+        ('train = ["a"]\nvalid = ["a"]', "is named twice"),
+        ('train = ["b"]\nvalid = ["a", "a"]', "is named twice"),
+        ("train = []", "data.train is empty"),
+        ('train = [""]', "the corpus '': names no text"),
+    ],
+)
+def test_no_corpus_is_overwritten(
+    data: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = data.replace("{corpora}", str(tmp_path / "corpora"))
+    assert cleaned(tmp_path, tmp_path / "out", data) == 2
+    printed = capsys.readouterr().err.strip()
+    assert message in printed
+    assert "\n" not in printed
+    assert not (tmp_path / "out").exists(), "refused before anything is written"
+
+
+def test_nothing_is_written_through_a_link_onto_what_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "corpora").mkdir()
+    (tmp_path / "out/sub").symlink_to(tmp_path / "corpora")
+    (tmp_path / "corpora/sub").symlink_to(tmp_path / "corpora")
+    assert cleaned(tmp_path, tmp_path / "out", 'train = ["sub/a"]') == 2
+    assert "a.en.gz is to be cleaned, name another" in capsys.readouterr().err
+    file = tmp_path / "corpora/a.en.gz"
+    assert cleaned(tmp_path, file, 'train = ["a"]') == 2
+    assert f"{file} is a file; name a folder" in capsys.readouterr().err
+    assert cleaned(tmp_path, tmp_path / "other", 'train = ["a"]\nvalid = ["b"]') == 0
 
 
 def test_a_full_disk_leaves_no_half_of_a_file(tmp_path: Path) -> None:

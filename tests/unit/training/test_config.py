@@ -55,6 +55,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ({"train": [{"prefix": "a", "languages": ["en", "fr"]}]}, "the corpus 'a': languages is"),
         ({"train": [{"prefix": "a", "languages": ["en"]}]}, "the corpus 'a': languages is"),
         ({"train": [{"prefix": "a", "weight": 0.0}]}, "the corpus 'a': weight is 0.0"),
+        ({"train": [{"prefix": "a", "weight": float("inf")}]}, "the corpus 'a': weight is inf"),
         ({"train": [{"prefix": "a", "max_pairs": 0}]}, "the corpus 'a': max_pairs is 0"),
         ({"train": [{"prefix": "a", "drop_matching": "("}]}, "no regular expression"),
         ({"train": [{"prefix": "a", "wieght": 1.0}]}, "unknown key 'wieght'"),
@@ -74,3 +75,29 @@ def test_limits_of_cleaning_that_make_no_sense_are_refused() -> None:
     ):
         with pytest.raises(UsageError, match=message):
             resolve(None, [word])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["model=5"], "model is 5: expected a table"),
+        (["data=5"], "data.*expected a table"),
+        (['model.preset=["a"]'], r"unknown preset \['a'\]"),
+        (["training.clip_norm=0.0"], "training.clip_norm is 0.0"),
+        (["training.clip_norm=nan"], "training.clip_norm is nan"),
+        (["training.peak_learning_rate=-1.0"], "training.peak_learning_rate is -1.0"),
+        (["training.steps=10", "training.cooldown_steps=11"], "more than training.steps, 10"),
+        (["training.stop_after_validations=2"], "give text in data.valid, which is empty"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        resolve(None, words)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_whose_table_is_a_value_is_refused(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("data = 5\n")
+    with pytest.raises(UsageError, match=r"recipe\.toml: data is 5: expected a table"):
+        resolve(recipe, [], {"train": ["mine"]})

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,12 @@ from training.data import (
     Examples,
     ParallelText,
     Part,
+    Side,
     read_all_pairs,
+    read_directions,
     read_lines,
     read_pairs,
+    read_sides,
 )
 from training.vocabulary import train_vocabulary, vocabulary_text
 
@@ -56,9 +61,26 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "text.dd.gz").write_bytes(gzip.compress(b"a\n" * 1000)[:30])
     with pytest.raises(UsageError, match=r"text\.dd\.gz: cannot be read"):
         read_lines(prefix, "dd")
+    damaged = bytearray(gzip.compress(random.Random(0).randbytes(2000).hex().encode()))
+    damaged[200:400] = b"\xff" * 200
+    (tmp_path / "text.ee.gz").write_bytes(damaged)
+    with pytest.raises(UsageError, match=r"text\.ee\.gz: cannot be read"):
+        read_lines(prefix, "ee")
     prefix = written(tmp_path, aa=b"", bb=b"")
     with pytest.raises(UsageError, match=r"text\.aa: is empty"):
         read_pairs(prefix, ("aa", "bb"))
+
+
+def test_a_text_that_gives_no_pairs_is_refused(tmp_path: Path) -> None:
+    prefix = written(tmp_path, aa=b" \nb\n", bb=b"A\n\n", cc=b"C\n\n")
+    with pytest.raises(UsageError, match=r"text: every pair has an empty side"):
+        read_sides(prefix, ("aa", "bb"))
+    with pytest.raises(UsageError, match=r"text: is in aa, bb, which none of aa-dd, dd-bb needs"):
+        read_directions(prefix, [("aa", "dd"), ("dd", "bb")])
+    with pytest.raises(UsageError, match=r"'\.' names no text"):
+        read_directions(Path(), [("aa", "bb")])
+    ((src, tgt),) = read_directions(prefix, [("bb", "cc"), ("cc", "dd")])
+    assert (src, tgt) == (Side("bb", ("A",)), Side("cc", ("C",)))
 
 
 def test_a_text_as_it_is_holds_pairs_with_an_empty_side(tmp_path: Path) -> None:
@@ -79,10 +101,18 @@ def rows(batch: Batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     ]
 
 
+def batches(
+    examples: Examples, batch_tokens: int, seed: int, epoch: int, joined_share: float = 0.0
+) -> Iterator[Batch]:
+    """One epoch, a part a step."""
+    for parts in examples.steps(batch_tokens, batch_tokens, seed, epoch, joined_share):
+        yield from map(examples.batch, parts)
+
+
 def test_an_epoch_holds_every_example_once_in_both_directions(
     examples: Examples, tokenizer: Tokenizer
 ) -> None:
-    seen = sorted(row for batch in examples.batches(200, seed=1, epoch=0) for row in rows(batch))
+    seen = sorted(row for batch in batches(examples, 200, seed=1, epoch=0) for row in rows(batch))
     expected = []
     for english, german in reverse_pairs(300, seed=1):
         for src, tgt, language in ((english, german, "de"), (german, english, "en")):
@@ -93,7 +123,7 @@ def test_an_epoch_holds_every_example_once_in_both_directions(
 
 
 def test_batches_keep_to_their_size_and_shift_the_target(examples: Examples) -> None:
-    for batch in examples.batches(200, seed=1, epoch=0):
+    for batch in batches(examples, 200, seed=1, epoch=0):
         sentences = batch.src_ids.size(0)
         assert sentences * max(batch.src_ids.size(1), batch.tgt_in_ids.size(1)) <= 200
         assert (batch.tgt_in_ids[:, 0] == BEGIN_ID).all()
@@ -120,7 +150,7 @@ def test_a_step_has_parts_of_like_lengths_within_its_size(examples: Examples) ->
 
 def test_order_follows_seed_and_epoch_alone(examples: Examples) -> None:
     def order(seed: int, epoch: int) -> list[torch.Tensor]:
-        return [batch.src_ids for batch in examples.batches(200, seed, epoch)]
+        return [batch.src_ids for batch in batches(examples, 200, seed, epoch)]
 
     first, again = order(1, 0), order(1, 0)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
@@ -131,11 +161,11 @@ def test_order_follows_seed_and_epoch_alone(examples: Examples) -> None:
 def test_joined_examples_hold_two_of_one_direction(
     examples: Examples, tokenizer: Tokenizer
 ) -> None:
-    singles = {row for batch in examples.batches(500, seed=1, epoch=0) for row in rows(batch)}
+    singles = {row for batch in batches(examples, 500, seed=1, epoch=0) for row in rows(batch)}
     by_source = {src[1:-1]: tgt[:-1] for src, tgt in singles}
     joined = [
         row
-        for batch in examples.batches(500, seed=1, epoch=0, joined_share=1.0)
+        for batch in batches(examples, 500, seed=1, epoch=0, joined_share=1.0)
         for row in rows(batch)
     ]
     assert len(joined) == len(examples)
@@ -162,7 +192,7 @@ def numbered(prefix: str, number: int) -> list[tuple[str, str]]:
 
 def sources(examples: Examples, epoch: int) -> Counter[tuple[int, ...]]:
     """How often an epoch shows each source, without tag and end."""
-    shown = examples.batches(500, seed=1, epoch=epoch)
+    shown = batches(examples, 500, seed=1, epoch=epoch)
     return Counter(src[1:-1] for batch in shown for src, _ in rows(batch))
 
 
@@ -178,7 +208,7 @@ def test_corpora_have_languages_of_their_own(tmp_path: Path) -> None:
     ]
     examples = Examples(texts, tokenizer, 200)
     assert examples.directions == (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
-    seen = sorted(row for batch in examples.batches(200, seed=1, epoch=0) for row in rows(batch))
+    seen = sorted(row for batch in batches(examples, 200, seed=1, epoch=0) for row in rows(batch))
     asked = [("red", "blue", "de"), ("blue", "red", "en")]
     asked += [("red", "green", "fr"), ("green", "red", "en")]
     expected = [
@@ -186,7 +216,7 @@ def test_corpora_have_languages_of_their_own(tmp_path: Path) -> None:
         for src, tgt, tag in asked
     ]
     assert seen == sorted(expected)
-    joined = Examples([texts[0], texts[1]], tokenizer, 200).batches(200, 1, 0, joined_share=1.0)
+    joined = batches(Examples(texts, tokenizer, 200), 200, 1, 0, joined_share=1.0)
     green, blue = tokenizer.encode("green")[-1], tokenizer.encode("blue")[-1]
     for batch in joined:
         for src, _ in rows(batch):
@@ -222,6 +252,7 @@ def test_a_temperature_raises_the_share_of_small_corpora(tokenizer: Tokenizer) -
         return shown.total(), sum(n for src, n in shown.items() if src[0] == blue)
 
     assert share(1.0) == (200, 20)
+    assert share(0.001) == (201, 1)  # the largest, and one of any other
     assert share(2.0) == (200, 50)  # 90 and 10 to the power of a half are as 3 to 1
 
 
@@ -243,6 +274,8 @@ def test_a_vocabulary_is_learnt_from_corpora_by_their_weights() -> None:
     ]
     taken = Counter(sentence[0] for sentence in vocabulary_text(texts))
     assert taken == {"a": 4, "b": 6, "c": 8}
+    fewer = Counter(sentence[0] for sentence in vocabulary_text(texts, max_sentences=12))
+    assert fewer == {"a": 2, "b": 4, "c": 4}
 
 
 def test_a_vocabulary_that_finds_no_room_is_one_line(tmp_path: Path) -> None:

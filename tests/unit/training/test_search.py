@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from dragoman.hypothesis import Hypothesis
 from dragoman.text import BEGIN_ID, END_ID
 from tests.conftest import tiny_model
+from training.guided_search import Wishes, guided_search
 from training.model import Transformer
 from training.search import beam_search, greedy_search, length_penalty
 
@@ -51,10 +53,28 @@ def test_scores_are_those_of_the_tokens(model: Transformer) -> None:
     assert found.score == pytest.approx(total / length_penalty(len(tokens), 0.6), abs=1e-4)
 
 
+def test_all_tensors_are_on_the_models_device(model: Transformer) -> None:
+    (src,) = sources(1)
+    wishes = (
+        Wishes(prefix=(5,), min_tokens=3),
+        Wishes(beam_width=2, terms=((6, 7),), pieces=("a",) * model.config.vocab_size),
+        Wishes(sampling=True, top_k=5),
+    )
+
+    def found() -> list[Hypothesis]:
+        guided = [one for wish in wishes for one in guided_search(model, src, 9, wish)]
+        return [*greedy_search(model, [src], [9]), *beam_search(model, [src], [9], 2, 0.6), *guided]
+
+    here = found()
+    with torch.device("meta"):  # where a tensor is made that names no device
+        assert found() == here
+
+
 class TableModel:
     """Scores that depend on the last token alone: small enough to search by hand."""
 
     def __init__(self, probabilities: dict[int, dict[int, float]]) -> None:
+        self.embedding = torch.nn.Embedding(8, 1)
         self._log = torch.full((8, 8), -50.0)
         for last, nexts in probabilities.items():
             for token, probability in nexts.items():

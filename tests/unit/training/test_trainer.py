@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -19,11 +21,14 @@ from dragoman.manifest import Limits
 from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training import checkpoint
+from training.checkpoint import Progress
 from training.config import CorpusConfig, RunConfig, resolve
-from training.data import read_pairs
+from training.data import ParallelText, read_pairs
 from training.evaluation import measure
+from training.run_log import RunLog
 from training.search import Translator
 from training.trainer import Trainer
+from training.validation import Found, learnt_parts
 
 SETTINGS = (
     "model.preset=tiny",
@@ -148,11 +153,48 @@ def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(two / "final")], "one process speaks for both"
+    assert done.stderr.count("parameters, 2 x cpu") == 1, done.stderr
     assert losses(two) == pytest.approx(losses(one), abs=2e-4)
     assert losses(two, "valid") == pytest.approx(losses(one, "valid"), abs=2e-4)
     expected = checkpoint.load(one / "final").model.state_dict()
     for name, tensor in checkpoint.load(two / "final").model.state_dict().items():
         torch.testing.assert_close(tensor, expected[name], atol=1e-3, rtol=1e-3)
+
+
+def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    # It takes part in learning the vocabulary, then goes.
+    gone = "from training.processes import join; join().wait()"
+    first, second = (
+        subprocess.Popen(
+            [sys.executable, *words],
+            env={**os.environ, **common, "RANK": rank, "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, words in (("0", command(text, tmp_path / "run")), ("1", ["-c", gone]))
+    )
+    printed = first.communicate(timeout=120)[1]
+    assert second.wait(timeout=120) == 0, second.communicate()[1]
+    assert first.returncode == 1
+    assert "Traceback" not in printed
+    said = [line for line in printed.splitlines() if line.startswith("dragoman train: ")]
+    assert len(said) == 1
+    assert said[0].startswith("dragoman train: another process is gone, see its message: ")
+
+
+def test_a_number_of_processes_without_torchrun_is_refused(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match="WORLD_SIZE is '2' without RANK: start with torchrun"):
+        Trainer(settings(5), text, tmp_path / "run")
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    with pytest.raises(UsageError, match="WORLD_SIZE is 'two' without RANK"):
+        Trainer(settings(5), text, tmp_path / "run")
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(text: Path, tmp_path: Path) -> None:
@@ -255,6 +297,18 @@ def test_one_command_trains_on_files_of_ones_own(
     assert checkpoint.load(final).config.data.languages == ("en", "de")
 
 
+def test_valid_text_of_ones_own_leaves_a_recipes_training_text(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--data-dir", str(text), "--out", str(tmp_path / "run")]
+    words += ["--valid-text", str(text / "valid.de"), str(text / "valid.en")]
+    words += [f"--set={word}" for word in (*SETTINGS, "training.steps=5", 'data.train=["train"]')]
+    assert main(words) == 0
+    data = checkpoint.load(Path(capsys.readouterr().out.strip())).config.data
+    assert data.train == (CorpusConfig("train", ("en", "de")),)
+    assert data.valid == (CorpusConfig(str(text / "valid"), ("de", "en")),)
+
+
 def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('[data]\ntrain = ["a"]\nvalid = ["b"]\njoined_share = 0.5\n')
@@ -272,6 +326,8 @@ def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
         (["--out", "x", "--set", "model.preset=huge"], "unknown preset 'huge'"),
         (["--out", "x", "--config", "none.toml"], "none.toml: cannot be read"),
         (["--out", "x", "--text", "a.en", "b.de"], "name them alike"),
+        (["--out", "file/x"], "--out file/x: file is a file; name a folder"),
+        (["--out", "x", "--set", 'data.train=[""]'], "the corpus '': names no text"),
         (["--out", "x", "--text", "a.en", "a.de"], "a.en: no such file"),
         (["--out", "x", "--set", "training.steps=0"], "training.steps is 0"),
     ],
@@ -284,7 +340,135 @@ def test_wrong_words_get_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
     assert main(["train", *words]) == 2
     printed = capsys.readouterr().err.strip()
     assert message in printed
     assert "\n" not in printed
+
+
+PATIENCE = "training.stop_after_validations=2"
+
+
+def best_of(run: Path, step: int) -> tuple[float | None, str | None, int]:
+    """What a checkpoint knows of the best validation."""
+    found = json.loads((run / f"checkpoints/step-{step:07d}/progress.json").read_text())
+    return found["best"], found["best_metric"], found["validations_since_best"]
+
+
+def test_a_best_of_another_kind_is_forgotten(text: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    bleu = ("training.stop_on=bleu", "training.valid_bleu_sentences=5", PATIENCE)
+    Trainer(settings(10, *bleu), text, run).train()
+    best, metric, _ = best_of(run, 10)
+    assert best is not None
+    assert (best >= 0, metric) == (True, "bleu")  # no negative loss is better than any BLEU
+    Trainer(settings(20, PATIENCE), text, run, resume=True).train()
+    best, *others = best_of(run, 20)
+    assert best == pytest.approx(-losses(run, "valid")[20], abs=1e-3)
+    assert others == ["loss", 0]
+    # Without patience nothing is kept, so with it again there is nothing to go by.
+    Trainer(settings(30), text, run, resume=True).train()
+    assert best_of(run, 30) == (None, None, 0)
+    final = Trainer(settings(40, PATIENCE), text, run, resume=True).train()
+    assert_same_weights(final, run / "checkpoints/step-0000040")
+
+
+def test_a_best_whose_model_is_gone_is_forgotten(text: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    Trainer(settings(10, PATIENCE), text, run).train()
+    shutil.rmtree(run / "best")
+    words = (PATIENCE, "training.peak_learning_rate=10.0")  # from here on it only gets worse
+    final = Trainer(settings(20, *words), text, run, resume=True).train()
+    assert_same_weights(final, run / "checkpoints/step-0000020")
+
+
+def test_a_run_that_stopped_goes_on_when_it_is_made_longer(
+    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = tmp_path / "run"
+    words = ("training.peak_learning_rate=0.3", "training.checkpoint_every_steps=10", PATIENCE)
+    Trainer(settings(500, *words), text, run).train()
+    stopped = max(losses(run, "valid"))
+    assert stopped < 500
+    caplog.set_level("INFO")
+    Trainer(settings(500, *words), text, run, resume=True).train()
+    assert "nothing is left to do: 2 validations were no better" in caplog.text
+    assert max(losses(run, "valid")) == stopped
+    Trainer(settings(510, *words), text, run, resume=True).train()
+    assert max(losses(run, "valid")) > stopped
+    steps = max(losses(run))
+    Trainer(settings(steps), text, run, resume=True).train()
+    assert f"nothing is left to do: give more than {steps} training.steps" in caplog.text
+
+
+def test_another_plan_begins_the_epoch_anew(
+    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for name, words in (
+        ("same", ()),
+        ("other", ("training.batch_tokens=220",)),
+        ("parts", ("training.part_tokens=100",)),
+        ("seed", ("training.seed=2",)),
+        ("text", ("data.train=[{prefix='train',weight=0.9}]",)),
+    ):
+        run = tmp_path / name
+        Trainer(settings(5), text, run).train()
+        caplog.clear()
+        Trainer(settings(10, *words), text, run, resume=True).train()
+        anew = "epoch 1 begins anew" in caplog.text
+        progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
+        assert (anew, progress["batches_of_epoch"]) == ((True, 5) if words else (False, 10)), name
+
+
+def test_validations_tell_corpora_of_one_prefix_apart(text: Path, tmp_path: Path) -> None:
+    pairs = reverse_pairs(40, seed=3)
+    for language, side in (("en", 0), ("de", 1), ("fr", 0)):
+        lines = "".join(f"{pair[side]}\n" for pair in pairs)
+        for prefix in ("all", "held"):
+            (tmp_path / f"{prefix}.{language}").write_text(lines)
+    run = tmp_path / "run"
+    train = "train=[{prefix='all',languages=['en','de']},{prefix='all',languages=['de','fr']}]"
+    valid = "{prefix='held',languages=['en','de']},{prefix='held',languages=['de','fr']}"
+    words = ["data.languages=['en','de','fr']", f"data.{train}", "vocabulary.size=321"]
+    words += [f"data.valid=[{valid},'held']", "training.valid_bleu_sentences=3"]
+    config = resolve(None, [*SETTINGS, "training.steps=10", *words])
+    Trainer(config, tmp_path, run).train()
+    (entry,) = (
+        json.loads(line) for line in (run / "log.jsonl").open() if '"kind": "valid"' in line
+    )
+    by_corpus = entry["corpora"]
+    assert list(by_corpus) == ["held en-de", "held de-fr", "held en-de-fr"]
+    # English to French is not learnt, so the third is what the first two are.
+    both = sorted((by_corpus["held en-de"], by_corpus["held de-fr"]))
+    assert both[0] <= by_corpus["held en-de-fr"] <= both[1]
+    whole = ParallelText([("a", "b", "c")], ("en", "de", "fr"))
+    parts = learnt_parts(whole, config.data.directions)
+    assert [(part.pairs, part.languages) for part in parts] == [
+        ([("a", "b")], ("en", "de")),
+        ([("b", "c")], ("de", "fr")),
+    ]
+
+
+def test_patience_needs_text_to_validate_on(text: Path, tmp_path: Path) -> None:
+    words = (PATIENCE, "data.valid=['long']", "data.max_length_tokens=20")
+    write_pairs(tmp_path / "train", reverse_pairs(100, seed=1), ("en", "de"))
+    write_pairs(tmp_path / "long", [("red " * 50, "blue")], ("en", "de"))
+    with pytest.raises(UsageError, match=r"no text in data\.valid is in a direction"):
+        Trainer(settings(5, *words), tmp_path, tmp_path / "run")
+
+
+def test_a_damaged_log_is_gone_on_with(text: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    Trainer(settings(5), text, run).train()
+    with (run / "log.jsonl").open("ab") as file:
+        file.write(b'{"kind": "tr\xff\x00\n[]\n7\n{"step": "x"}\n{}\n')
+    Trainer(settings(10), text, run, resume=True).train()
+    assert list(losses(run)) == [5, 10]
+
+
+def test_a_loss_without_bounds_is_logged(tmp_path: Path) -> None:
+    with RunLog(tmp_path, Progress(step=1)) as run_log:
+        run_log.report_validation(Progress(step=1), Found(1e4, {}, None))
+    assert losses(tmp_path, "valid") == {1: 1e4}
