@@ -121,6 +121,7 @@ class SearchPlan:
         self.width = self._width()
         self.hypotheses = self._hypotheses()
         self._rules = self._all_rules()
+        self._has_least = bool(options.min_tokens or options.min_length_ratio)
         self._seed = secrets.randbits(63) if options.seed is None else options.seed
 
     @property
@@ -164,6 +165,10 @@ class SearchPlan:
         Raises:
             InvalidRequest: the prefix is too long.
         """
+        if self._glossary is None and not self._prefixes and not self.keeps_placeholders:
+            most = self._most_tokens(src_ids, 0)
+            rules = self._rules_of(src_ids, most)
+            return most, self._usual if rules is self._rules else self._search((), None, rules)
         prefix = tuple(self._tokenizer.encode(self._prefixes[index])) if self._prefixes else ()
         terms = self._terms(text)
         given = (prefix, *terms.sequences) if terms else (prefix,)
@@ -174,10 +179,7 @@ class SearchPlan:
                 f"{most}: shorten it"
                 + (", or raise max_tokens" if self._options.max_tokens else "")
             )
-        rules = self._rules_of(src_ids, most)
-        if not prefix and terms is None and rules is self._rules:
-            return most, self._usual
-        return most, self._search(prefix, terms, rules)
+        return most, self._search(prefix, terms, self._rules_of(src_ids, most))
 
     def altered_placeholders(self, index: int, text: str) -> tuple[tuple[str, str], ...]:
         """Placeholders that the vocabulary writes otherwise, each beside how the text has it.
@@ -301,6 +303,8 @@ class SearchPlan:
         return (*self._rules, FewestTokens(min(least, most), END_ID))
 
     def _fewest_tokens(self, src_ids: Sequence[int]) -> int:
+        if not self._has_least:
+            return 0
         wanted = _times(self._options.min_length_ratio or 0.0, src_ids)
         return max(self._options.min_tokens or 0, math.ceil(wanted))
 
