@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import sacrebleu
+from dragoman_load_test.plots import COLOURS, STYLE
 
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
@@ -39,20 +40,6 @@ _KEPT = (1.0, 0.9, 0.8, 0.7, 0.5, 0.3)
 """Parts of the translations, the most confident ones, whose chrF is reported."""
 _FEWEST = 10
 """Sentences of a direction."""
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Source: Okabe and Ito, "Color Universal Design" (2008)."""
-_PLOT: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "dragoman",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e4e4e4",
-    "legend.frameon": False,
-}
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -222,12 +209,12 @@ def draw(found: Sequence[Direction]) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_PLOT):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)
         places = np.arange(1, 11)
         width = 0.8 / len(found)
-        for number, (one, colour) in enumerate(zip(found, itertools.cycle(_COLOURS), strict=False)):
+        for number, (one, colour) in enumerate(zip(found, itertools.cycle(COLOURS), strict=False)):
             offset = width * (number - (len(found) - 1) / 2)
             left.bar(places + offset, tenths(one), width, color=colour, label=one.name)
             share = 100 * np.arange(1, len(one.chrf) + 1) / len(one.chrf)

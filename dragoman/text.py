@@ -109,7 +109,7 @@ class Tokenizer:
 
     def token_starts(self, text: str) -> list[int]:
         """The character at which each token of `encode` begins."""
-        return [begin for begin, _ in self._pieces.EncodeAsOffsetMapping(text)["offsets"]]
+        return [piece.begin for piece in self.pieces(text)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids; specials vanish, bytes that are not UTF-8 become U+FFFD."""

@@ -26,9 +26,10 @@ from serving.engine.statistics import Counts
 from serving.follow_up import FollowUp
 from serving.futures import followed_by, when_all_done
 from serving.layout import Piece, pieces_of_text
+from serving.option_checks import scoring_alpha
 from serving.request_options import InvalidRequest, RequestOptions
 from serving.scoring import Scorer
-from serving.search_plan import SearchPlan, scoring_alpha
+from serving.search_plan import SearchPlan
 from serving.streaming import TextStream
 from serving.translation import Composer, SourceSentence, Translation, with_assessment
 

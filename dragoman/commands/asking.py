@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dragoman.errors import UsageError
 
 if TYPE_CHECKING:
+    from dragoman_client import Translator
     from dragoman_client.options import OptionArguments
 
 DEFAULT_URL = "grpc://localhost:8001"
@@ -49,6 +50,28 @@ def configure_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout-s", type=float, default=30.0, help="longest time for a request (default: 30)"
     )
+
+
+def open_translator(arguments: argparse.Namespace, retries: int = 2) -> Translator:
+    """The client that `configure_server` declared.
+
+    Raises:
+        UsageError: the address or a file makes no sense.
+    """
+    from dragoman_client import Translator
+
+    try:
+        return Translator(
+            arguments.url,
+            timeout_s=arguments.timeout_s,
+            token=read_token(arguments.token_file),
+            ca_file=arguments.ca_file,
+            certificate_file=arguments.certificate_file,
+            key_file=arguments.key_file,
+            retries=retries,
+        )
+    except ValueError as error:
+        raise UsageError(one_line(error)) from error
 
 
 def configure_translation(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.commands.asking import configure_server, one_line, read_token
+from dragoman.commands.asking import configure_server, one_line, open_translator
 from dragoman.errors import DragomanError, UsageError
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ def _options(arguments: argparse.Namespace) -> ScoringArguments:
 
 
 def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:
+    from serving.option_checks import scoring_alpha
     from serving.request_options import RequestOptions
-    from serving.search_plan import scoring_alpha
     from serving.translator import Translator
 
     given = {name: value for name, value in _options(arguments).items() if value is not None}
@@ -156,20 +156,10 @@ def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> 
 
 
 def _through_server(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:
-    from dragoman_client import InvalidRequest, TranslationError, Translator
+    from dragoman_client import InvalidRequest, TranslationError
 
     options = _options(arguments)
-    try:
-        translator = Translator(
-            arguments.url,
-            timeout_s=arguments.timeout_s,
-            token=read_token(arguments.token_file),
-            ca_file=arguments.ca_file,
-            certificate_file=arguments.certificate_file,
-            key_file=arguments.key_file,
-        )
-    except ValueError as error:
-        raise UsageError(one_line(error)) from error
+    translator = open_translator(arguments)
 
     def score(sources: Sequence[str], targets: Sequence[str]) -> list[_Scored]:
         try:

@@ -16,7 +16,7 @@ from dragoman.commands.asking import (
     configure_server,
     configure_translation,
     one_line,
-    read_token,
+    open_translator,
     translation_options,
 )
 from dragoman.errors import DragomanError, UsageError
@@ -91,7 +91,6 @@ def run(arguments: argparse.Namespace) -> int:
         InvalidRequest,
         TranslationError,
         TranslationOptions,
-        Translator,
     )
 
     options = translation_options(arguments)
@@ -101,15 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         form = _form(arguments)
         if isinstance(form, Document):
             options = form.with_sentences(options)
-        translator = Translator(
-            arguments.url,
-            timeout_s=arguments.timeout_s,
-            retries=arguments.retries,
-            token=read_token(arguments.token_file),
-            ca_file=arguments.ca_file,
-            certificate_file=arguments.certificate_file,
-            key_file=arguments.key_file,
-        )
+        translator = open_translator(arguments, arguments.retries)
     except ValueError as error:
         raise UsageError(one_line(error)) from error
     if arguments.batch_size < 1:

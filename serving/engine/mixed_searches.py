@@ -79,30 +79,30 @@ class GuidedSearches:
             if continuation is None:
                 done.append(slot)
                 continue
-            first = slot * width
-            tokens[first : first + width] = continuation.tokens
-            copies += [
-                Copy(first + parent, first + row, search.length)
-                for row, parent in enumerate(continuation.parents)
-                if row != parent
-            ]
+            copies += continuation.write(slot * width, search.length, tokens)
         return Advance(tokens, copies, done)
 
-    def found(self, slot: int, count: int) -> list[Hypothesis]:
-        """So many of what a search that is done has found, best first.
-
-        Where there are fewer, which rules that forbid almost all may come to, the last is repeated.
+    def result(self, slot: int) -> Hypothesis:
+        """See `Searches`.
 
         Raises:
             SearchFailure: the search broke.
         """
         if slot in self._failed:
             raise SearchFailure("the search for this translation failed")
-        found = list(self._by_slot[slot].found()[:count])
-        return found + found[-1:] * (count - len(found))
+        return self._by_slot[slot].found()[0]
+
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """See `Searches`.
+
+        Where there are fewer, which rules that forbid almost all may come to, the last is repeated.
+        """
+        found = self._by_slot[slot].found()
+        others = tuple(found[1 : 1 + count])
+        return others + tuple(found[-1:]) * (count - len(others))
 
     def certain(self, slot: int) -> tuple[int, ...]:
-        """The tokens that a search's translation will begin with."""
+        """See `Searches`."""
         return self._by_slot[slot].certain()
 
     def leave(self, slot: int, last: int) -> None:
@@ -149,22 +149,21 @@ class MixedSearches:
 
     def result(self, slot: int) -> Hypothesis:
         """See `Searches`."""
-        if slot in self._guided:
-            return self._guided.found(slot, 1)[0]
-        return self._plain.result(slot)
+        return self._of(slot).result(slot)
 
     def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
         """See `Searches`."""
-        if slot in self._guided:
-            return tuple(self._guided.found(slot, 1 + count)[1:])
-        return self._plain.next_best(slot, count)
+        return self._of(slot).next_best(slot, count)
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """See `Searches`."""
-        return self._guided.certain(slot) if slot in self._guided else self._plain.certain(slot)
+        return self._of(slot).certain(slot)
 
     def leave(self, slot: int) -> None:
         """See `Searches`."""
         self._slots -= 1
         self._plain.leave(slot)
         self._guided.leave(slot, self._slots)
+
+    def _of(self, slot: int) -> Searches | GuidedSearches:
+        return self._guided if slot in self._guided else self._plain

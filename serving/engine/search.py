@@ -161,13 +161,7 @@ class BeamSearches:
             if continuation is None:
                 done.append(slot)
                 continue
-            first = slot * width
-            tokens[first : first + width] = continuation.tokens
-            copies += [
-                Copy(first + parent, first + row, search.length)
-                for row, parent in enumerate(continuation.parents)
-                if row != parent
-            ]
+            copies += continuation.write(slot * width, search.length, tokens)
         return Advance(tokens, copies, done)
 
     def result(self, slot: int) -> Hypothesis:
@@ -202,6 +196,24 @@ class Continuation:
 
     tokens: Sequence[int]
     parents: Sequence[int]
+
+    def write(self, first: int, length: int, tokens: Ids) -> list[Copy]:
+        """Say it in the rows from `first` on.
+
+        Args:
+            first: row of the search, of all.
+            length: tokens that each row has said.
+            tokens: [R], what each of all rows says next, in which these are written.
+
+        Returns:
+            Copies to be made.
+        """
+        tokens[first : first + len(self.tokens)] = self.tokens
+        return [
+            Copy(first + parent, first + row, length)
+            for row, parent in enumerate(self.parents)
+            if row != parent
+        ]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import partial
 
 from serving.assessment import Assessment
 from serving.futures import outcome_error
-from serving.search_plan import scoring_alpha
+from serving.option_checks import scoring_alpha
 from serving.service import answers
 from serving.service.answers import Form
 from serving.service.configuration import RULES, check_names, request_rules

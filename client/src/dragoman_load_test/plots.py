@@ -19,9 +19,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from dragoman_load_test.comparison import Comparison
 from dragoman_load_test.results import Point, Run
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 """Told apart by the colour-blind too; Source: Okabe and Ito, "Color Universal Design" (2008)."""
-_SETTINGS: Any = {
+STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dragoman",
     "font.family": "sans-serif",
@@ -41,7 +41,7 @@ _PERCENTILES = (0, 50, 90, 99, 99.9, 99.99)
 
 def draw_run(run: Run) -> str:
     """Throughput against latency, percentiles of latency, and the course of the test."""
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 7.2), layout="constrained")
         grid = figure.add_gridspec(3, 2, height_ratios=(2.2, 1, 1))
         _against_latency(figure.add_subplot(grid[0, 0]), [("", run)])
@@ -56,7 +56,7 @@ def draw_run(run: Run) -> str:
 def draw_comparison(comparison: Comparison) -> str:
     """Throughput against latency, and percentiles of latency, of two runs."""
     before, after = comparison.before, comparison.after
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 4.4), layout="constrained")
         left, right = figure.subplots(1, 2)
         _against_latency(left, [(comparison.names[0], before), (comparison.names[1], after)])
@@ -77,7 +77,7 @@ def _most_telling(points: Sequence[Point]) -> list[Point]:
 
 
 def _against_latency(axes: Axes, runs: Sequence[tuple[str, Run]]) -> None:
-    colours = iter(_COLOURS)
+    colours = iter(COLOURS)
     for name, run in runs:
         for percentile, marker in ((50, "o"), (99, "s")):
             colour = next(colours)
@@ -125,7 +125,7 @@ def _percentiles(axes: Axes, curves: Sequence[tuple[str, Point, str]], alike: in
     for number, (name, point, style) in enumerate(curves):
         if not len(point.latencies):
             continue
-        colour = _COLOURS[number // alike % len(_COLOURS)]
+        colour = COLOURS[number // alike % len(COLOURS)]
         shares, times = zip(*_curve(point), strict=True)
         axes.plot(shares, times, style, color=colour, label=name, drawstyle="steps-pre")
     axes.set_xscale("log")
@@ -152,7 +152,7 @@ def _one_in(percentile: float) -> float:
 def _course(above: Axes, below: Axes, points: Sequence[Point]) -> None:
     start = 0
     for number, point in enumerate(points):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = COLOURS[number % len(COLOURS)]
         seconds = range(start, start + len(point.timeline))
         above.plot(seconds, [moment.sentences for moment in point.timeline], color=colour)
         # Where nothing was asked, nothing is drawn.

@@ -136,19 +136,15 @@ class NativeDecoding:
 
     def result(self, slot: int) -> Hypothesis:
         """See `Decoding`."""
-        if slot in self._guided:
-            return self._guided.found(slot, 1)[0]
-        return self._searches.result(slot)
+        return self._searches_of(slot).result(slot)
 
     def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
         """See `Decoding`."""
-        if slot in self._guided:
-            return tuple(self._guided.found(slot, 1 + count)[1:])
-        return self._searches.next_best(slot, count)
+        return self._searches_of(slot).next_best(slot, count)
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """See `Decoding`."""
-        return self._guided.certain(slot) if slot in self._guided else self._searches.certain(slot)
+        return self._searches_of(slot).certain(slot)
 
     def leave(self, slots: Sequence[int]) -> None:
         """See `Decoding`."""
@@ -157,6 +153,9 @@ class NativeDecoding:
             self._guided.leave(slot, self._rows.sentences)
         self._cache.slots = self._rows.sentences
         self._longest = self._library.longest(self._rows)
+
+    def _searches_of(self, slot: int) -> NativeSearches | GuidedSearches:
+        return self._guided if slot in self._guided else self._searches
 
     def _bind(self) -> None:
         """Let `_rows` say how many there are, and where."""

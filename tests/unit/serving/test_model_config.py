@@ -10,8 +10,8 @@ from tritonclient.grpc import model_config_pb2
 
 from serving.backends import BACKEND
 from serving.engine.settings import EngineSettings
+from serving.option_checks import OF_SCORING
 from serving.request_options import RequestOptions
-from serving.search_plan import OF_SCORING
 from serving.service.configuration import RULES, check_names, engine_settings, request_rules
 from serving.service.requests import RequestRules
 from tests.conftest import REPOSITORY
