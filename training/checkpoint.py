@@ -24,6 +24,7 @@ from dragoman.settings import from_mapping
 from dragoman.text import Tokenizer
 from training.config import RunConfig
 from training.model import Transformer
+from training.optimizer import Optimizer
 
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
 FINAL, BEST = "final", "best"
@@ -64,7 +65,7 @@ def save(
     weights: dict[str, Tensor],
     config: RunConfig,
     tokenizer: Path,
-    optimizer: torch.optim.Optimizer | None = None,
+    optimizer: Optimizer | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Write a checkpoint under another name, flush it to the disk, then give it its name.
@@ -107,19 +108,14 @@ def _write(
     weights: dict[str, Tensor],
     config: RunConfig,
     tokenizer: Path,
-    optimizer: torch.optim.Optimizer | None,
+    optimizer: Optimizer | None,
     progress: Progress | None,
 ) -> None:
     safetensors.torch.save_file(weights, partial / WEIGHTS)
     (partial / CONFIG).write_text(config.to_json(), encoding="utf-8")
     shutil.copyfile(tokenizer, partial / TOKENIZER)
     if optimizer is not None and progress is not None:
-        state = {
-            f"{index}.{name}": value
-            for index, values in optimizer.state_dict()["state"].items()
-            for name, value in values.items()
-        }
-        safetensors.torch.save_file(state, partial / _OPTIMIZER)
+        safetensors.torch.save_file(optimizer.state(), partial / _OPTIMIZER)
         (partial / _PROGRESS).write_text(json.dumps(asdict(progress)), encoding="utf-8")
     for path in (*partial.iterdir(), partial):
         _flush(path)
@@ -172,8 +168,11 @@ def load_weights(model: Transformer, path: Path) -> None:
     model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
 
 
-def load_progress(folder: Path, optimizer: torch.optim.Optimizer) -> Progress:
+def load_progress(folder: Path, optimizer: Optimizer) -> tuple[Progress, int]:
     """Bring back the optimiser and the place in the run.
+
+    Returns:
+        The place, and of how many parameters the optimiser knows nothing, being another one.
 
     Raises:
         UsageError: the checkpoint was made for use alone, or a file is damaged.
@@ -184,12 +183,8 @@ def load_progress(folder: Path, optimizer: torch.optim.Optimizer) -> Progress:
     except (OSError, ValueError) as error:
         raise UsageError(f"{folder}: cannot be gone on from: {error}") from error
     tensors.pop(_RANDOM_STATE, None)
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        index, _, key = name.partition(".")
-        state.setdefault(int(index), {})[key] = value
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-    return from_mapping(Progress, values, str(folder / _PROGRESS))
+    progress = from_mapping(Progress, values, str(folder / _PROGRESS))
+    return progress, optimizer.load_state(tensors)
 
 
 def step_folders(run: Path) -> list[Path]:

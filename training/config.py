@@ -150,6 +150,8 @@ class OptimisationConfig:
     """Last steps, over which the learning rate falls linearly to zero."""
     label_smoothing: float = 0.1
     clip_norm: float = 1.0
+    optimizer: Literal["adam", "muon"] = "adam"
+    """The paper's Adam, or Muon for the matrices within layers (training/optimizer.py)."""
     precision: Literal["fp32", "bf16"] = "bf16"
     seed: int = 1
     log_every_steps: int = 50

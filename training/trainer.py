@@ -21,6 +21,7 @@ from training.config import CorpusConfig, RunConfig
 from training.data import Examples, ParallelText, Part, read_pairs
 from training.loss import summed_loss
 from training.model import Transformer
+from training.optimizer import Optimizer
 from training.processes import Processes, join
 from training.run_log import RunLog
 from training.schedule import learning_rate
@@ -79,9 +80,7 @@ class Trainer:
 
         torch.manual_seed(config.training.seed)
         self._model = Transformer(config.model).to(self._processes.device)
-        self._optimizer = torch.optim.Adam(
-            self._model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
-        )
+        self._optimizer = Optimizer(self._model, config.training.optimizer)
         self._validation = Validation(held_out, self._model, tokenizer, config, self._processes)
         if self._keeps_best and not self._validation.can_measure(config.training.stop_on):
             raise UsageError(
@@ -129,7 +128,9 @@ class Trainer:
 
     def _gone_on_from(self, folder: Path) -> checkpoint.Progress:
         """A checkpoint's progress, less what other settings have made void."""
-        progress = checkpoint.load_progress(folder, self._optimizer)
+        progress, anew = checkpoint.load_progress(folder, self._optimizer)
+        if anew:
+            log.info("another optimizer: it knows nothing yet of %d parameters", anew)
         former, config = RunConfig.from_json(folder / checkpoint.CONFIG), self._config
         known = (progress.part_tokens or self._part_tokens, _plan(former))
         if progress.batches_of_epoch and known != (self._part_tokens, _plan(config)):
@@ -176,8 +177,7 @@ class Trainer:
             if run_log:
                 run_log.count(loss, tokens)
                 if step % settings.log_every_steps == 0 or last:
-                    rate = self._optimizer.param_groups[0]["lr"]
-                    run_log.report(self._progress, settings.steps, rate)
+                    run_log.report(self._progress, settings.steps, self._optimizer.learning_rate)
             if step % settings.validate_every_steps == 0 or last:
                 self._validate(run_log)
             if step % settings.checkpoint_every_steps == 0 or last or self._is_past_best:
@@ -229,9 +229,8 @@ class Trainer:
     def _step(self, parts: Sequence[Part], step: int) -> tuple[float, int]:
         """Learn from all parts; what comes of it does not depend on who computes which."""
         settings = self._config.training
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate(step, settings, self._config.model.model_size)
-        self._optimizer.zero_grad(set_to_none=True)
+        self._optimizer.learning_rate = learning_rate(step, settings, self._config.model.model_size)
+        self._optimizer.zero_grad()
         tokens, value = sum(part.tgt_tokens for part in parts), 0.0
         for number, part in self._processes.share(list(enumerate(parts))):
             torch.manual_seed(_seed(settings.seed, step, number))
@@ -285,7 +284,7 @@ class Trainer:
     def _write(
         self,
         folder: Path,
-        optimizer: torch.optim.Optimizer | None = None,
+        optimizer: Optimizer | None = None,
         progress: checkpoint.Progress | None = None,
     ) -> None:
         if not self._processes.is_first:

@@ -78,12 +78,15 @@ def losses(run: Path, kind: str = "train") -> dict[int, float]:
     return dict(found)
 
 
-def test_a_run_killed_in_an_epoch_goes_on_to_the_same_weights(text: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_a_run_killed_in_an_epoch_goes_on_to_the_same_weights(
+    text: Path, tmp_path: Path, optimizer: str
+) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    Trainer(settings(60), text, whole).train()
+    words = ["training.steps=60", f"training.optimizer={optimizer}"]
+    Trainer(settings(60, *words), text, whole).train()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, *command(text, cut, "training.steps=60")]
-    process = subprocess.Popen(words, env=environment)
+    process = subprocess.Popen([sys.executable, *command(text, cut, *words)], env=environment)
     while process.poll() is None and not (cut / "checkpoints" / "step-0000010").is_dir():
         time.sleep(0.002)
     process.kill()
@@ -92,7 +95,7 @@ def test_a_run_killed_in_an_epoch_goes_on_to_the_same_weights(text: Path, tmp_pa
     # A kill may also cut the log's last line, after lines of steps that the checkpoint has not.
     with (cut / "log.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"kind": "train", "step": 60, "loss": 0.0}\n{"kind": "tra')
-    Trainer(settings(60), text, cut, resume=True).train()
+    Trainer(settings(60, *words), text, cut, resume=True).train()
     assert_same_weights(cut / "final", whole / "final")
     assert losses(cut) == losses(whole)
     assert losses(cut, "valid") == losses(whole, "valid")
@@ -124,6 +127,22 @@ def test_a_checkpoint_of_a_former_version_is_gone_on_from(text: Path, tmp_path: 
     (folder / "progress.json").write_text(json.dumps({name: progress[name] for name in known}))
     Trainer(settings(10), text, run, resume=True).train()
     assert list(losses(run)) == [5, 10]
+
+
+def test_a_run_goes_on_with_another_optimizer(
+    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = tmp_path / "run"
+    Trainer(settings(20), text, run).train()
+    with caplog.at_level("INFO"):
+        Trainer(settings(40, "training.optimizer=muon"), text, run, resume=True).train()
+    # Its two layers of encoder and decoder have 5 and 8 matrices each.
+    assert "it knows nothing yet of 26 parameters" in caplog.text
+    kept = safetensors.torch.load_file(run / "checkpoints/step-0000040/optimizer.safetensors")
+    assert sum(name.endswith("momentum_buffer") for name in kept) == 26
+    assert kept["0.step"] == 40  # the embedding is Adam's throughout
+    found = losses(run)
+    assert found[40] < found[20]
 
 
 def test_a_step_in_parts_is_the_whole_step(text: Path, tmp_path: Path) -> None:
