@@ -15,6 +15,7 @@ from dragoman.errors import DragomanError
 COMMANDS = (
     "clean",
     "train",
+    "distill",
     "evaluate",
     "export",
     "align-heads",

@@ -119,19 +119,21 @@ class Cleaner:
             return "no words"
         if corpus.drop_matching and any(re.search(corpus.drop_matching, side) for side in sides):
             return "drop_matching"
-        return self._repeated(corpus.languages, sides) or self._strange(corpus.languages, sides)
+        return self._repeated(corpus, sides) or self._strange(corpus.languages, sides)
 
-    def _repeated(self, languages: Sequence[str], sides: Sequence[str]) -> str | None:
+    def _repeated(self, corpus: CorpusConfig, sides: Sequence[str]) -> str | None:
+        languages = corpus.languages
         keys = [folded(side) for side in sides]
         if len(set(keys)) < len(keys):
             return "sides alike"
         for language, key in zip(languages, keys, strict=True):
             if key in self._held_out.get(language, ()):
                 return "held out"
-        pair = tuple(f"{language} {key}" for language, key in sorted(zip(languages, keys)))  # noqa: B905
-        if pair in self._passed:
+        in_order = [f"{language} {key}" for language, key in zip(languages, keys, strict=True)]
+        pair, one_way = tuple(sorted(in_order)), (">", *in_order)
+        if pair in self._passed or (corpus.one_way and one_way in self._passed):
             return "duplicate"
-        self._passed.add(pair)
+        self._passed.add(one_way if corpus.one_way else pair)
         return None
 
     def _strange(self, languages: Sequence[str], sides: Sequence[str]) -> str | None:

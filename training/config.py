@@ -22,12 +22,14 @@ class CorpusConfig:
     """One parallel text, and how much of it to show.
 
     A prefix `a/b` stands for the files `a/b.en` and `a/b.de` (plain, .gz or .xz), line N of one
-    beside line N of the other. Every ordered pair of its languages is learnt.
+    beside line N of the other. Every ordered pair of its languages is learnt, unless `one_way`.
     """
 
     prefix: str
     languages: tuple[str, ...] = ()
     """None named: all of `data.languages`."""
+    one_way: bool = False
+    """Learn from the first language into the second, and not back."""
     weight: float = 1.0
     """How often an epoch shows each pair: at 0.25, each epoch another quarter of them."""
     max_pairs: int | None = None
@@ -43,6 +45,8 @@ class CorpusConfig:
             raise UsageError(f"{where}: names no text; give a prefix such as tatoeba-en-de/train")
         if not 0.0 < self.weight < math.inf:
             raise UsageError(f"{where}: weight is {self.weight}: give a number above 0")
+        if self.one_way and len(self.languages) > 2:
+            raise UsageError(f"{where}: one_way leads from one language into one other: name two")
         for name in ("max_pairs", "max_characters"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -51,6 +55,11 @@ class CorpusConfig:
             re.compile(self.drop_matching or "")
         except re.error as error:
             raise UsageError(f"{where}: drop_matching is no regular expression: {error}") from error
+
+    @property
+    def directions(self) -> tuple[tuple[str, ...], ...]:
+        """Source and target language of what it teaches."""
+        return (self.languages,) if self.one_way else tuple(permutations(self.languages, 2))
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ class DataConfig:
         return tuple(
             pair
             for pair in pairs
-            if not self.train or any(set(pair) <= set(corpus.languages) for corpus in self.train)
+            if not self.train or any(pair in corpus.directions for corpus in self.train)
         )
 
 

@@ -12,8 +12,9 @@ import zlib
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,15 @@ def _open(path: Path) -> IO[bytes]:
 def read_lines(prefix: Path, language: str) -> list[str]:
     """Read one side of a parallel text.
 
+    Raises:
+        UsageError: as `iterate_lines`.
+    """
+    return list(iterate_lines(prefix, language))
+
+
+def iterate_lines(prefix: Path, language: str) -> Iterator[str]:
+    """Read one side of a parallel text, line by line.
+
     Args:
         prefix: path without the language: `train` for `train.en`, `train.en.gz` or `train.en.xz`.
         language: the language code that ends the name.
@@ -47,27 +57,25 @@ def read_lines(prefix: Path, language: str) -> list[str]:
     path = find_file(prefix, language)
     if path is None:
         raise UsageError(f"{prefix}.{language}: no such file, with or without .gz or .xz")
-    lines = []
     try:
         with _open(path) as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    lines.append(line.decode("utf-8").rstrip("\r\n"))
+                    yield line.decode("utf-8").rstrip("\r\n")
                 except UnicodeDecodeError as error:
                     raise UsageError(f"{path}: line {number} is not UTF-8") from error
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
-    return lines
 
 
 def read_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:
-    """Read a parallel text, line by line, leaving out pairs with an empty side.
+    """Read a parallel text, leaving out pairs with an empty side.
 
     Raises:
-        UsageError: a file is missing, unreadable or empty, or the sides differ in their number of
-            lines.
+        UsageError: as `iterate_pairs`.
     """
-    return [pair for pair in read_all_pairs(prefix, languages) if all(map(str.strip, pair))]
+    # Of the text itself, `list` would ask for the length first, which takes reading it.
+    return list(iter(TextFiles(prefix, languages)))
 
 
 def read_sides(prefix: Path, languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -143,16 +151,67 @@ def read_all_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ..
     """Read a parallel text as it is, pairs with an empty side included.
 
     Raises:
+        UsageError: as `iterate_pairs`.
+    """
+    return list(iterate_pairs(prefix, languages))
+
+
+def iterate_pairs(prefix: Path, languages: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Read a parallel text as it is, line by line.
+
+    Raises:
         UsageError: a file is missing, unreadable or empty, or the sides differ in their number of
             lines.
     """
-    sides = [read_lines(prefix, language) for language in languages]
-    if len(set(map(len, sides))) > 1:
-        counts = ", ".join(f"{len(s)} in {lang}" for s, lang in zip(sides, languages, strict=True))
-        raise UsageError(f"{prefix}: the sides differ in their number of lines: {counts}")
-    if not sides[0]:
+    sides = [iterate_lines(prefix, language) for language in languages]
+    number = 0
+    for pair in itertools.zip_longest(*sides):
+        if None in pair:
+            counts = [
+                number + (line is not None) + sum(1 for _ in side)
+                for line, side in zip(pair, sides, strict=True)
+            ]
+            found = [f"{count} in {name}" for count, name in zip(counts, languages, strict=True)]
+            raise UsageError(
+                f"{prefix}: the sides differ in their number of lines: {', '.join(found)}"
+            )
+        number += 1
+        yield pair
+    if not number:
         raise UsageError(f"{prefix}.{languages[0]}: is empty")
-    return list(zip(*sides, strict=True))
+
+
+class Pairs(Protocol):
+    """Sentence pairs that can be gone through again and again, and counted."""
+
+    def __iter__(self) -> Iterator[Sequence[str]]: ...
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """A parallel text in its files, less pairs with an empty side; none of it is kept in memory."""
+
+    prefix: Path
+    languages: Sequence[str]
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        """Its pairs.
+
+        Raises:
+            UsageError: as `iterate_pairs`.
+        """
+        for pair in iterate_pairs(self.prefix, self.languages):
+            if all(map(str.strip, pair)):
+                yield pair
+
+    def __len__(self) -> int:
+        """How many there are; reads all of them, once."""
+        return self._number
+
+    @cached_property
+    def _number(self) -> int:
+        return sum(1 for _ in self)
 
 
 def some_pairs(number: int, max_pairs: int | None) -> Iterator[int]:
@@ -192,6 +251,14 @@ class ParallelText:
     languages: Sequence[str]
     weight: float = 1.0
     max_pairs: int | None = None
+    one_way: bool = False
+
+    @property
+    def directions(self) -> list[tuple[int, int]]:
+        """Which of its sides are source and target of what it teaches."""
+        return (
+            [(0, 1)] if self.one_way else [*itertools.permutations(range(len(self.languages)), 2)]
+        )
 
 
 class _Sides:
@@ -227,7 +294,8 @@ class Examples:
         """Encode pairs.
 
         Args:
-            texts: the corpora; every ordered pair of a corpus's languages is a direction.
+            texts: the corpora; every ordered pair of a corpus's languages is a direction, or the
+                first pair alone.
             tokenizer: a vocabulary with a tag for each language.
             max_length_tokens: pairs with a longer side are left out.
             temperature: how corpora are mixed, instead of by their weights.
@@ -261,7 +329,7 @@ class Examples:
                 continue
             taken += 1
             sides = [self._sides.add(side) for side in encoded]
-            for src, tgt in itertools.permutations(range(len(sides)), 2):
+            for src, tgt in text.directions:
                 pair = (text.languages[src], text.languages[tgt])
                 direction = self._directions.setdefault(pair, len(self._directions))
                 yield sides[src], sides[tgt], tags[tgt], direction

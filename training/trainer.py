@@ -69,9 +69,7 @@ class Trainer:
             raise UsageError("data.train is empty: name the text to learn from")
         texts = [_read(data_dir, corpus) for corpus in config.data.train]
         held_out = {
-            f"{corpus.prefix} {'-'.join(corpus.languages)}": learnt_parts(
-                _read(data_dir, corpus), config.data.directions
-            )
+            _name(corpus): learnt_parts(_read(data_dir, corpus), config.data.directions)
             for corpus in config.data.valid
         }
         self._tokenizer_path = run / checkpoint.TOKENIZER
@@ -306,7 +304,9 @@ class Trainer:
 def _plan(config: RunConfig) -> tuple[object, ...]:
     """The settings that, beside the size of its parts, decide which steps an epoch has."""
     data, training = config.data, config.training
-    corpora = [(one.prefix, one.languages, one.weight, one.max_pairs) for one in data.train]
+    corpora = [
+        (one.prefix, one.languages, one.one_way, one.weight, one.max_pairs) for one in data.train
+    ]
     mixed = (data.temperature, data.max_length_tokens, data.joined_share)
     return (corpora, *mixed, training.batch_tokens, training.seed)
 
@@ -316,6 +316,11 @@ def _seed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
+def _name(corpus: CorpusConfig) -> str:
+    """A held-out corpus as the log has it."""
+    return f"{corpus.prefix} {('>' if corpus.one_way else '-').join(corpus.languages)}"
+
+
 def _read(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
     pairs = read_pairs(data_dir / corpus.prefix, corpus.languages)
-    return ParallelText(pairs, corpus.languages, corpus.weight, corpus.max_pairs)
+    return ParallelText(pairs, corpus.languages, corpus.weight, corpus.max_pairs, corpus.one_way)

@@ -59,6 +59,19 @@ def test_a_pair_is_let_pass_once_in_whatever_corpus_and_order() -> None:
     assert (first.kept, second.kept, second.dropped) == (1, 1, {"duplicate": 1})
 
 
+def test_a_pair_is_let_pass_once_in_each_direction() -> None:
+    cleaner = Cleaner(CleaningConfig(), {})
+    english, german = GOOD
+    there = CorpusConfig("there", ("en", "de"), one_way=True)
+    back = CorpusConfig("back", ("de", "en"), one_way=True)
+    both = CorpusConfig("both", ("en", "de"))
+    kept = [
+        cleaner.clean(corpus, [(german, english) if corpus == back else GOOD])[1].kept
+        for corpus in (there, there, back, both, there, back)
+    ]
+    assert kept == [1, 0, 1, 1, 0, 0]
+
+
 def test_the_same_words_in_other_languages_are_no_duplicate() -> None:
     cleaner = Cleaner(CleaningConfig(), {})
     for languages in (("en", "de"), ("en", "fr")):

@@ -58,6 +58,10 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ({"train": [{"prefix": "a", "weight": float("inf")}]}, "the corpus 'a': weight is inf"),
         ({"train": [{"prefix": "a", "max_pairs": 0}]}, "the corpus 'a': max_pairs is 0"),
         ({"train": [{"prefix": "a", "drop_matching": "("}]}, "no regular expression"),
+        (
+            {"languages": ["en", "de", "fr"], "train": [{"prefix": "a", "one_way": True}]},
+            "the corpus 'a': one_way leads from one language into one other",
+        ),
         ({"train": [{"prefix": "a", "wieght": 1.0}]}, "unknown key 'wieght'"),
         ({"train": [7]}, "expected a table, got 7"),
         ({"languages": ["en", "de", "fr"], "train": [EN_DE]}, "no corpus in data.train has 'fr'"),

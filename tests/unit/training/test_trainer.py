@@ -463,6 +463,10 @@ def test_validations_tell_corpora_of_one_prefix_apart(text: Path, tmp_path: Path
     both = sorted((by_corpus["held en-de"], by_corpus["held de-fr"]))
     assert both[0] <= by_corpus["held en-de-fr"] <= both[1]
     whole = ParallelText([("a", "b", "c")], ("en", "de", "fr"))
+    back = [("de", "en"), ("en", "de"), ("fr", "de")]
+    (first, second) = learnt_parts(whole, back)
+    assert (first.languages, first.one_way) == (("en", "de"), False)
+    assert (second.languages, second.one_way, second.pairs) == (("fr", "de"), True, [("c", "b")])
     parts = learnt_parts(whole, config.data.directions)
     assert [(part.pairs, part.languages) for part in parts] == [
         ([("a", "b")], ("en", "de")),
