@@ -13,6 +13,7 @@ from dragoman import __version__
 from dragoman.errors import DragomanError
 
 COMMANDS = (
+    "corpora",
     "clean",
     "train",
     "distill",
