@@ -22,7 +22,7 @@ import sacrebleu
 from dragoman.errors import UsageError
 from dragoman.manifest import sha256
 from training.config import RunConfig
-from training.data import TextFiles, find_file, some_pairs
+from training.data import ParallelText, TextFiles, drawn_pairs, find_file
 
 _CHUNK = 512
 """Sources that the teacher gets at a time; their translations are written together."""
@@ -90,15 +90,10 @@ class Task:
 
     def sources(self) -> Iterator[tuple[str, str]]:
         """The texts to translate, each beside its reference."""
-        places = [self.text.languages.index(language) for language in self.direction]
-        chosen = None
-        if self.max_pairs is not None and self.max_pairs < len(self.text):
-            chosen = set(
-                itertools.islice(some_pairs(len(self.text), self.max_pairs), self.max_pairs)
-            )
-        for index, pair in enumerate(self.text):
-            if chosen is None or index in chosen:
-                yield pair[places[0]], pair[places[1]]
+        src, tgt = (self.text.languages.index(language) for language in self.direction)
+        text = ParallelText(self.text, self.text.languages, max_pairs=self.max_pairs)
+        for pair in drawn_pairs(text):
+            yield pair[src], pair[tgt]
 
     def count(self) -> int:
         """How many `sources` there are."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dragoman.text import PAD_ID
-from training.data import Batch
+from training.examples import Batch
 from training.model import Transformer
 
 ROWS_A_CHUNK = 512

@@ -18,7 +18,9 @@ from dragoman.errors import UsageError
 from dragoman.text import Tokenizer
 from training import checkpoint
 from training.config import CorpusConfig, RunConfig
-from training.data import Examples, ParallelText, Part, read_pairs
+from training.data import ParallelText, TextFiles
+from training.encoding import TokenFiles
+from training.examples import Examples, Part
 from training.loss import summed_loss
 from training.model import Transformer
 from training.optimizer import Optimizer
@@ -29,6 +31,9 @@ from training.validation import Validation, learnt_parts
 from training.vocabulary import train_vocabulary, vocabulary_text
 
 log = logging.getLogger(__name__)
+
+_ENCODED_TEXT = "encoded-text"
+"""In the folder of the run; what is missing there is made anew."""
 
 
 class Trainer:
@@ -67,9 +72,9 @@ class Trainer:
             raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
         if not config.data.train:
             raise UsageError("data.train is empty: name the text to learn from")
-        texts = [_read(data_dir, corpus) for corpus in config.data.train]
+        texts = [_text(data_dir, corpus) for corpus in config.data.train]
         held_out = {
-            _name(corpus): learnt_parts(_read(data_dir, corpus), config.data.directions)
+            _name(corpus): learnt_parts(_in_memory(_text(data_dir, corpus)), config.data.directions)
             for corpus in config.data.valid
         }
         self._tokenizer_path = run / checkpoint.TOKENIZER
@@ -183,7 +188,13 @@ class Trainer:
 
     def _examples(self, texts: Sequence[ParallelText], tokenizer: Tokenizer) -> Examples:
         data = self._config.data
-        examples = Examples(texts, tokenizer, data.max_length_tokens, data.temperature)
+        files = TokenFiles(self._run / _ENCODED_TEXT, self._tokenizer_path)
+        # The first process writes the files, and the others read them.
+        for turn in (True, False):
+            if self._processes.is_first == turn:
+                options = (data.max_length_tokens, data.temperature, files)
+                examples = Examples(texts, tokenizer, *options)
+            self._processes.wait()
         if not len(examples):
             raise UsageError(
                 f"all {examples.left_out} pairs exceed data.max_length_tokens, "
@@ -321,6 +332,11 @@ def _name(corpus: CorpusConfig) -> str:
     return f"{corpus.prefix} {('>' if corpus.one_way else '-').join(corpus.languages)}"
 
 
-def _read(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
-    pairs = read_pairs(data_dir / corpus.prefix, corpus.languages)
-    return ParallelText(pairs, corpus.languages, corpus.weight, corpus.max_pairs, corpus.one_way)
+def _text(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
+    pairs = TextFiles(data_dir / corpus.prefix, corpus.languages)
+    options = (corpus.weight, corpus.max_pairs, corpus.one_way)
+    return ParallelText(pairs, corpus.languages, *options)
+
+
+def _in_memory(text: ParallelText) -> ParallelText:
+    return replace(text, pairs=list(iter(text.pairs)))

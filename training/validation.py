@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 import torch
 
 from dragoman.manifest import Limits
 from dragoman.text import Tokenizer
 from training.config import RunConfig
-from training.data import Examples, ParallelText
+from training.data import ParallelText
 from training.evaluation import measure
+from training.examples import Examples
 from training.loss import summed_loss
 from training.model import Transformer
 from training.processes import Processes
@@ -115,5 +116,5 @@ def learnt_parts(text: ParallelText, directions: Sequence[tuple[str, str]]) -> l
 
 
 def _directions(text: ParallelText, sentences: int) -> list[_Direction]:
-    sides = list(zip(*text.pairs[:sentences], strict=True))
+    sides = list(zip(*islice(text.pairs, sentences), strict=True))
     return [_Direction(sides[src], sides[tgt], text.languages[tgt]) for src, tgt in text.directions]

@@ -5,7 +5,7 @@ import hashlib
 import lzma
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -18,10 +18,7 @@ from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs
 from training.config import VocabularyConfig
 from training.data import (
-    Batch,
-    Examples,
     ParallelText,
-    Part,
     Side,
     read_all_pairs,
     read_directions,
@@ -29,6 +26,7 @@ from training.data import (
     read_pairs,
     read_sides,
 )
+from training.examples import Batch, Examples, Part
 from training.vocabulary import train_vocabulary, vocabulary_text
 
 
@@ -283,8 +281,10 @@ def test_a_vocabulary_is_learnt_from_corpora_by_their_weights() -> None:
 class Letters:
     """A vocabulary of single letters, which no release of SentencePiece can change."""
 
-    def encode(self, text: str) -> list[int]:
-        return [4 + ord(letter) % 90 for letter in text.replace(" ", "")]
+    vocab_size = 103
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[4 + ord(letter) % 90 for letter in text.replace(" ", "")] for text in texts]
 
     def tag_id(self, language: str) -> int:
         return {"en": 100, "de": 101, "fr": 102}[language]
