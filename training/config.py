@@ -161,7 +161,12 @@ class OptimisationConfig:
     clip_norm: float = 1.0
     optimizer: Literal["adam", "muon"] = "adam"
     """The paper's Adam, or Muon for the matrices within layers (training/optimizer.py)."""
-    precision: Literal["fp32", "bf16"] = "bf16"
+    precision: Literal["fp32", "bf16", "fp16"] = "bf16"
+    """What products are computed in; the weights are fp32, and fp16's loss is scaled."""
+    tf32: bool = False
+    """Round fp32's products to TF32 on GPUs that have it."""
+    compile: bool = False
+    """Let torch.compile make kernels of the model, for batches of any shape."""
     seed: int = 1
     log_every_steps: int = 50
     validate_every_steps: int = 1000
@@ -169,6 +174,8 @@ class OptimisationConfig:
     keep_checkpoints: int = 8
     average_last: int = 5
     """How many of the last checkpoints the final model averages."""
+    average_best: int | None = None
+    """Instead: how many of the best validations' models it averages, by `stop_on`."""
     valid_bleu_sentences: int = 0
     """Sentences of each held-out corpus and direction that a validation translates, greedily."""
     stop_on: Literal["loss", "bleu"] = "loss"
@@ -277,8 +284,9 @@ def _check_run(config: RunConfig) -> None:
             f"training.cooldown_steps is {training.cooldown_steps}: more than training.steps, "
             f"{training.steps}"
         )
-    if training.stop_after_validations is not None and not config.data.valid:
-        raise UsageError("training.stop_after_validations: give text in data.valid, which is empty")
+    for name in ("stop_after_validations", "average_best"):
+        if getattr(training, name) is not None and not config.data.valid:
+            raise UsageError(f"training.{name}: give text in data.valid, which is empty")
 
 
 def _spell_out_corpora(settings: dict[str, Any]) -> None:

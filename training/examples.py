@@ -6,7 +6,7 @@ Knows token ids and lengths; must not know the model or how it is optimised.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,21 @@ class Batch:
     src_ids: Tensor
     tgt_in_ids: Tensor
     tgt_out_ids: Tensor
+
+    @property
+    def padded_tokens(self) -> int:
+        """Tokens on the longer side, padding included."""
+        return self.src_ids.size(0) * max(self.src_ids.size(1), self.tgt_in_ids.size(1))
+
+
+def pieces(batch: Batch, most_tokens: int | None) -> Iterator[Batch]:
+    """A batch in pieces of at most so many tokens, padding included; a pair is never cut."""
+    rows = len(batch.src_ids)
+    if most_tokens is not None and batch.padded_tokens > most_tokens:
+        rows = max(1, most_tokens * rows // batch.padded_tokens)
+    sides = (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
+    for ids in zip(*(torch.split(side, rows) for side in sides), strict=True):
+        yield Batch(*ids)
 
 
 @dataclass(frozen=True)

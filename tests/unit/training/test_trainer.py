@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import socket
@@ -14,6 +15,7 @@ import pytest
 import safetensors.torch
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import Tensor
 
 from dragoman.cli import main
 from dragoman.errors import UsageError
@@ -25,6 +27,7 @@ from training.checkpoint import Progress
 from training.config import CorpusConfig, RunConfig, resolve
 from training.data import ParallelText, read_pairs
 from training.evaluation import measure
+from training.model import Transformer
 from training.run_log import RunLog
 from training.search import Translator
 from training.trainer import Trainer
@@ -495,3 +498,92 @@ def test_a_loss_without_bounds_is_logged(tmp_path: Path) -> None:
     with RunLog(tmp_path, Progress(step=1)) as run_log:
         run_log.report_validation(Progress(step=1), Found(1e4, {}, None))
     assert losses(tmp_path, "valid") == {1: 1e4}
+
+
+def test_fp16_learns_and_goes_on_to_the_same_weights(
+    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ("training.precision=fp16",)
+    caplog.set_level("INFO")
+    Trainer(settings(40, *words), text, tmp_path / "whole").train()
+    found = losses(tmp_path / "whole")
+    assert found[40] < found[5]
+    Trainer(settings(25, *words), text, tmp_path / "cut").train()
+    Trainer(settings(40, *words), text, tmp_path / "cut", resume=True).train()
+    assert_same_weights(tmp_path / "cut/final", tmp_path / "whole/final")
+    Trainer(settings(40, "training.precision=bf16"), text, tmp_path / "bf16").train()
+    assert found[40] == pytest.approx(losses(tmp_path / "bf16")[40], abs=0.1)
+
+
+def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: Path) -> None:
+    words, run = ("training.precision=fp16", "training.log_every_steps=1"), tmp_path / "run"
+    Trainer(settings(5, *words), text, run).train()
+    path = run / "checkpoints/step-0000005/progress.json"
+    progress = json.loads(path.read_text())
+    assert progress["loss_scale"] == {"value": 65536.0, "good_steps": 5, "skipped_steps": 0}
+    # As if it had grown for long; gradients of fp16 do not go so far.
+    progress["loss_scale"]["value"] = 2.0**27
+    path.write_text(json.dumps(progress))
+    Trainer(settings(15, *words), text, run, resume=True).train()
+    after = json.loads((run / "checkpoints/step-0000015/progress.json").read_text())["loss_scale"]
+    entries = [json.loads(line) for line in (run / "log.jsonl").open()]
+    (last,) = (one for one in entries if (one["kind"], one["step"]) == ("train", 15))
+    assert last["skipped_steps"] == after["skipped_steps"] > 0
+    assert after["value"] == 2.0 ** (27 - after["skipped_steps"])
+    assert all(math.isfinite(entry["loss"]) for entry in entries)
+    for tensor in checkpoint.load(run / "final").model.state_dict().values():
+        assert torch.isfinite(tensor).all()
+
+
+def test_the_best_validations_are_averaged(text: Path, tmp_path: Path) -> None:
+    words = ["training.peak_learning_rate=0.05", "training.validate_every_steps=5"]
+    words += ["training.average_best=3"]
+    run = tmp_path / "run"
+    final = Trainer(settings(60, *words), text, run).train()
+    found = losses(run, "valid")
+    best = sorted(found, key=lambda step: found[step])[:3]
+    assert sorted(best) != [50, 55, 60], "the last ones would be the same"
+    folders = sorted((run / "best-models").iterdir())
+    assert [folder.name for folder in folders] == [f"step-{step:07d}" for step in sorted(best)]
+    mean = checkpoint.average(folders)
+    state = checkpoint.load(final).model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in mean.items())
+    # A run that was interrupted, also where a kept model was lost, comes to the same.
+    cut = tmp_path / "cut"
+    Trainer(settings(30, *words), text, cut).train()
+    kept = json.loads((cut / "checkpoints/step-0000030/progress.json").read_text())["kept"]
+    assert len(kept) == 3
+    Trainer(settings(60, *words), text, cut, resume=True).train()
+    assert_same_weights(cut / "final", final)
+    shutil.rmtree(folders[0])
+    Trainer(settings(60, *words), text, run, resume=True).train()
+    again = checkpoint.average(folders[1:])
+    state = checkpoint.load(final).model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in again.items())
+    with pytest.raises(UsageError, match=r"training\.average_best: give text in data\.valid"):
+        resolve(None, ["training.average_best=2"])
+
+
+def test_what_did_not_fit_the_memory_is_remembered(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = Transformer.forward
+
+    def forward(self: Transformer, src: Tensor, mask: Tensor, tgt: Tensor) -> Tensor:
+        if torch.is_grad_enabled() and src.size(0) * max(src.size(1), tgt.size(1)) > 60:
+            raise torch.OutOfMemoryError("no memory is left")
+        return whole(self, src, mask, tgt)
+
+    run = tmp_path / "run"
+    monkeypatch.setattr(Transformer, "forward", forward)
+    Trainer(settings(10), text, run).train()
+    assert "going on with" in caplog.text
+    progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
+    assert 1 < progress["most_tokens"] <= 60
+    caplog.clear()
+    Trainer(settings(20), text, run, resume=True).train()
+    assert "going on with" not in caplog.text
+    assert losses(run)[20] < losses(run)[5]
+    Trainer(settings(25, "training.part_tokens=50"), text, run, resume=True).train()
+    progress = json.loads((run / "checkpoints/step-0000025/progress.json").read_text())
+    assert progress["most_tokens"] is None, "another size of the parts forgets it"
