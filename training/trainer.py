@@ -14,26 +14,20 @@ from pathlib import Path
 import torch
 
 from dragoman.errors import UsageError
-from dragoman.text import Tokenizer
 from training import checkpoint
 from training.best_models import BestModels
-from training.config import CorpusConfig, RunConfig
-from training.data import ParallelText, TextFiles
-from training.encoding import TokenFiles
-from training.examples import Examples, Part
+from training.config import RunConfig
+from training.examples import Part
 from training.gradients import Gradients
 from training.model import Transformer
 from training.optimizer import Optimizer
 from training.processes import Processes, join
 from training.run_log import RunLog
+from training.run_text import RunText
 from training.schedule import learning_rate
-from training.validation import Validation, learnt_parts
-from training.vocabulary import train_vocabulary, vocabulary_text
+from training.validation import Validation
 
 log = logging.getLogger(__name__)
-
-_ENCODED_TEXT = "encoded-text"
-"""In the folder of the run; what is missing there is made anew."""
 
 
 class Trainer:
@@ -72,14 +66,9 @@ class Trainer:
             raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
         if not config.data.train:
             raise UsageError("data.train is empty: name the text to learn from")
-        texts = [_text(data_dir, corpus) for corpus in config.data.train]
-        held_out = {
-            _name(corpus): learnt_parts(_in_memory(_text(data_dir, corpus)), config.data.directions)
-            for corpus in config.data.valid
-        }
         self._tokenizer_path = run / checkpoint.TOKENIZER
-        tokenizer = self._tokenizer(texts)
-        self._train = self._examples(texts, tokenizer)
+        text = RunText(config, data_dir, run, self._tokenizer_path, self._processes)
+        self._train = text.examples
 
         torch.manual_seed(config.training.seed)
         torch.set_float32_matmul_precision("high" if config.training.tf32 else "highest")
@@ -87,7 +76,9 @@ class Trainer:
         if config.training.compile:
             self._model.compile(dynamic=True)
         self._optimizer = Optimizer(self._model, config.training.optimizer)
-        self._validation = Validation(held_out, self._model, tokenizer, config, self._processes)
+        self._validation = Validation(
+            *(text.held_out, self._model, text.tokenizer, config, self._processes)
+        )
         self._best = BestModels(run, config.training, self._write, self._processes.is_first)
         if self._best.wanted and not self._validation.can_measure(config.training.stop_on):
             raise UsageError(
@@ -136,8 +127,8 @@ class Trainer:
             raise UsageError(f"{self._run}: cannot be written: {error}") from error
         except torch.OutOfMemoryError as error:
             raise UsageError(
-                f"the memory of {processes.device} is too small for the model and what its "
-                "optimizer remembers; take a smaller model"
+                f"the memory of {processes.device} is too small for the model, its optimizer or a "
+                "validation; lower training.part_tokens, or take a smaller model"
             ) from error
         processes.wait()
         return self._run / checkpoint.FINAL
@@ -198,43 +189,6 @@ class Trainer:
                 or self._best.are_past(self._progress)
             ):
                 self._save()
-
-    def _examples(self, texts: Sequence[ParallelText], tokenizer: Tokenizer) -> Examples:
-        data = self._config.data
-        files = TokenFiles(self._run / _ENCODED_TEXT, self._tokenizer_path)
-        # The first process writes the files, and the others read them.
-        for turn in (True, False):
-            if self._processes.is_first == turn:
-                options = (data.max_length_tokens, data.temperature, files)
-                examples = Examples(texts, tokenizer, *options)
-            self._processes.wait()
-        if not len(examples):
-            raise UsageError(
-                f"all {examples.left_out} pairs exceed data.max_length_tokens, "
-                f"{data.max_length_tokens}"
-            )
-        directions = ", ".join(f"{src}-{tgt}" for src, tgt in examples.directions)
-        log.info(
-            "%d examples (%s), %d pairs left out", len(examples), directions, examples.left_out
-        )
-        return examples
-
-    def _tokenizer(self, texts: Sequence[ParallelText]) -> Tokenizer:
-        """The run's vocabulary, learnt from its text unless it lies there already."""
-        config, path = self._config, self._tokenizer_path
-        if self._processes.is_first and not path.exists():
-            log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            sentences = vocabulary_text(texts)
-            train_vocabulary(sentences, config.data.languages, config.vocabulary, path)
-        self._processes.wait()
-        tokenizer = Tokenizer(path)
-        if tokenizer.vocab_size != config.model.vocab_size:
-            raise UsageError(
-                f"model.vocab_size is {config.model.vocab_size}, but {path} has "
-                f"{tokenizer.vocab_size} entries"
-            )
-        return tokenizer
 
     def _steps(self) -> Iterator[Sequence[Part]]:
         settings, data = self._config.training, self._config.data
@@ -320,18 +274,3 @@ def _plan(config: RunConfig) -> tuple[object, ...]:
     ]
     mixed = (data.temperature, data.max_length_tokens, data.joined_share)
     return (corpora, *mixed, training.batch_tokens, training.seed)
-
-
-def _name(corpus: CorpusConfig) -> str:
-    """A held-out corpus as the log has it."""
-    return f"{corpus.prefix} {('>' if corpus.one_way else '-').join(corpus.languages)}"
-
-
-def _text(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
-    pairs = TextFiles(data_dir / corpus.prefix, corpus.languages)
-    options = (corpus.weight, corpus.max_pairs, corpus.one_way)
-    return ParallelText(pairs, corpus.languages, *options)
-
-
-def _in_memory(text: ParallelText) -> ParallelText:
-    return replace(text, pairs=list(iter(text.pairs)))

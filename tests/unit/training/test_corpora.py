@@ -293,6 +293,10 @@ def test_the_command_lists_and_fetches_ones_own(
 def test_recipes_name_texts_as_the_registry_does() -> None:
     known = {text.prefix for corpus in read_registry().values() for text in corpus.texts}
     assert len(known) >= 20
+    for name in ("base", "big"):
+        config = resolve(REPOSITORY / f"training/recipes/wmt14-en-de-{name}.toml", [])
+        named = (*config.data.train, *config.data.valid, *config.cleaning.held_out)
+        assert {corpus.prefix for corpus in named} <= known
     for name in ("en-de-fr", "tatoeba"):
         config = resolve(REPOSITORY / f"training/recipes/{name}.toml", [])
         held_out = {corpus.prefix for corpus in config.cleaning.held_out}

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,14 @@ from torch import Tensor
 from dragoman.cli import main
 from dragoman.errors import UsageError
 from dragoman.manifest import Limits
-from tests.conftest import files_no_larger_than
+from tests.conftest import REPOSITORY, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training import checkpoint
 from training.checkpoint import Progress
 from training.config import CorpusConfig, RunConfig, resolve
 from training.data import ParallelText, read_pairs
 from training.evaluation import measure
-from training.model import Transformer
+from training.model import ModelConfig, Transformer
 from training.run_log import RunLog
 from training.search import Translator
 from training.trainer import Trainer
@@ -181,6 +182,41 @@ def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
     expected = checkpoint.load(one / "final").model.state_dict()
     for name, tensor in checkpoint.load(two / "final").model.state_dict().items():
         torch.testing.assert_close(tensor, expected[name], atol=1e-3, rtol=1e-3)
+
+
+SMALL_SECOND_GPU = """
+import os, runpy, sys, torch
+from training.model import Transformer
+whole = Transformer.forward
+def forward(self, src, mask, tgt):
+    tokens = src.size(0) * max(src.size(1), tgt.size(1))
+    if os.environ["RANK"] == "1" and torch.is_grad_enabled() and tokens > 40:
+        raise torch.OutOfMemoryError("no memory is left")
+    return whole(self, src, mask, tgt)
+Transformer.forward = forward
+sys.argv = sys.argv[1:]
+runpy.run_module("dragoman", run_name="__main__")
+"""
+
+
+def test_one_process_with_less_memory_holds_nobody_up(text: Path, tmp_path: Path) -> None:
+    words = ["training.precision=fp32", "training.steps=10", "training.part_tokens=60"]
+    words += ["model.dropout=0.0", "training.peak_learning_rate=1e-3"]
+    script = tmp_path / "small.py"
+    script.write_text(SMALL_SECOND_GPU)
+    Trainer(settings(10, *words), text, tmp_path / "one").train()
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    done = subprocess.run(
+        [sys.executable, *torchrun, *command(text, tmp_path / "two", *words)[1:]],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "do not fit the memory of cpu; going on with" in done.stderr
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=2e-4)
 
 
 def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
@@ -587,3 +623,45 @@ def test_what_did_not_fit_the_memory_is_remembered(
     Trainer(settings(25, "training.part_tokens=50"), text, run, resume=True).train()
     progress = json.loads((run / "checkpoints/step-0000025/progress.json").read_text())
     assert progress["most_tokens"] is None, "another size of the parts forgets it"
+
+
+def test_a_compiled_model_learns_the_same_in_few_graphs(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Machine code of the graphs takes minutes to make; what can go wrong here is the graphs.
+    graphs, compile_module = [], Transformer.compile
+
+    def without_code(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    def compile_without_code(self: Transformer, dynamic: bool) -> None:
+        compile_module(self, dynamic=dynamic, backend=without_code)
+
+    # Dropout is PyTorch's own there, and drops other values.
+    words = ("training.precision=fp32", "training.peak_learning_rate=1e-3", "model.dropout=0.0")
+    Trainer(settings(10, *words), text, tmp_path / "plain").train()
+    monkeypatch.setattr(Transformer, "compile", compile_without_code)
+    Trainer(settings(10, *words), text, tmp_path / "none").train()
+    assert graphs == []
+    Trainer(settings(10, *words, "training.compile=true"), text, tmp_path / "compiled").train()
+    assert len(graphs) == 2, "one to learn, one to validate, for ten steps of ten shapes"
+    assert losses(tmp_path / "compiled") == pytest.approx(losses(tmp_path / "plain"), abs=1e-4)
+    graphs.clear()
+    model = Transformer(ModelConfig(encoder_layers=1, decoder_layers=1, dropout=0.1)).train()
+    model.compile(dynamic=True)
+    for rows, length in ((2, 5), (3, 7)):
+        ids = torch.ones(rows, length, dtype=torch.int64)
+        model(ids, ids > 0, ids)
+    assert len(graphs) == 1, "dropout does not cut the graph"
+
+
+def test_products_are_rounded_to_tf32_only_when_asked(text: Path, tmp_path: Path) -> None:
+    former = torch.get_float32_matmul_precision()
+    try:
+        Trainer(settings(1, "training.tf32=true"), text, tmp_path / "yes")
+        assert torch.get_float32_matmul_precision() == "high"
+        Trainer(settings(1), text, tmp_path / "no")
+        assert torch.get_float32_matmul_precision() == "highest"
+    finally:
+        torch.set_float32_matmul_precision(former)
