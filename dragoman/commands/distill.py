@@ -59,7 +59,6 @@ class _Engine:
     """A bundle on the serving engine, as a teacher."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        from dragoman.manifest import FILE_NAME, sha256
         from dragoman.text import Tokenizer
         from serving.engine.settings import EngineSettings
         from serving.translator import Translator
@@ -76,7 +75,7 @@ class _Engine:
             "length_penalty": arguments.length_penalty,
         }
         self.settings: Mapping[str, object] = {
-            "teacher": sha256(arguments.teacher / FILE_NAME),
+            "teacher": [manifest.files[name] for name in (manifest.weights, manifest.tokenizer)],
             "precision": self._translator.layout.precision,
             "best_of": self.candidates,
             **self._search,
