@@ -26,6 +26,7 @@ from training.download import LOCK, Source, Watch, fetch
 REGISTRY = Path(__file__).with_name("corpora.toml")
 
 _DOWNLOADS = ".downloads"
+_LINES_A_REPORT = 10_000
 _SEGMENT = re.compile(rb"<seg[^>]*>(.*?)</seg>")
 
 
@@ -117,7 +118,7 @@ def read_registry(paths: Sequence[Path] = (REGISTRY,)) -> dict[str, Corpus]:
 def fetch_corpora(
     corpora: Sequence[Corpus],
     data_dir: Path,
-    watch: Callable[[str], Watch] = lambda url: lambda done, total: None,
+    watch: Callable[[str], Watch] = lambda what: lambda done, total: None,
 ) -> Iterator[tuple[str, int]]:
     """Download corpora and write their texts, one side a language.
 
@@ -126,7 +127,7 @@ def fetch_corpora(
     Args:
         corpora: which.
         data_dir: where the texts' prefixes begin.
-        watch: gives, for a URL, what is told of its transfer.
+        watch: gives, for a URL or a text's prefix, what is told of its transfer or its writing.
 
     Yields:
         The prefix of each text that was written, and its number of pairs.
@@ -146,7 +147,7 @@ def fetch_corpora(
                         lock = data_dir / LOCK
                         fetched[source] = fetch(source, downloads, lock, watch(source.url))
                 files = [fetched[source] for source in corpus.sources]
-                yield text.prefix, write_text(text, files, data_dir)
+                yield text.prefix, write_text(text, files, data_dir, watch(text.prefix))
         for path in fetched.values():
             path.unlink()
     finally:
@@ -159,13 +160,19 @@ def _written(text: FetchedText, data_dir: Path) -> dict[str, Path]:
     return {language: prefix.with_name(f"{prefix.name}.{language}.gz") for language in text.sides}
 
 
-def write_text(text: FetchedText, files: Sequence[Path], data_dir: Path) -> int:
+def write_text(
+    text: FetchedText,
+    files: Sequence[Path],
+    data_dir: Path,
+    watch: Watch = lambda done, total: None,
+) -> int:
     """Write the sides of a text as gzip files, all or none of them.
 
     Args:
         text: what.
         files: the corpus's sources, as they were downloaded.
         data_dir: where its prefix begins.
+        watch: told how many bytes of each side are written.
 
     Returns:
         The number of pairs.
@@ -179,7 +186,7 @@ def write_text(text: FetchedText, files: Sequence[Path], data_dir: Path) -> int:
     try:
         data_dir.joinpath(text.prefix).parent.mkdir(parents=True, exist_ok=True)
         counts = {
-            name: _write_side(files[side.source], side, partial[name])
+            name: _write_side(files[side.source], side, partial[name], watch)
             for name, side in text.sides.items()
         }
         if len(set(counts.values())) > 1:
@@ -195,12 +202,14 @@ def write_text(text: FetchedText, files: Sequence[Path], data_dir: Path) -> int:
     return next(iter(counts.values()))
 
 
-def _write_side(file: Path, side: SideFile, path: Path) -> int:
-    number = 0
+def _write_side(file: Path, side: SideFile, path: Path, watch: Watch) -> int:
+    number = done = 0
     with gzip.open(path, "wb", compresslevel=6) as out:
         for line in _lines(file, side):
-            out.write(line.strip() + b"\n")
+            done += out.write(line.strip() + b"\n")
             number += 1
+            if number % _LINES_A_REPORT == 0:
+                watch(done, None)
     return number
 
 

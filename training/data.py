@@ -143,15 +143,6 @@ def find_file(prefix: Path, language: str) -> Path | None:
     return next(filter(Path.is_file, candidates), None)
 
 
-def read_all_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:
-    """Read a parallel text as it is, pairs with an empty side included.
-
-    Raises:
-        UsageError: as `iterate_pairs`.
-    """
-    return list(iterate_pairs(prefix, languages))
-
-
 def iterate_pairs(prefix: Path, languages: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Read a parallel text as it is, line by line.
 
@@ -190,6 +181,8 @@ class TextFiles:
 
     prefix: Path
     languages: Sequence[str]
+    with_empty: bool = False
+    """Whether pairs with an empty side are there too."""
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         """Its pairs.
@@ -198,7 +191,7 @@ class TextFiles:
             UsageError: as `iterate_pairs`.
         """
         for pair in iterate_pairs(self.prefix, self.languages):
-            if all(map(str.strip, pair)):
+            if self.with_empty or all(map(str.strip, pair)):
                 yield pair
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import logging
 import os
 import shutil
 from array import array
@@ -24,8 +25,11 @@ from dragoman.manifest import sha256
 from dragoman.text import Tokenizer
 from training.data import ParallelText, TextFiles, drawing_ranks, find_file
 
+log = logging.getLogger(__name__)
+
 _VERSION = 1
 _PAIRS_AT_A_TIME = 4096
+_PAIRS_A_REPORT = 1_000_000
 _IDS, _ENDS, _ORDER, _ABOUT = "ids.bin", "ends.bin", "order.bin", "about.json"
 
 
@@ -118,6 +122,7 @@ class TokenFiles:
         folder = self._folder / str(number)
         found = _open(folder, about, len(text.languages), _dtype(tokenizer))
         if found is None:
+            log.info("encoding %s", text.pairs.prefix)
             _make(folder, about, text, tokenizer, limit)
             found = _open(folder, about, len(text.languages), _dtype(tokenizer))
             assert found is not None
@@ -141,7 +146,7 @@ def _open(
         ids, ends = _mapped(folder / _IDS, dtype), _mapped(folder / _ENDS, np.int64)
     except (OSError, ValueError, LookupError, AttributeError):
         return None
-    whole = len(ends) % sides == 1 % sides and ends[-1] == len(ids)
+    whole = len(ends) % sides == 1 and ends[-1] == len(ids)
     return EncodedText(ids, ends, order, sides, left_out) if whole else None
 
 
@@ -229,8 +234,11 @@ class _Writer:
 
     def add(self, pairs: Iterable[tuple[int, Sequence[str]]]) -> None:
         """Go on with pairs, each with its rank."""
-        remaining = iter(pairs)
+        remaining, seen = iter(pairs), 0
         while chunk := list(itertools.islice(remaining, _PAIRS_AT_A_TIME)):
+            seen += len(chunk)
+            if seen % _PAIRS_A_REPORT < len(chunk):
+                log.info("%d pairs encoded", seen)
             sides = len(chunk[0][1])
             encoded = self._tokenizer.encode_all(list(itertools.chain(*(p for _, p in chunk))))
             kept: list[list[int]] = []

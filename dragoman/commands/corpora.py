@@ -69,8 +69,9 @@ def _fetch(arguments: argparse.Namespace, corpora: list[Corpus]) -> None:
     rates = (TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, *rates, console=Console(stderr=True), disable=quiet) as progress:
 
-        def watch(url: str) -> Watch:
-            bar = progress.add_task(url.rpartition("/")[2], total=None)
+        def watch(what: str) -> Watch:
+            name = what.rpartition("/")[2] if "://" in what else f"writing {what}"
+            bar = progress.add_task(name, total=None)
             return lambda done, total: progress.update(bar, completed=done, total=total)
 
         for prefix, pairs in fetch_corpora(corpora, arguments.data_dir, watch):

@@ -20,7 +20,7 @@ from training.config import VocabularyConfig
 from training.data import (
     ParallelText,
     Side,
-    read_all_pairs,
+    iterate_pairs,
     read_directions,
     read_lines,
     read_pairs,
@@ -85,7 +85,7 @@ def test_a_text_that_gives_no_pairs_is_refused(tmp_path: Path) -> None:
 
 def test_a_text_as_it_is_holds_pairs_with_an_empty_side(tmp_path: Path) -> None:
     prefix = written(tmp_path, aa=b"a\n \n", bb=b"A\nB\n")
-    assert read_all_pairs(prefix, ("aa", "bb")) == [("a", "A"), (" ", "B")]
+    assert list(iterate_pairs(prefix, ("aa", "bb"))) == [("a", "A"), (" ", "B")]
 
 
 @pytest.fixture
