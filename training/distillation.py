@@ -161,7 +161,7 @@ def distil(
     """
     try:
         settings = _settings(task, teacher)
-        if task.report.exists():
+        if all(path.exists() for path in (task.report, *task.files)):
             return _finished(task, settings)
         task.written.parent.mkdir(parents=True, exist_ok=True)
         with _Journal(task.journal, settings) as journal:
