@@ -50,9 +50,7 @@ def iterate_lines(prefix: Path, language: str) -> Iterator[str]:
     Raises:
         UsageError: no such file, a broken archive, or a line that is not UTF-8, by number.
     """
-    path = find_file(prefix, language)
-    if path is None:
-        raise UsageError(f"{prefix}.{language}: no such file, with or without .gz or .xz")
+    path = existing_file(prefix, language)
     try:
         with _open(path) as file:
             for number, line in enumerate(file, start=1):
@@ -201,6 +199,18 @@ class TextFiles:
     @cached_property
     def _number(self) -> int:
         return sum(1 for _ in self)
+
+
+def existing_file(prefix: Path, language: str) -> Path:
+    """The file of one side of a parallel text.
+
+    Raises:
+        UsageError: there is none, or the prefix has no name.
+    """
+    path = find_file(prefix, language)
+    if path is None:
+        raise UsageError(f"{prefix}.{language}: no such file, with or without .gz or .xz")
+    return path
 
 
 def some_pairs(number: int, max_pairs: int | None) -> Iterator[int]:

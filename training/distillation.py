@@ -22,7 +22,7 @@ import sacrebleu
 from dragoman.errors import UsageError
 from dragoman.manifest import sha256
 from training.config import RunConfig
-from training.data import ParallelText, TextFiles, drawn_pairs, find_file
+from training.data import ParallelText, TextFiles, drawn_pairs, existing_file
 
 _CHUNK = 512
 """Sources that the teacher gets at a time; their translations are written together."""
@@ -294,8 +294,7 @@ def _entry(line: bytes) -> Any:
 
 def _settings(task: Task, teacher: Teacher) -> dict[str, object]:
     """All that decides what is written."""
-    files = [find_file(task.text.prefix, language) for language in task.direction]
-    text = [sha256(file) for file in files if file]
+    text = [sha256(existing_file(task.text.prefix, language)) for language in task.direction]
     return {**teacher.settings, "text": text, "max_pairs": task.max_pairs}
 
 

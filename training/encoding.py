@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dragoman.errors import UsageError
 from dragoman.manifest import sha256
 from dragoman.text import Tokenizer
-from training.data import ParallelText, TextFiles, drawing_ranks, find_file
+from training.data import ParallelText, TextFiles, drawing_ranks, existing_file
 
 log = logging.getLogger(__name__)
 
@@ -111,10 +111,10 @@ class TokenFiles:
             UsageError: the text cannot be read, or the disk not written.
         """
         assert isinstance(text.pairs, TextFiles)
-        files = [find_file(text.pairs.prefix, language) for language in text.languages]
+        files = [existing_file(text.pairs.prefix, language) for language in text.languages]
         about = {
             "version": _VERSION,
-            "text": [sha256(file) for file in files if file],
+            "text": [sha256(file) for file in files],
             "vocabulary": sha256(self._vocabulary),
             "max_pairs": text.max_pairs,
             "max_length_tokens": limit,

@@ -183,11 +183,8 @@ class Trainer:
                     run_log.report(self._progress, settings.steps, self._optimizer.learning_rate)
             if step % settings.validate_every_steps == 0 or last:
                 self._validate(run_log)
-            if (
-                step % settings.checkpoint_every_steps == 0
-                or last
-                or self._best.are_past(self._progress)
-            ):
+            past = self._best.are_past(self._progress)
+            if step % settings.checkpoint_every_steps == 0 or last or past:
                 self._save()
 
     def _steps(self) -> Iterator[Sequence[Part]]:

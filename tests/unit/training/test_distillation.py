@@ -115,6 +115,14 @@ def test_another_teacher_does_not_go_on(tmp_path: Path) -> None:
         distil(task, Reverser())
 
 
+def test_text_that_is_not_there_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    task = written(tmp_path, pairs=20)
+    (tmp_path / "train.de").rename(tmp_path / "train.xx")
+    with pytest.raises(UsageError, match=r"train\.de: no such file"):
+        distil(task, Reverser())
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_full_disk_is_one_line_and_gone_on_from(tmp_path: Path) -> None:
     task = written(tmp_path)
     with files_no_larger_than(30_000), pytest.raises(UsageError, match="cannot be written"):
