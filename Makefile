@@ -45,6 +45,8 @@ $(SERVE)/.done: $(PROJECTS)
 $(DEV)/.done: $(PROJECTS)
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/pip install --quiet --editable ./client --editable '.[serve,dev]'
+# Without a browser the tests of pages are skipped, and say so.
+	-$(DEV)/bin/python -m tests.chromium_package
 	touch $@
 
 $(GPU)/.done: $(PROJECTS)
