@@ -67,6 +67,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--head", type=int, nargs="+", metavar="N", help="from 0 (default: all heads)"
     )
     parser.add_argument(
+        "--token",
+        type=int,
+        metavar="N",
+        help="the only one on the left that looks, from 0 (default: all of them)",
+    )
+    parser.add_argument(
         "--positions",
         type=int,
         default=100,
@@ -106,6 +112,8 @@ def _check(arguments: argparse.Namespace) -> None:
     if figure == "attention":
         if arguments.text is None:
             raise UsageError("no text: give a sentence to look at")
+        if arguments.token is not None and arguments.layer is None and out.suffix.lower() != _PAGE:
+            raise UsageError(f"--token {arguments.token}: name a --layer; without, all is shown")
         return
     if arguments.model is None:
         raise UsageError(f"--figure {figure}: name a bundle or a checkpoint by --model")
@@ -126,6 +134,9 @@ def _check_choice(arguments: argparse.Namespace, attention: Attention) -> None:
         raise UsageError(
             f"--layer {arguments.layer}: {arguments.kind} attention has layers 0 to {layers - 1}"
         )
+    tokens = len(attention.queries(arguments.kind))
+    if arguments.token is not None and not 0 <= arguments.token < tokens:
+        raise UsageError(f"--token {arguments.token}: there are tokens 0 to {tokens - 1}")
     for head in arguments.head or ():
         if not 0 <= head < heads:
             raise UsageError(f"--head {head}: the model has heads 0 to {heads - 1}")
@@ -209,7 +220,9 @@ def _draw(arguments: argparse.Namespace, attention: Attention, translation: str)
     if arguments.out.suffix.lower() == _PAGE:
         from dragoman.drawing.page import write_page
 
-        page = write_page(attention, arguments.text, translation, kind, layer, heads)
+        page = write_page(
+            *(attention, arguments.text, translation, kind, layer, heads, arguments.token)
+        )
         try:
             arguments.out.write_text(page, encoding="utf-8")
         except OSError as error:
@@ -222,7 +235,8 @@ def _draw(arguments: argparse.Namespace, attention: Attention, translation: str)
         _save(draw_grid(attention, kind, heads), arguments.out)
     else:
         every = range(attention.weights(kind).shape[1])
-        _save(draw_lines(attention, kind, layer, heads or every), arguments.out)
+        tokens = None if arguments.token is None else [arguments.token]
+        _save(draw_lines(attention, kind, layer, heads or every, tokens), arguments.out)
 
 
 def _of_the_model(arguments: argparse.Namespace) -> Figure:

@@ -37,7 +37,13 @@ def _style() -> Iterator[None]:
         yield
 
 
-def draw_lines(attention: Attention, kind: Kind, layer: int, heads: Sequence[int]) -> Figure:
+def draw_lines(
+    attention: Attention,
+    kind: Kind,
+    layer: int,
+    heads: Sequence[int],
+    tokens: Sequence[int] | None = None,
+) -> Figure:
     """One layer's attention as lines between tokens, a colour a head: the paper's Figures 3 to 5.
 
     Args:
@@ -45,6 +51,7 @@ def draw_lines(attention: Attention, kind: Kind, layer: int, heads: Sequence[int
         kind: of attention.
         layer: from 0.
         heads: from 0.
+        tokens: places of those that look; None for all.
     """
     weights = attention.weights(kind)[layer]
     queries, keys = attention.queries(kind), attention.keys(kind)
@@ -58,11 +65,14 @@ def draw_lines(attention: Attention, kind: Kind, layer: int, heads: Sequence[int
         where = f"head {heads[0]}" if len(heads) == 1 else f"heads {', '.join(map(str, heads))}"
         axes.set_title(f"{NAMES[kind]}, layer {layer}, {where}", fontsize=10)
         for place, token in enumerate(queries):
-            axes.text(-0.03, place, _plain(token), ha="right", va="center")
+            weight = "bold" if tokens is not None and place in tokens else "normal"
+            axes.text(-0.03, place, _plain(token), ha="right", va="center", fontweight=weight)
         for place, token in enumerate(keys):
             axes.text(1.03, place, _plain(token), ha="left", va="center")
         for head in heads:
             for query, key in zip(*(weights[head] >= LEAST).nonzero(), strict=True):
+                if tokens is not None and query not in tokens:
+                    continue
                 weight = float(weights[head, query, key])
                 axes.plot(
                     (0, 1),

@@ -34,6 +34,7 @@ def write_page(
     kind: Kind = "encoder",
     layer: int | None = None,
     heads: Sequence[int] | None = None,
+    token: int | None = None,
 ) -> str:
     """A page in which kind, layer and heads can be chosen.
 
@@ -41,9 +42,11 @@ def write_page(
         attention: what was looked at.
         text: as it was given.
         translation: of it.
-        kind: shown first; so `layer`, None for the last, and `heads`, None for all.
+        kind: shown first; so `layer`, None for the last, `heads`, None for all, and `token`, the
+            place of the only one that looks, None for all.
         layer: see `kind`.
         heads: see `kind`.
+        token: see `kind`.
     """
     layers, number = attention.weights(kind).shape[:2]
     data = json.loads(attention.to_json()) | {
@@ -57,6 +60,7 @@ def write_page(
             "kind": kind,
             "layer": layers - 1 if layer is None else layer,
             "heads": list(range(number) if heads is None else heads),
+            "token": token,
         },
     }
     written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))

@@ -7,7 +7,7 @@ const drawing = document.getElementById("drawing");
 const told = document.getElementById("told");
 const layers = document.getElementById("layer");
 const heads = document.getElementById("heads");
-const state = { kind: data.chosen.kind, layer: data.chosen.layer, query: null };
+const state = { kind: data.chosen.kind, layer: data.chosen.layer, query: data.chosen.token };
 
 function element(name, attributes, parent, text) {
   const made = document.createElementNS(SVG, name);
