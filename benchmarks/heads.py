@@ -100,7 +100,7 @@ def main() -> None:
     print(markdown_table(list(FINDING_COLUMNS), [finding.row for finding in found]))
     if arguments.json:
         told = {one.kind: {n: v.tolist() for n, v in one.shares.items()} for one in habits}
-        told["probes"] = {one.name: asdict(one) for one in found}  # type: ignore[assignment]
+        told["probes"] = {one.name: asdict(one) for one in found}
         arguments.json.write_text(json.dumps(told, indent=1))
 
 

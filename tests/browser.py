@@ -49,6 +49,8 @@ class Page:
         self._buffer, self._number, self._session = b"", 0, ""
         self.requests: list[str] = []
         """Addresses of all that was asked for."""
+        self.blocked: list[str] = []
+        """Why, of those that were not let through."""
         self.complaints: list[str] = []
         """Exceptions, and what the console or the page's own policy complains of."""
         target = self._send("Target.createTarget", url="about:blank")["targetId"]
@@ -100,6 +102,8 @@ class Page:
     def _note(self, method: str | None, told: dict[str, Any]) -> None:
         if method == "Network.requestWillBeSent":
             self.requests.append(told["request"]["url"])
+        elif method == "Network.loadingFailed":
+            self.blocked.append(told.get("blockedReason", told["errorText"]))
         elif method == "Runtime.exceptionThrown":
             self.complaints.append(str(told["exceptionDetails"]))
         elif method == "Log.entryAdded":

@@ -65,8 +65,8 @@ def draw_lines(
         where = f"head {heads[0]}" if len(heads) == 1 else f"heads {', '.join(map(str, heads))}"
         axes.set_title(f"{NAMES[kind]}, layer {layer}, {where}", fontsize=10)
         for place, token in enumerate(queries):
-            weight = "bold" if tokens is not None and place in tokens else "normal"
-            axes.text(-0.03, place, _plain(token), ha="right", va="center", fontweight=weight)
+            face = "bold" if tokens is not None and place in tokens else "normal"
+            axes.text(-0.03, place, _plain(token), ha="right", va="center", fontweight=face)
         for place, token in enumerate(keys):
             axes.text(1.03, place, _plain(token), ha="left", va="center")
         for head in heads:
@@ -131,7 +131,7 @@ def draw_positions(model_size: int, positions: int) -> Figure:
         for column in sorted({0, model_size // 8 * 2, model_size // 4 * 2}):
             below.plot(table[:, column], label=f"column {column}")
         below.set(xlabel="position", ylim=(-1.1, 1.1), xlim=(0, positions - 1))
-        below.legend(loc="upper right", frameon=False)
+        below.legend(loc="lower right", framealpha=0.9)
     return figure
 
 

@@ -21,6 +21,8 @@ AlignmentForm = Literal["hard", "soft"]
 ALIGNMENT_FORMS: Final = ("hard", "soft")
 """Values of the option `return_alignments`."""
 
+_DIGITS = 6
+"""Of a weight, as the server has it."""
 _LINKS = re.compile(r"(\d+-\d+( \d+-\d+)*)?", re.ASCII)
 
 
@@ -146,6 +148,14 @@ class Attention:
         lengths = {"encoder": (source, source), "decoder": (said, read), "cross": (said, source)}
         weights = [_weights(found, name, *map(len, sides)) for name, sides in lengths.items()]
         return cls(source, read, said, *weights)
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in a line of JSON: texts, and weights as nested lists."""
+        weights = {name: getattr(self, name) for name in ("encoder", "decoder", "cross")}
+        texts = {name: getattr(self, name) for name in ("source", "read", "said")}
+        return texts | {
+            name: one.astype(np.float64).round(_DIGITS).tolist() for name, one in weights.items()
+        }
 
 
 Alignments = WordAlignment | SoftAlignment
