@@ -13,6 +13,7 @@ from benchmarks import attention_figures
 from benchmarks.attention_figures import FIGURES
 from benchmarks.head_probes import Case, Probe, probes
 from benchmarks.heads import (
+    FINDING_COLUMNS,
     SHIPPED,
     Looker,
     cross_habits,
@@ -141,6 +142,38 @@ def test_the_pictures_are_drawn_anew(
         # Fonts and the last digits may be others; what the picture says may not.
         assert texts == texts_of(REPOSITORY / "docs" / "images" / name), name
         assert texts
+
+
+def test_the_page_quotes_the_code_as_it_is() -> None:
+    page = (REPOSITORY / "docs" / "attention.md").read_text(encoding="utf-8")
+    quoted = [
+        code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if code[0] == " "
+    ]
+    code = "".join(
+        (REPOSITORY / name).read_text(encoding="utf-8")
+        for name in ("training/model.py", "dragoman/positions.py")
+    )
+    assert len(quoted) == 5
+    for quote in quoted:
+        assert quote in code, quote
+    for link in re.findall(r"\]\(\.\./([\w/.]+)\)", page):
+        assert (REPOSITORY / link).is_file(), link
+
+
+def test_the_pages_table_is_what_is_measured(looker: Looker) -> None:
+    page = (REPOSITORY / "docs" / "attention.md").read_text(encoding="utf-8")
+    told = [
+        tuple(cell.strip() for cell in line.strip("|").split("|"))
+        for line in page.splitlines()
+        if line.startswith("|")
+    ]
+    assert told[0] == FINDING_COLUMNS
+    for row, probe in zip(told[2:], probes(), strict=True):
+        found = tuple(examine(looker, probe).row)
+        assert row[:5] == found[:5]
+        # The last digit may be another on another machine.
+        for one, two in zip(row[5:], found[5:], strict=True):
+            assert float(one or 0) == pytest.approx(float(two or 0), abs=0.011)
 
 
 def texts_of(path: Path) -> list[str]:
