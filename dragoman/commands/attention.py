@@ -112,6 +112,8 @@ def _check(arguments: argparse.Namespace) -> None:
     if figure == "attention":
         if arguments.text is None:
             raise UsageError("no text: give a sentence to look at")
+        for what in ("text", "translation"):
+            _check_text(what, getattr(arguments, what))
         if arguments.token is not None and arguments.layer is None and out.suffix.lower() != _PAGE:
             raise UsageError(f"--token {arguments.token}: name a --layer; without, all is shown")
         return
@@ -121,6 +123,18 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--figure {figure}: is of the model alone, leave out the text")
     if not 1 <= arguments.positions <= _MOST_POSITIONS:
         raise UsageError(f"--positions {arguments.positions}: give 1 to {_MOST_POSITIONS}")
+
+
+def _check_text(what: str, text: str | None) -> None:
+    """See that a text is one: what stands on a command line may be any bytes.
+
+    Raises:
+        UsageError: it is not UTF-8.
+    """
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the {what} is not UTF-8 at character {error.start}") from error
 
 
 def _check_choice(arguments: argparse.Namespace, attention: Attention) -> None:

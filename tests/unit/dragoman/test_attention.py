@@ -145,6 +145,9 @@ def test_no_text_ends_the_script_it_stands_in() -> None:
         (("red", "--head", "0", "4"), "--head 4: the model has heads 0 to 3"),
         (("red", "--token", "99"), "--token 99: there are tokens 0 to "),
         ((), "no text: give a sentence"),
+        (("red \udcff",), "the text is not UTF-8 at character 4"),
+        (("red", "--translation", "\udcff"), "the translation is not UTF-8 at character 0"),
+        (("red", "--from", "de", "--to", "de"), "are both 'de'"),
         (("red", "--figure", "positions"), "name a file that ends in .svg, .png, .pdf"),
     ],
 )

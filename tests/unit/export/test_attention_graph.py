@@ -96,6 +96,21 @@ def test_a_bundle_of_before_gets_the_graph_and_nothing_else_changes(
     assert "has the graph 'attention' already" in capsys.readouterr().err
 
 
+def test_a_bundle_of_before_is_served_but_not_drawn(
+    old_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawing = ["attention", "red", "--model", str(old_bundle), "--out", str(tmp_path / "a.html")]
+    for words in ([], ["--translation", "blue"]):
+        assert main([*drawing, *words]) == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        assert "the bundle has no graph 'attention'" in told
+        assert "dragoman export attention BUNDLE" in told
+    assert main(["export", "attention", str(old_bundle)]) == 0
+    assert main(drawing) == 0
+    assert "▁red" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
 def test_a_folder_that_is_no_bundle_gets_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"manifest\.json: cannot be read"):
         add_attention_graph(tmp_path)
