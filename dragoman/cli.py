@@ -23,6 +23,7 @@ COMMANDS = (
     "serve",
     "translate",
     "score",
+    "attention",
     "load-test",
     "demo",
     "doctor",
@@ -42,7 +43,7 @@ _EXTRAS = {
     "aiohttp": "load-test",
     "hdrh": "load-test",
     "jinja2": "load-test",
-    "matplotlib": "load-test",
+    "matplotlib": "figures",
     "prometheus_client": "load-test",
     "pydantic": "load-test",
 }
