@@ -7,10 +7,10 @@ DEV := .venv-dev
 GPU := .venv-gpu
 PROJECTS := pyproject.toml client/pyproject.toml $(wildcard serving/engine/native/*.[ch])
 
-.PHONY: help serve demo test gpu-check lint format clean
+.PHONY: help serve demo test gpu-check lint format attention-figures clean
 
 help:  ## Say what each target does
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
 
 serve: $(SERVE)/.done  ## Serve the shipped model over HTTP and gRPC; ARGS="--http-port 0 ..."
 	$(SERVE)/bin/dragoman serve $(ARGS)
@@ -33,6 +33,9 @@ format: $(DEV)/.done  ## Rewrite the code in the project's style
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
+attention-figures: $(DEV)/.done  ## Draw the pictures of docs/attention.md anew
+	$(DEV)/bin/python -m benchmarks.attention_figures $(ARGS)
+
 clean:  ## Remove the virtual environments and what was compiled
 	rm -rf $(SERVE) $(DEV) $(GPU) build serving/engine/native/*.so
 
@@ -45,6 +48,8 @@ $(SERVE)/.done: $(PROJECTS)
 $(DEV)/.done: $(PROJECTS)
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/pip install --quiet --editable ./client --editable '.[serve,dev]'
+# Without a browser the tests of pages are skipped, and say so.
+	-$(DEV)/bin/python -m tests.chromium_package
 	touch $@
 
 $(GPU)/.done: $(PROJECTS)

@@ -25,6 +25,7 @@ COMMANDS = (
     "serve",
     "translate",
     "score",
+    "attention",
     "load-test",
     "demo",
     "doctor",
@@ -44,7 +45,7 @@ _EXTRAS = {
     "aiohttp": "load-test",
     "hdrh": "load-test",
     "jinja2": "load-test",
-    "matplotlib": "load-test",
+    "matplotlib": "figures",
     "prometheus_client": "load-test",
     "pydantic": "load-test",
 }

@@ -36,3 +36,9 @@ def plain_name(graph: str) -> str:
 def best_name(k: int) -> str:
     """The graph that picks the best K tokens."""
     return f"best_{k}"
+
+
+ATTENTION_GRAPH = "attention"
+"""The graph that tells what every head looks at; bundles of before have none."""
+ATTENTION_NAMES = ("encoder_attention", "decoder_attention", "cross_attention")
+"""Its outputs."""

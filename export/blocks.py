@@ -206,3 +206,28 @@ class Blocks:
             x = self.residual(x, f"{name}.self_attention", self_attention)
             x = self.residual(x, f"{name}.feed_forward", self.feed_forward)
         return self.final_norm(x, "encoder_norm"), keep_mask
+
+
+class OpenBlocks(Blocks):
+    """The same, whose attention is made of separate nodes, so that its weights can be looked at."""
+
+    def __init__(self, graph: GraphBuilder, config: ModelConfig, limits: Limits) -> None:
+        """Begin with an empty graph."""
+        super().__init__(graph, config, limits)
+        self.weights: list[str] = []
+        """Of each attention [B, H, T, S], in the order in which they were written."""
+
+    def attend_in_the_open(self, query: str, key: str, value: str, keep_mask: str) -> list[str]:
+        """See `Blocks`; the weights are kept."""
+        attended, weights = super().attend_in_the_open(query, key, value, keep_mask)
+        self.weights.append(weights)
+        return [attended, weights]
+
+    def self_attention(self, x: str, name: str, batch: str, keep_mask: str) -> str:
+        """See `Blocks`."""
+        query, key, value = (
+            self.split_heads(part, batch)
+            for part in (self.query(x, name), *self.key_value(x, name))
+        )
+        attended, _ = self.attend_in_the_open(query, key, value, keep_mask)
+        return self.output(self.merge_heads(attended), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import os
 import platform
@@ -24,9 +25,12 @@ from dragoman.manifest import (
     SpecialIds,
     digests,
 )
-from export.graph_builder import WeightsFile
-from export.graphs import all_graphs
+from dragoman.tensors import ATTENTION_GRAPH
+from export.blocks import OpenBlocks
+from export.graph_builder import GraphBuilder, WeightsFile
+from export.graphs import Graph, all_graphs, attention
 from training import checkpoint
+from training.model import ModelConfig
 
 Storage = Literal["fp32", "fp16"]
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16}
@@ -67,9 +71,7 @@ def export_bundle(
     shutil.copyfile(source / checkpoint.TOKENIZER, partial / checkpoint.TOKENIZER)
     graphs = all_graphs(config.model, limits, WeightsFile(partial / checkpoint.WEIGHTS))
     for graph in graphs.values():
-        path = partial / graph.entry.file
-        path.write_bytes(graph.model.SerializeToString())
-        onnx.checker.check_model(str(path))
+        _write(graph, partial)
     languages = config.data.languages
     model = {k: v for k, v in asdict(config.model).items() if k not in ("dropout", "norm")}
     files = [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.TOKENIZER]
@@ -90,6 +92,40 @@ def export_bundle(
     manifest.write(partial)
     os.replace(partial, bundle)
     return manifest
+
+
+def add_attention_graph(bundle: Path) -> Manifest:
+    """Add the graph `attention` to a bundle of before; all else stays as it is.
+
+    Returns:
+        The bundle's manifest.
+
+    Raises:
+        UsageError: the bundle is damaged, has the graph already, or cannot be written.
+    """
+    manifest = Manifest.load(bundle)
+    if ATTENTION_GRAPH in manifest.graphs:
+        raise UsageError(f"{bundle}: has the graph {ATTENTION_GRAPH!r} already")
+    model: ModelConfig = checkpoint.load(bundle).config.model
+    builder = GraphBuilder(ATTENTION_GRAPH, WeightsFile(bundle / manifest.weights))
+    graph = attention(OpenBlocks(builder, model, manifest.limits))
+    try:
+        _write(graph, bundle)
+        added = dataclasses.replace(
+            manifest,
+            graphs={**manifest.graphs, ATTENTION_GRAPH: graph.entry},
+            files={**manifest.files, **digests(bundle, [graph.entry.file])},
+        )
+        added.write(bundle)
+    except OSError as error:
+        raise UsageError(f"{bundle}: cannot be written: {error.strerror}") from error
+    return added
+
+
+def _write(graph: Graph, bundle: Path) -> None:
+    path = bundle / graph.entry.file
+    path.write_bytes(graph.model.SerializeToString())
+    onnx.checker.check_model(str(path))
 
 
 def _versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The project's graphs: encoder, decoder step, best, reorder, score.
+"""The project's graphs: encoder, decoder step, best, reorder, score, attention.
 
 Knows what goes into each graph and comes out of it; the shape letters are explained in
 `training.model`. The form is the one that ONNX Runtime and TensorRT both take: TensorScatter writes
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import onnx
 
 from dragoman.manifest import GraphEntry, Limits, TensorEntry
-from dragoman.tensors import best_name, cross_names, past_names, present_names
-from export.blocks import Blocks
+from dragoman.tensors import ATTENTION_GRAPH, best_name, cross_names, past_names, present_names
+from export.blocks import Blocks, OpenBlocks
 from export.graph_builder import GraphBuilder, WeightsFile
 from export.int8 import Int8Blocks
 from training.model import ModelConfig
@@ -183,6 +183,55 @@ def score(blocks: Blocks) -> Graph:
     tgt_out_ids = graph.input("tgt_out_ids", "int64", "B", "T")
     memory, src_keep_mask = blocks.encode(input_ids, src_lengths)
     batch, length = blocks.size(tgt_in_ids, 0), blocks.size(tgt_in_ids, 1)
+    x, weights_by_layer = _decode(blocks, tgt_in_ids, batch, length, memory, src_keep_mask)
+    logits = blocks.logits(blocks.final_norm(x, "decoder_norm"))  # [B x T, V]
+    shape = graph.op("Concat", batch, length, graph.constant([config.vocab_size]), axis=0)
+    all_scores = graph.op("LogSoftmax", graph.op("Reshape", logits, shape), axis=-1)
+    index = graph.op("Unsqueeze", tgt_out_ids, graph.constant([2]))
+    gathered = graph.op("GatherElements", all_scores, index, axis=2)
+    log_probs = graph.op("Squeeze", gathered, graph.constant([2]))
+    graph.output(log_probs, "log_probs", "float32", "B", "T")
+    attention = graph.op("Concat", *weights_by_layer, axis=1)
+    attention_shape = ("B", config.decoder_layers, config.heads, "T", "S")
+    graph.output(attention, "cross_attention", "float32", *attention_shape)
+    return finish(graph)
+
+
+def attention(blocks: OpenBlocks) -> Graph:
+    """All that a model looks at while it reads a source and writes a given translation.
+
+    Inputs are `input_ids` [B, S], `src_lengths` [B] and `tgt_in_ids` [B, T], beginning with the
+    start symbol. Outputs are the weights of every layer's heads: `encoder_attention` [B, L, H, S,
+    S], `decoder_attention` [B, L, H, T, T] and `cross_attention` [B, L, H, T, S].
+    """
+    graph, config = blocks.graph, blocks.config
+    input_ids = graph.input("input_ids", "int64", "B", "S")
+    src_lengths = graph.input("src_lengths", "int64", "B")
+    tgt_in_ids = graph.input("tgt_in_ids", "int64", "B", "T")
+    memory, src_keep_mask = blocks.encode(input_ids, src_lengths)
+    of_encoder = list(blocks.weights)
+    batch, length = blocks.size(tgt_in_ids, 0), blocks.size(tgt_in_ids, 1)
+    _, of_cross = _decode(blocks, tgt_in_ids, batch, length, memory, src_keep_mask)
+    of_decoder = blocks.weights[len(of_encoder) :: 2]  # the cross-attention's stand between them
+    one = graph.constant([1])
+    for name, layers, shape in (
+        ("encoder_attention", [graph.op("Unsqueeze", x, one) for x in of_encoder], ("S", "S")),
+        ("decoder_attention", [graph.op("Unsqueeze", x, one) for x in of_decoder], ("T", "T")),
+        ("cross_attention", of_cross, ("T", "S")),
+    ):
+        joined = graph.op("Concat", *layers, axis=1)
+        graph.output(joined, name, "float32", "B", len(layers), config.heads, *shape)
+    return finish(graph)
+
+
+def _decode(
+    blocks: Blocks, tgt_in_ids: str, batch: str, length: str, memory: str, src_keep_mask: str
+) -> tuple[str, list[str]]:
+    """The decoder over whole prefixes [B, T]: the last layer's output [B x T, E], before the norm.
+
+    Also every layer's cross-attention weights [B, 1, H, T, S].
+    """
+    graph, config = blocks.graph, blocks.config
     places = graph.op("Range", graph.constant(0), graph.op("Squeeze", length), graph.constant(1))
     column = graph.op("Unsqueeze", places, graph.constant([1]))
     causal = graph.op("LessOrEqual", places, column)  # [T, T]
@@ -206,17 +255,7 @@ def score(blocks: Blocks) -> Graph:
         x = blocks.residual(x, f"{name}.self_attention", self_attention)
         x = blocks.residual(x, f"{name}.cross_attention", cross_attention)
         x = blocks.residual(x, f"{name}.feed_forward", blocks.feed_forward)
-    logits = blocks.logits(blocks.final_norm(x, "decoder_norm"))  # [B x T, V]
-    shape = graph.op("Concat", batch, length, graph.constant([config.vocab_size]), axis=0)
-    all_scores = graph.op("LogSoftmax", graph.op("Reshape", logits, shape), axis=-1)
-    index = graph.op("Unsqueeze", tgt_out_ids, graph.constant([2]))
-    gathered = graph.op("GatherElements", all_scores, index, axis=2)
-    log_probs = graph.op("Squeeze", gathered, graph.constant([2]))
-    graph.output(log_probs, "log_probs", "float32", "B", "T")
-    attention = graph.op("Concat", *weights_by_layer, axis=1)
-    attention_shape = ("B", config.decoder_layers, config.heads, "T", "S")
-    graph.output(attention, "cross_attention", "float32", *attention_shape)
-    return finish(graph)
+    return x, weights_by_layer
 
 
 def all_graphs(config: ModelConfig, limits: Limits, weights: WeightsFile) -> dict[str, Graph]:
@@ -236,5 +275,6 @@ def all_graphs(config: ModelConfig, limits: Limits, weights: WeightsFile) -> dic
         *(best(fp32(best_name(k)), k) for k in limits.best_sizes),
         reorder(fp32("reorder")),
         score(fp32("score")),
+        attention(OpenBlocks(GraphBuilder(ATTENTION_GRAPH, weights), config, limits)),
     ]
     return {graph.model.graph.name: graph for graph in graphs}

@@ -20,7 +20,14 @@ from onnxruntime import InferenceSession
 
 from dragoman.errors import UsageError
 from dragoman.manifest import GraphEntry, Manifest
-from dragoman.tensors import best_name, cross_names, past_names, present_names
+from dragoman.tensors import (
+    ATTENTION_GRAPH,
+    ATTENTION_NAMES,
+    best_name,
+    cross_names,
+    past_names,
+    present_names,
+)
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID
 from serving.engine.engine import Engine
 from serving.engine.native.network import NativeNetwork, native_obstacle
@@ -30,13 +37,14 @@ from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.session_decoding import Sessions
 from training import checkpoint
 from training.examples import pad
+from training.looking import look
 from training.model import DecoderLayer, Transformer
 from training.search import beam_search, greedy_search
 
 TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 5e-2}
 """Largest difference of a value, absolute and relative to the largest of its tensor."""
 GRAPHS = ("encoder", "encoder_int8", "decoder", "decoder_int8", "reorder", "score")
-"""What a bundle must hold, beside the choice of the best."""
+"""What a bundle must hold, beside the choice of the best; those of before have no `attention`."""
 _ONNX_TYPES = {"float32": "tensor(float)", "int64": "tensor(int64)"}
 _SAMPLE = 8
 """Sentences whose values are compared; tokens are compared for all."""
@@ -74,7 +82,8 @@ def verify(bundle: Path, texts: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
     left_out = len(encoded) - len(fitting)
     sources = [ids for ids, _ in fitting]
     yield Outcome("sentences", True, f"{len(sources)} compared, {left_out} left out as too long")
-    names = (*GRAPHS, *map(best_name, manifest.limits.best_sizes))
+    names = [*GRAPHS, *map(best_name, manifest.limits.best_sizes)]
+    names += [ATTENTION_GRAPH] if ATTENTION_GRAPH in manifest.graphs else []
     graphs = {name: load_graph(bundle, manifest, name) for name in names}
     interfaces = [_interface(name, graph, manifest.graphs[name]) for name, graph in graphs.items()]
     yield from interfaces
@@ -152,6 +161,8 @@ class _Values:
         yield from self._best()
         yield self._reorder()
         yield self._score()
+        if ATTENTION_GRAPH in self._graphs:
+            yield from self._attention()
 
     def _compare(
         self,
@@ -247,6 +258,23 @@ class _Values:
             return Outcome("score: values", False, "attention does not sum to one")
         right = self._logits.log_softmax(dim=-1).gather(-1, self._tgt_out[..., None])[..., 0]
         return self._compare("score: values", log_probs, right, self._tgt_keep_mask)
+
+    def _attention(self) -> Iterator[Outcome]:
+        found = self._graphs[ATTENTION_GRAPH].run(
+            ATTENTION_NAMES,
+            {
+                "input_ids": self._src_ids.numpy(),
+                "src_lengths": self._src_lengths,
+                "tgt_in_ids": self._tgt_in.numpy(),
+            },
+        )
+        right = look(self._model, self._src_ids, self._src_keep_mask, self._tgt_in)
+        for name, one, expected in zip(ATTENTION_NAMES, found, right, strict=True):
+            queries = self._src_keep_mask if name.startswith("encoder") else self._tgt_keep_mask
+            # [B, L, H, T, S] to [B, T, L, H, S], of queries that are no padding
+            by_query = one.transpose(0, 3, 1, 2, 4)
+            check = f"attention: {name}"
+            yield self._compare(check, by_query, expected.permute(0, 3, 1, 2, 4), queries)
 
 
 def _tokens(

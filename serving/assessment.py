@@ -1,4 +1,4 @@
-"""What the model thinks of whole translations: scores of their tokens, confidence, alignment.
+"""What the model thinks of whole translations: scores of tokens, confidence, alignment, attention.
 
 Knows the tokenizer and the scorer; must not know requests, searches or Triton.
 """
@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from dragoman.attention import MOST_WEIGHTS, Attention, count_weights, shifted
 from dragoman.manifest import Manifest
+from dragoman.tensors import ATTENTION_GRAPH
 from dragoman.text import Piece, Tokenizer
 from serving.alignment import Linked, moses_pairs, soft_json
 from serving.engine.search import length_penalty
@@ -57,12 +59,14 @@ class Assessment:
     """What the model thinks of a translation.
 
     `tokens` are the vocabulary's entries, the end symbol's after each sentence that came to its
-    end; `log_probs` are theirs. `alignment` is in the form that was asked for, or None.
+    end; `log_probs` are theirs. `alignment` is in the form that was asked for, or None; so is
+    `attention`, of a translation of one sentence.
     """
 
     tokens: tuple[str, ...]
     log_probs: tuple[float, ...]
     alignment: str | None = None
+    attention: Attention | None = None
 
     @property
     def confidence(self) -> float:
@@ -97,7 +101,7 @@ class Assessor:
             options: of the request.
 
         Raises:
-            InvalidRequest: there are too many, or nothing is known of alignments.
+            InvalidRequest: there are too many, or nothing is known of alignments or of heads.
             Overloaded: too many others are waiting.
         """
         wanted = options.return_alignments is not None or options.coverage_penalty
@@ -106,6 +110,11 @@ class Assessor:
             raise InvalidRequest(
                 f"{name}: the manifest does not say which attention heads align; "
                 "choose them with: dragoman align-heads BUNDLE --text PREFIX"
+            )
+        if options.return_attention and ATTENTION_GRAPH not in self._manifest.graphs:
+            raise InvalidRequest(
+                "return_attention: the bundle has no graph 'attention'; "
+                "add it with: dragoman export attention BUNDLE"
             )
         if sentences > self._scorer.most_waiting:
             raise InvalidRequest(
@@ -132,9 +141,13 @@ class Assessor:
             Closed: the scorer was closed.
         """
         _check_amount(candidates, options)
+        self._check_heads(candidates, options)
         attention = options.return_alignments is not None
         pairs = [
-            Pair(one.src_ids, one.tgt_ids, one.complete, attention, priority, deadline_s)
+            Pair(
+                *(one.src_ids, one.tgt_ids, one.complete, attention, priority, deadline_s),
+                heads=options.return_attention,
+            )
             for candidate in candidates
             for one in candidate.sentences
         ]
@@ -159,8 +172,38 @@ class Assessor:
             alignment = None
             if options.return_alignments is not None:
                 alignment = self._alignment(candidate, scored, options.return_alignments)
-            assessments.append(Assessment(tuple(tokens), log_probs, alignment))
+            attention = None
+            if options.return_attention:
+                attention = self._attention(candidate.sentences[0], tokens, scored[0])
+            assessments.append(Assessment(tuple(tokens), log_probs, alignment, attention))
         return assessments
+
+    def _attention(self, pair: SentencePair, said: Sequence[str], found: Scored) -> Attention:
+        assert found.heads is not None  # they were asked for
+        piece = self._tokenizer.piece
+        read = shifted(said, piece(self._manifest.special_ids.begin))
+        return Attention(tuple(map(piece, pair.src_ids)), read, tuple(said), *found.heads)
+
+    def _check_heads(self, candidates: Sequence[Candidate], options: RequestOptions) -> None:
+        """Refuse attention that would make an answer too large.
+
+        Raises:
+            InvalidRequest: it would.
+        """
+        if not options.return_attention:
+            return
+        sizes = self._manifest.dimensions
+        layers = sizes.encoder_layers, sizes.decoder_layers
+        number = sum(
+            count_weights((len(one.src_ids), len(one.tgt_ids) + 1), *layers, sizes.heads)
+            for candidate in candidates
+            for one in candidate.sentences
+        )
+        if number > MOST_WEIGHTS:
+            raise InvalidRequest(
+                f"return_attention: {number} weights, more than {MOST_WEIGHTS}: "
+                "send fewer or shorter texts"
+            )
 
     def _alignment(self, candidate: Candidate, scored: Sequence[Scored], form: str) -> str:
         linked = []

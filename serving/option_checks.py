@@ -16,7 +16,7 @@ from serving.request_options import InvalidRequest, RequestOptions
 
 OF_SCORING = (
     *("source_language", "target_language", "length_penalty", "return_scores"),
-    *("return_token_scores", "return_alignments", "return_confidence"),
+    *("return_token_scores", "return_alignments", "return_confidence", "return_attention"),
 )
 """Options that the scoring of given translations knows."""
 _DEFAULTS = SearchOptions()
@@ -137,6 +137,7 @@ def _check_company(options: RequestOptions) -> None:
         "num_return_sequences": several,
         "prefix": options.prefix is not None,
         "return_alternatives": options.return_alternatives,
+        "return_attention": options.return_attention,
     }
     of_beams = {
         "patience": options.patience is not None,

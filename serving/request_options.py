@@ -55,6 +55,7 @@ class RequestOptions:
     return_confidence: bool = False
     coverage_penalty: float | None = None
     max_sentence_tokens: int | None = None
+    return_attention: bool = False
 
     @property
     def sampled(self) -> bool:
@@ -69,6 +70,7 @@ class RequestOptions:
         return (
             self.return_token_scores
             or self.return_alignments is not None
+            or self.return_attention
             # Else a search knows it: it has the sum of the log-probabilities.
             or (self.return_confidence and any(one is not None for one in altered))
         )

@@ -1,7 +1,7 @@
 """What the model thinks of given translations: a log-probability a token, and where it looked.
 
-Knows the bundle's graph `score` and token ids; must not know text, requests or Triton. The graph is
-run in fp32 whatever precision the engine decodes in.
+Knows the bundle's graphs `score` and `attention`, and token ids; must not know text, requests or
+Triton. The graphs are run in fp32 whatever precision the engine decodes in.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import onnxruntime
 
 from dragoman.errors import DragomanError
 from dragoman.manifest import AlignmentHeads, Manifest
+from dragoman.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
 from serving.engine.batch import DeadlineExceeded
 from serving.engine.onnx_session import open_graph
 from serving.engine.scheduler import Closed, Overloaded
@@ -65,6 +66,8 @@ class Pair:
     """Whether it is wanted where the model looked."""
     priority: int = 0
     deadline_s: float | None = None
+    heads: bool = False
+    """Whether it is wanted what each head looked at."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,14 @@ class Scored:
 
     `log_probs` are those of the target's tokens, the end symbol's at the end if the pair is
     complete. `attention` [T, S] is how much each of the T tokens before the end symbol looked at
-    each source id, tag and end symbol included; None if it was not wanted.
+    each source id, tag and end symbol included; None if it was not wanted. So `heads`: the weights
+    [L, H, S, S], [L, H, N, N] and [L, H, N, S] of encoder, decoder and cross-attention, where N is
+    T, and one more of a complete pair.
     """
 
     log_probs: tuple[float, ...]
     attention: Floats | None = None
+    heads: tuple[Floats, ...] | None = None
 
 
 class ScoreGraph:
@@ -136,6 +142,31 @@ class ScoreGraph:
         return padded
 
 
+class AttentionGraph:
+    """The graph that tells of every head, ready to run on the thread that asks."""
+
+    def __init__(self, bundle: Path, manifest: Manifest) -> None:
+        """Load it.
+
+        Raises:
+            UsageError: the bundle has none, or it is not that of the manifest.
+        """
+        self._graph = open_graph(bundle, manifest, ATTENTION_GRAPH, threads=1)
+        self._begin = manifest.special_ids.begin
+        self._options = onnxruntime.RunOptions()
+        self._options.add_run_config_entry(_SHRINK, "cpu:0")
+
+    def run(self, pair: Pair) -> tuple[Floats, ...]:
+        """Weights [L, H, S, S], [L, H, N, N] and [L, H, N, S]; see `Scored.heads`."""
+        steps = len(pair.tgt_ids) + pair.complete
+        inputs = {
+            "input_ids": np.array([pair.src_ids]),
+            "src_lengths": np.array([len(pair.src_ids)]),
+            "tgt_in_ids": np.array([(self._begin, *pair.tgt_ids)[:steps]]),
+        }
+        return tuple(one[0] for one in self._graph.run(ATTENTION_NAMES, inputs, self._options))
+
+
 def looked_at(attention: Floats, heads: AlignmentHeads, ended: bool = True) -> Floats:
     """How much each token of a translation looked at each source id.
 
@@ -189,6 +220,7 @@ class Scorer:
         self._most_ids = limits.max_source_tokens, limits.max_target_tokens
         self._most_waiting = most_waiting
         self._graph: ScoreGraph | None = None
+        self._attention_graph: AttentionGraph | None = None
         self._waiting: list[tuple[int, int, _Job]] = []
         self._arrivals = itertools.count()
         self._changed = threading.Condition()
@@ -321,7 +353,14 @@ class Scorer:
         # Not a view of the whole run's memory.
         ended = len(log_probs) > len(pair.tgt_ids)
         looked = looked_at(attention, heads, ended).copy() if pair.attention and heads else None
-        return Scored(tuple(log_probs[:tokens].tolist()), looked)
+        return Scored(tuple(log_probs[:tokens].tolist()), looked, self._heads(pair))
+
+    def _heads(self, pair: Pair) -> tuple[Floats, ...] | None:
+        if not pair.heads:
+            return None
+        if self._attention_graph is None:
+            self._attention_graph = AttentionGraph(self._bundle, self._manifest)
+        return self._attention_graph.run(pair)
 
 
 def like_lengths(lengths: Sequence[tuple[int, int]]) -> list[slice]:

@@ -117,9 +117,22 @@ def attention(query: Tensor, key: Tensor, value: Tensor, keep_mask: Tensor) -> T
 
     Source: Vaswani et al. 2017, section 3.2.1.
     """
+    return attention_weights(query, key, keep_mask) @ value
+
+
+def attention_weights(query: Tensor, key: Tensor, keep_mask: Tensor) -> Tensor:
+    """How much each query looks at each key: softmax(Q K^T / sqrt(D)), zero where it may not.
+
+    Args:
+        query: [B, H, T, D].
+        key: [B, H, S, D].
+        keep_mask: bool, broadcastable to [B, H, T, S]; true where attention is allowed.
+
+    Returns:
+        [B, H, T, S]; each row sums to one.
+    """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # [B, H, T, S]
-    scores = scores.masked_fill(~keep_mask, float("-inf"))
-    return scores.softmax(dim=-1) @ value
+    return scores.masked_fill(~keep_mask, float("-inf")).softmax(dim=-1)
 
 
 class Dropout(nn.Module):
@@ -181,6 +194,12 @@ class MultiHeadAttention(nn.Module):
             attended = F.scaled_dot_product_attention(query, key, value, attn_mask=keep_mask)
         # [B, H, T, D] to [B, T, H, D] to [B, T, E]
         return self.output(attended.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def weights(self, x: Tensor, memory: Tensor, keep_mask: Tensor) -> Tensor:
+        """The weights [B, H, T, S] by which `forward` attends, of the same arguments."""
+        query = self._split_heads(self.query(x))
+        key, _ = self.key_value(memory).chunk(2, dim=-1)
+        return attention_weights(query, self._split_heads(key), keep_mask)
 
     def _split_heads(self, x: Tensor) -> Tensor:
         # [B, T, E] to [B, T, H, D] to [B, H, T, D]

@@ -173,3 +173,49 @@ def test_options_are_checked_before_they_are_sent() -> None:
         TranslationOptions(return_confidence=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a stream has no token_scores"):
         build_stream_inputs("a", ALL)
+
+
+ATTENTION: dict[str, Any] = {
+    "source": ["<2de>", "</s>"],
+    "read": ["<s>", "▁Ja"],
+    "said": ["▁Ja", "</s>"],
+    "encoder": [[[[0.5, 0.5], [0.25, 0.75]]]],
+    "decoder": [[[[1, 0], [0.5, 0.5]]]],
+    "cross": [[[[0, 1], [1, 0]]]],
+}
+
+
+def attention(**replaced: Any) -> dict[str, Any]:
+    return answer(attention=json.dumps({**ATTENTION, **replaced}).encode())
+
+
+def test_attention_becomes_weights_by_layer_and_head() -> None:
+    (found,) = read_outputs(attention(), 1, 0.0, TranslationOptions(return_attention=True))
+    assert found.attention is not None
+    assert found.attention.said == ("▁Ja", "</s>")
+    assert found.attention.read == ("<s>", "▁Ja")
+    assert found.attention.encoder.shape == (1, 1, 2, 2)
+    assert found.attention.encoder.dtype == np.float32
+    assert found.attention.decoder[0, 0].tolist() == [[1, 0], [0.5, 0.5]]
+    assert json.loads(PlainLinesToJson().write("x", found))["attention"] == ATTENTION
+    (plain,) = read_outputs(attention(), 1, 0.0)
+    assert plain.attention is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cross": None},
+        {"cross": []},
+        {"cross": [[[[0, 1]]]]},
+        {"cross": [[[["a", 1], [1, 0]]]]},
+        {"cross": [[[[0, 1], [1]]]]},
+        {"encoder": [[[[float("nan"), 1], [1, 0]]]]},
+        {"said": ["▁Ja"]},
+        {"said": [1, 2]},
+        {"source": "ab"},
+    ],
+)
+def test_attention_that_is_none_is_the_servers_fault(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ServerError):
+        read_outputs(attention(**wrong), 1, 0.0, TranslationOptions(return_attention=True))

@@ -30,10 +30,10 @@ _SEARCH_NUMBERS = (
 )
 
 
-def configure_server(parser: argparse.ArgumentParser) -> None:
-    """Declare where the server is and what it wants to see."""
+def configure_server(parser: argparse.ArgumentParser, *other_names: str) -> None:
+    """Declare where the server is, under `--url` and other names, and what it wants to see."""
     parser.add_argument(
-        "--url",
+        *("--url", *other_names),
         default=os.environ.get("DRAGOMAN_URL") or DEFAULT_URL,
         help="grpc://HOST:PORT or http://HOST:PORT, with TLS grpcs:// or https:// "
         f"(default: $DRAGOMAN_URL or {DEFAULT_URL})",

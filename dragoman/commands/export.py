@@ -8,6 +8,7 @@ from pathlib import Path
 from dragoman.commands import align_heads
 from dragoman.commands.folders import check_folder
 from dragoman.errors import UsageError
+from dragoman.tensors import ATTENTION_GRAPH
 
 HELP = "make a bundle of ONNX graphs out of a checkpoint, or TensorRT engines out of a bundle"
 
@@ -19,6 +20,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_onnx(kinds.add_parser("onnx", help=what, description=what))
     what = "build TensorRT engines of a bundle's graphs, into the bundle"
     _configure_tensorrt(kinds.add_parser("tensorrt", help=what, description=what))
+    what = "add to a bundle of before the graph by which attention is looked at"
+    attention = kinds.add_parser("attention", help=what, description=what)
+    attention.add_argument("bundle", type=Path, help="folder of a bundle")
 
 
 def _configure_onnx(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +90,8 @@ def _configure_tensorrt(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export, and print what was made."""
-    return _onnx(arguments) if arguments.kind == "onnx" else _tensorrt(arguments)
+    kinds = {"onnx": _onnx, "tensorrt": _tensorrt, "attention": _attention}
+    return kinds[arguments.kind](arguments)
 
 
 def _onnx(arguments: argparse.Namespace) -> int:
@@ -123,4 +128,12 @@ def _tensorrt(arguments: argparse.Namespace) -> int:
     with build_progress(settings.library, quiet=arguments.quiet) as monitor:
         for plan in build_plans(arguments.bundle, settings, monitor):
             print(arguments.bundle / plan.file, flush=True)
+    return 0
+
+
+def _attention(arguments: argparse.Namespace) -> int:
+    from export.bundle import add_attention_graph
+
+    manifest = add_attention_graph(arguments.bundle)
+    print(arguments.bundle / manifest.graphs[ATTENTION_GRAPH].file)
     return 0

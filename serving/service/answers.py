@@ -48,10 +48,11 @@ class Form:
     outputs: Collection[str]
     shape: tuple[int, ...]
     scores: bool = False
-    """Whether they were asked for; so the next three."""
+    """Whether they were asked for; so the next four."""
     token_scores: bool = False
     alignments: bool = False
     confidences: bool = False
+    attention: bool = False
 
     @classmethod
     def asked(cls, number: int, outputs: Collection[str], asked: Asked) -> Form:
@@ -65,6 +66,7 @@ class Form:
             options.return_token_scores,
             options.return_alignments is not None,
             options.return_confidence,
+            options.return_attention,
         )
 
 
@@ -111,6 +113,9 @@ def _assessed(assessments: Sequence[Assessment], form: Form) -> Columns:
     if form.alignments:
         found = [(one.alignment or "").encode("utf-8") for one in assessments]
         columns["alignments"] = (DataType.BYTES, found)
+    if form.attention:
+        found = [one.attention.to_json().encode("utf-8") for one in assessments if one.attention]
+        columns["attention"] = (DataType.BYTES, found)
     return columns
 
 

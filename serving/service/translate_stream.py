@@ -64,8 +64,8 @@ class TranslateStreamModel:
                 raise InvalidRequest("return_scores: a stream has no scores")
             if asked.options.assessed or asked.options.return_confidence:
                 raise InvalidRequest(
-                    "a stream has no return_token_scores, return_alignments or return_confidence: "
-                    "ask the model translate"
+                    "a stream has no return_token_scores, return_attention, return_alignments or "
+                    "return_confidence: ask the model translate"
                 )
             growing = _Growing(form)
             stream = growing.stream = self._translator().stream(

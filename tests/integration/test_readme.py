@@ -95,6 +95,25 @@ def test_options(shipped: Served) -> None:
     assert {"sh", "python"} <= set(kinds)
 
 
+def test_attention(shipped: Served, tmp_path: Path) -> None:
+    """The README's command, and the example on the page of its own."""
+    (code,) = blocks("console", "dragoman attention")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    script = f"cd {tmp_path}\n{code}"
+    run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
+    assert "▁animal" in (tmp_path / "attention.html").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "attention.md").read_text(encoding="utf-8")
+    (example,) = [code for kind, code in BLOCK.findall(text) if "dragoman_client" in code]
+    printed = run([sys.executable, "-c", here(example, shipped)])
+    assert printed.startswith("('<2de>', '▁G', ")
+    assert printed.rstrip().endswith("(3, 4, 5, 6)")
+    bundle = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
+    (code,) = [code for _, code in BLOCK.findall(text) if "--figure positions" in code]
+    script = f"cd {tmp_path}\n{code.replace('my-bundle', str(bundle))}"
+    printed = run(["bash", "-ec", script], PATH=path)
+    assert printed.split() == ["house.svg", "all.pdf", "positions.svg", "architecture.svg"]
+
+
 def test_translate_command(shipped: Served, tmp_path: Path) -> None:
     (code,) = blocks("sh", "dragoman translate")
     (tmp_path / "german.txt").write_text("Ich habe Hunger.\n\nGute Nacht.\n", encoding="utf-8")

@@ -3,7 +3,7 @@
 Begin with `Translator`, or `AsyncTranslator` under asyncio; README.md has examples.
 """
 
-from dragoman_client.assessment import SoftAlignment, TokenScores, WordAlignment
+from dragoman_client.assessment import Attention, SoftAlignment, TokenScores, WordAlignment
 from dragoman_client.async_translator import AsyncTranslator
 from dragoman_client.documents import Document
 from dragoman_client.errors import (
@@ -25,6 +25,7 @@ from dragoman_client.translator import Translator
 __all__ = [
     "AccessDenied",
     "AsyncTranslator",
+    "Attention",
     "DeadlineExceeded",
     "Document",
     "FileProgress",

@@ -1,6 +1,6 @@
 """What the model thinks of a translation, as the server says it and as objects.
 
-Knows the texts that the server answers with; must not know tensors, requests or sockets.
+Knows the texts that the server answers with; must not know requests or sockets.
 """
 
 from __future__ import annotations
@@ -12,10 +12,17 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
+import numpy as np
+import numpy.typing as npt
+
+Weights = npt.NDArray[np.float32]
+
 AlignmentForm = Literal["hard", "soft"]
 ALIGNMENT_FORMS: Final = ("hard", "soft")
 """Values of the option `return_alignments`."""
 
+_DIGITS = 6
+"""Of a weight, as the server has it."""
 _LINKS = re.compile(r"(\d+-\d+( \d+-\d+)*)?", re.ASCII)
 
 
@@ -106,6 +113,51 @@ class SoftAlignment:
         return cls(source, target, weights)
 
 
+@dataclasses.dataclass(frozen=True)
+class Attention:
+    """What every head of every layer looked at, from 0 to 1.
+
+    Attributes:
+        source: the S tokens of the text, with the language's tag and the end symbol.
+        read: the T tokens that the decoder read, one a step, the start symbol first.
+        said: the T tokens that it said in these steps.
+        encoder: weights [L, H, S, S] of the encoder's self-attention, float32: rows look, columns
+            are looked at.
+        decoder: those of the decoder's, [L, H, T, T]: steps look at what was read.
+        cross: those of the decoder's attention to the encoder, [L, H, T, S].
+    """
+
+    source: tuple[str, ...]
+    read: tuple[str, ...]
+    said: tuple[str, ...]
+    encoder: Weights = dataclasses.field(compare=False, repr=False)
+    decoder: Weights = dataclasses.field(compare=False, repr=False)
+    cross: Weights = dataclasses.field(compare=False, repr=False)
+
+    @classmethod
+    def parse(cls, answer: str) -> Attention:
+        """Read what the server answers.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        found = _object(answer, "attention")
+        source, read, said = (_strings(found, name) for name in ("source", "read", "said"))
+        if len(read) != len(said):
+            raise ValueError(f"{len(read)} tokens read and {len(said)} said")
+        lengths = {"encoder": (source, source), "decoder": (said, read), "cross": (said, source)}
+        weights = [_weights(found, name, *map(len, sides)) for name, sides in lengths.items()]
+        return cls(source, read, said, *weights)
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in a line of JSON: texts, and weights as nested lists."""
+        weights = {name: getattr(self, name) for name in ("encoder", "decoder", "cross")}
+        texts = {name: getattr(self, name) for name in ("source", "read", "said")}
+        return texts | {
+            name: one.astype(np.float64).round(_DIGITS).tolist() for name, one in weights.items()
+        }
+
+
 Alignments = WordAlignment | SoftAlignment
 
 
@@ -140,6 +192,19 @@ def _strings(found: dict[str, Any], name: str) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ValueError(f"{name} are not strings")
     return tuple(values)
+
+
+def _weights(found: dict[str, Any], name: str, queries: int, keys: int) -> Weights:
+    """Weights [L, H, queries, keys]."""
+    try:
+        weights = np.array(found.get(name), np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: no weights of layers and heads") from error
+    if weights.shape[2:] != (queries, keys) or not weights.size:
+        raise ValueError(f"{name}: weights {list(weights.shape)} for {queries} by {keys} tokens")
+    if not np.isfinite(weights).all():
+        raise ValueError(f"{name}: some weights are not finite")
+    return weights
 
 
 def _numbers(values: Any) -> tuple[float, ...]:

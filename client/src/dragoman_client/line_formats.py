@@ -147,6 +147,8 @@ def _answer(translation: Translation | None) -> dict[str, Any]:
         found["token_scores"] = dataclasses.asdict(translation.token_scores)
     if translation.alignments is not None:
         found["alignments"] = alignments_as_json(translation.alignments)
+    if translation.attention is not None:
+        found["attention"] = translation.attention.as_json()
     if translation.alternatives:
         found["alternatives"] = list(map(_answer, translation.alternatives))
     return found

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dragoman_client.assessment import ALIGNMENT_FORMS, AlignmentForm
 
-ASSESSMENTS: Final = ("token_scores", "alignments", "confidences")
+ASSESSMENTS: Final = ("token_scores", "alignments", "confidences", "attention")
 """Names of the tensors with what the model thinks of its translations."""
 
 Array = npt.NDArray[Any]
@@ -39,7 +39,7 @@ _NUMBERS: Final = (
 )
 _SWITCHES: Final = (
     *("split_sentences", "return_scores", "return_alternatives", "early_stopping"),
-    *("keep_placeholders", "return_token_scores", "return_confidence"),
+    *("keep_placeholders", "return_token_scores", "return_confidence", "return_attention"),
 )
 
 
@@ -75,6 +75,7 @@ class OptionArguments(TypedDict, total=False):
     return_confidence: bool | None
     coverage_penalty: float | None
     max_sentence_tokens: int | None
+    return_attention: bool | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,6 +115,7 @@ class TranslationOptions:
         coverage_penalty: how much a hypothesis loses that leaves words of its text out.
         max_sentence_tokens: with `split_sentences`, longer sentences are cut, best at the end of a
             clause.
+        return_attention: whether the attention weights of every head are wanted.
 
     Raises:
         TypeError: a value of another type; True is no number.
@@ -149,6 +151,7 @@ class TranslationOptions:
     return_confidence: bool | None = None
     coverage_penalty: float | None = None
     max_sentence_tokens: int | None = None
+    return_attention: bool | None = None
 
     def __post_init__(self) -> None:
         """Check types and ranges."""
@@ -178,7 +181,10 @@ class TranslationOptions:
     @property
     def assessed(self) -> tuple[str, ...]:
         """Outputs with what the model thinks of its translations, as far as they are wanted."""
-        wanted = (self.return_token_scores, self.return_alignments, self.return_confidence)
+        wanted = (
+            *(self.return_token_scores, self.return_alignments),
+            *(self.return_confidence, self.return_attention),
+        )
         return tuple(name for name, one in zip(ASSESSMENTS, wanted, strict=True) if one)
 
     def tensors(self) -> dict[str, Array]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from dragoman_client.assessment import AlignmentForm, Alignments, TokenScores
+from dragoman_client.assessment import AlignmentForm, Alignments, Attention, TokenScores
 from dragoman_client.options import Array, TranslationOptions
 from dragoman_client.request import build_inputs, encode_texts, read_assessments
 
@@ -23,6 +23,7 @@ class ScoringArguments(TypedDict, total=False):
     length_penalty: float | None
     return_token_scores: bool | None
     return_alignments: AlignmentForm | None
+    return_attention: bool | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +36,7 @@ class PairScore:
         token_scores: where `return_token_scores` asked for them.
         alignments: in the form for which `return_alignments` asked.
         elapsed_s: as that of `Translation`.
+        attention: where `return_attention` asked for it.
     """
 
     score: float
@@ -42,6 +44,7 @@ class PairScore:
     token_scores: TokenScores | None = None
     alignments: Alignments | None = None
     elapsed_s: float = dataclasses.field(default=0.0, compare=False)
+    attention: Attention | None = None
 
     @property
     def perplexity(self) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 
 from dragoman_client.assessment import (
     Alignments,
+    Attention,
     TokenScores,
     parse_alignments,
 )
@@ -54,6 +55,7 @@ class Translation:
         alignments: in the form for which `return_alignments` asked.
         confidence: the log-probability of a token on average, the end symbol included, where
             `return_confidence` asked for it.
+        attention: where `return_attention` asked for it.
     """
 
     text: str
@@ -65,6 +67,7 @@ class Translation:
     token_scores: TokenScores | None = None
     alignments: Alignments | None = None
     confidence: float | None = None
+    attention: Attention | None = None
 
 
 def build_stream_inputs(text: str, options: TranslationOptions) -> dict[str, Array]:
@@ -169,6 +172,7 @@ def read_assessments(
         "token_scores": ("token_scores", lambda value: TokenScores.parse(value.decode("utf-8"))),
         "alignments": ("alignments", lambda value: parse_alignments(value.decode("utf-8"), form)),
         "confidences": ("confidence", float),
+        "attention": ("attention", lambda value: Attention.parse(value.decode("utf-8"))),
     }
     names = (*((SCORES,) if options.return_scores else ()), *options.assessed)
     fields: list[dict[str, Any]] = [{} for _ in range(count)]

@@ -186,7 +186,8 @@ class Translator:
             texts: a text, or several, which go in one request.
             targets: a translation of it, or of each of them.
             **options: `source_language`, `target_language`, `length_penalty`,
-                `return_token_scores`, `return_alignments`; see `TranslationOptions`.
+                `return_token_scores`, `return_alignments`, `return_attention`; see
+                `TranslationOptions`.
 
         Returns:
             One score for a text; for several a list in their order.

@@ -87,7 +87,7 @@ def test_verify_prints_each_check_and_passes(
     assert main([*words, "--record"]) == 0
     assert Manifest.load(random_bundle).measured["verify: failed checks"] == 0.0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == (26 if library.obstacle() else 28)
+    assert len(lines) == (30 if library.obstacle() else 32)
     assert all(line.startswith("ok ") for line in lines)
 
 

@@ -39,6 +39,7 @@ def test_a_manifest_reads_as_it_was_written(bundle: Path) -> None:
         "best_16",
         "reorder",
         "score",
+        "attention",
     }
 
 

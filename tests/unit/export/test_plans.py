@@ -68,7 +68,8 @@ def shape(tensor: TensorEntry, cache_tokens: int | None) -> list[int]:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
-    "graph", ["encoder", "decoder", "reorder", "best_4", "best_8", "best_16", "score"]
+    "graph",
+    ["encoder", "decoder", "reorder", "best_4", "best_8", "best_16", "score", "attention"],
 )
 def test_the_network_is_what_the_manifest_lists(
     library: TensorRT, bundle: Path, graph: str, precision: FloatPrecision

@@ -1,0 +1,269 @@
+"""`dragoman attention`: pictures of what a model looks at, and of how it is built."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from dragoman.commands.asking import configure_server, one_line, open_translator
+from dragoman.errors import DragomanError, UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dragoman.attention import Attention, Kind
+
+HELP = "draw what each attention head of a model looks at, as a page or for print"
+
+_PAGE = ".html"
+_PRINT = (".svg", ".png", ".pdf")
+_MOST_POSITIONS = 512
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("text", nargs="?", help="a sentence; none for positions and architecture")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        metavar="FOLDER",
+        help="a bundle or a checkpoint; none: the server at --server",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help=f"a page, {_PAGE}, or a picture: {', '.join(_PRINT)}",
+    )
+    parser.add_argument(
+        "--figure",
+        choices=("attention", "positions", "architecture"),
+        default="attention",
+        help="what to draw; the last two of a --model, without a text (default: attention)",
+    )
+    parser.add_argument(
+        "--translation", metavar="TEXT", help="to look at, instead of the model's own"
+    )
+    parser.add_argument(
+        *("--from", "--source-language"), dest="source_language", metavar="LANGUAGE", help="as en"
+    )
+    parser.add_argument(
+        *("--to", "--target-language"), dest="target_language", metavar="LANGUAGE", help="as de"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=("encoder", "decoder", "cross"),
+        default="encoder",
+        help="self-attention of the encoder or the decoder, or that of the decoder to the encoder; "
+        "a page has all three and begins with this one (default: encoder)",
+    )
+    parser.add_argument(
+        "--layer", type=int, metavar="N", help="from 0; a picture without one shows all layers"
+    )
+    parser.add_argument(
+        "--head", type=int, nargs="+", metavar="N", help="from 0 (default: all heads)"
+    )
+    parser.add_argument(
+        "--token",
+        type=int,
+        metavar="N",
+        help="the only one on the left that looks, from 0 (default: all of them)",
+    )
+    parser.add_argument(
+        "--positions",
+        type=int,
+        default=100,
+        metavar="N",
+        help="how many --figure positions shows (default: 100)",
+    )
+    configure_server(parser, "--server")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Draw, and print the file's name."""
+    _check(arguments)
+    if arguments.figure == "attention":
+        attention, translation = _look(arguments)
+        _check_choice(arguments, attention)
+        _draw(arguments, attention, translation)
+    else:
+        _save(_of_the_model(arguments), arguments.out)
+    print(arguments.out)
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """See that the words go together.
+
+    Raises:
+        UsageError: they do not.
+    """
+    out, figure = arguments.out, arguments.figure
+    known = _PRINT if figure != "attention" else (_PAGE, *_PRINT)
+    if out.suffix.lower() not in known:
+        raise UsageError(f"--out {out}: name a file that ends in {', '.join(known)}")
+    if not out.parent.is_dir():
+        raise UsageError(f"--out {out}: {out.parent} is no folder")
+    if out.is_dir():
+        raise UsageError(f"--out {out}: is a folder; name a file")
+    if figure == "attention":
+        if arguments.text is None:
+            raise UsageError("no text: give a sentence to look at")
+        for what in ("text", "translation"):
+            _check_text(what, getattr(arguments, what))
+        if arguments.token is not None and arguments.layer is None and out.suffix.lower() != _PAGE:
+            raise UsageError(f"--token {arguments.token}: name a --layer; without, all is shown")
+        return
+    if arguments.model is None:
+        raise UsageError(f"--figure {figure}: name a bundle or a checkpoint by --model")
+    if arguments.text is not None:
+        raise UsageError(f"--figure {figure}: is of the model alone, leave out the text")
+    if not 1 <= arguments.positions <= _MOST_POSITIONS:
+        raise UsageError(f"--positions {arguments.positions}: give 1 to {_MOST_POSITIONS}")
+
+
+def _check_text(what: str, text: str | None) -> None:
+    """See that a text is one: what stands on a command line may be any bytes.
+
+    Raises:
+        UsageError: it is not UTF-8.
+    """
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the {what} is not UTF-8 at character {error.start}") from error
+
+
+def _check_choice(arguments: argparse.Namespace, attention: Attention) -> None:
+    """See that the model has the layer and the heads.
+
+    Raises:
+        UsageError: it has not.
+    """
+    layers, heads = attention.weights(arguments.kind).shape[:2]
+    if arguments.layer is not None and not 0 <= arguments.layer < layers:
+        raise UsageError(
+            f"--layer {arguments.layer}: {arguments.kind} attention has layers 0 to {layers - 1}"
+        )
+    tokens = len(attention.queries(arguments.kind))
+    if arguments.token is not None and not 0 <= arguments.token < tokens:
+        raise UsageError(f"--token {arguments.token}: there are tokens 0 to {tokens - 1}")
+    for head in arguments.head or ():
+        if not 0 <= head < heads:
+            raise UsageError(f"--head {head}: the model has heads 0 to {heads - 1}")
+
+
+def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
+    """What was looked at, and the translation."""
+    if arguments.model is None:
+        return _through_server(arguments)
+    from dragoman.manifest import FILE_NAME
+
+    if not arguments.model.is_dir():
+        raise UsageError(f"--model {arguments.model}: there is no such folder")
+    if (arguments.model / FILE_NAME).exists():
+        return _by_bundle(arguments)
+    from training.reading import read_attention
+
+    return read_attention(
+        arguments.model,
+        arguments.text,
+        arguments.source_language,
+        arguments.target_language,
+        arguments.translation,
+    )
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    given = {name: getattr(arguments, name) for name in ("source_language", "target_language")}
+    return {name: value for name, value in given.items() if value is not None} | {
+        "return_attention": True
+    }
+
+
+def _by_bundle(arguments: argparse.Namespace) -> tuple[Attention, str]:
+    from serving.request_options import RequestOptions
+    from serving.translator import Translator
+
+    options = RequestOptions.from_mapping(_options(arguments))
+    translator = Translator(arguments.model)
+    try:
+        if (given := arguments.translation) is not None:
+            (assessment,) = translator.score([arguments.text], [given], options).result()
+            translation = given
+        else:
+            (found,) = translator.translate([arguments.text], options)
+            assert found.assessment is not None  # it was asked for
+            assessment, translation = found.assessment, found.text
+    finally:
+        translator.close()
+    assert assessment.attention is not None
+    return assessment.attention, translation
+
+
+def _through_server(arguments: argparse.Namespace) -> tuple[Attention, str]:
+    from dragoman_client import InvalidRequest, TranslationError
+
+    from dragoman.attention import Attention
+
+    options: Any = _options(arguments)
+    try:
+        with open_translator(arguments) as translator:
+            if (given := arguments.translation) is not None:
+                found, translation = translator.score(arguments.text, given, **options), given
+            else:
+                told = translator.translate(arguments.text, **options)
+                found, translation = told, told.text
+    except TranslationError as error:
+        kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
+        raise kind(f"{arguments.url}: {one_line(error)}") from error
+    except ValueError as error:
+        raise UsageError(one_line(error)) from error
+    seen = found.attention
+    assert seen is not None  # it was asked for, and the client has checked the answer
+    weights = seen.encoder, seen.decoder, seen.cross
+    return Attention(seen.source, seen.read, seen.said, *weights), translation
+
+
+def _draw(arguments: argparse.Namespace, attention: Attention, translation: str) -> None:
+    kind: Kind = arguments.kind
+    layer, heads = arguments.layer, cast(Sequence[int] | None, arguments.head)
+    if arguments.out.suffix.lower() == _PAGE:
+        from dragoman.drawing.page import write_page
+
+        page = write_page(
+            *(attention, arguments.text, translation, kind, layer, heads, arguments.token)
+        )
+        try:
+            arguments.out.write_text(page, encoding="utf-8")
+        except OSError as error:
+            message = f"--out {arguments.out}: cannot be written: {error.strerror}"
+            raise UsageError(message) from error
+        return
+    from dragoman.drawing.figures import draw_grid, draw_lines
+
+    if layer is None:
+        _save(draw_grid(attention, kind, heads), arguments.out)
+    else:
+        every = range(attention.weights(kind).shape[1])
+        tokens = None if arguments.token is None else [arguments.token]
+        _save(draw_lines(attention, kind, layer, heads or every, tokens), arguments.out)
+
+
+def _of_the_model(arguments: argparse.Namespace) -> Figure:
+    from dragoman.drawing.architecture import Architecture, draw_architecture
+    from dragoman.drawing.figures import draw_positions
+
+    architecture = Architecture.read(arguments.model)
+    if arguments.figure == "architecture":
+        return draw_architecture(architecture)
+    return draw_positions(architecture.sizes.model_size, arguments.positions)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    from dragoman.drawing.figures import save
+
+    save(figure, path)

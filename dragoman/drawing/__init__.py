@@ -1,0 +1,1 @@
+"""Pictures of a model and of what it looks at."""

@@ -1,0 +1,182 @@
+"""A model as it was built, in boxes: the paper's Figure 1 with the model's own sizes.
+
+Knows the sizes that stand in a bundle or a checkpoint, and matplotlib; must not know weights.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from dragoman.errors import UsageError
+from dragoman.manifest import FILE_NAME, Dimensions, Manifest
+
+_CONFIG = "config.json"
+_COLOURS = {
+    "embedding": "#fbe3e1",
+    "attention": "#fde3c4",
+    "feed-forward": "#cfe8f7",
+    "norm": "#f3f4c8",
+    "output": "#dcdff5",
+    "softmax": "#d3efd5",
+}
+_STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "dragoman", "font.size": 9}
+_LEFT, _RIGHT = 0.0, 5.2
+_WIDTH, _HEIGHT, _GAP = 3.6, 0.62, 0.26
+_INK = "#333333"
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What a model is built of."""
+
+    sizes: Dimensions
+    norm: str
+    """`post`, after the sum of a residual connection, or `pre`, before the sub-layer."""
+    languages: tuple[str, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> Architecture:
+        """Read that of a bundle or a checkpoint.
+
+        Raises:
+            UsageError: it is neither, or damaged.
+        """
+        manifest = Manifest.load(folder) if (folder / FILE_NAME).exists() else None
+        path = folder / _CONFIG
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+            model, languages = config["model"], tuple(config["data"]["languages"])
+            sizes = Dimensions(**{one.name: int(model[one.name]) for one in fields(Dimensions)})
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"{path}: is not a model's configuration: {error}") from error
+        if manifest is not None:
+            sizes, languages = manifest.dimensions, manifest.languages
+        return cls(sizes, model.get("norm", "post"), languages)
+
+
+def draw_architecture(architecture: Architecture) -> Figure:
+    """The encoder on the left, the decoder on the right, data going upwards."""
+    sizes = architecture.sizes
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(7.6, 8.2), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_title(
+            f"{', '.join(architecture.languages)}; vocabulary {sizes.vocab_size:,}, "
+            f"{'norm after' if architecture.norm == 'post' else 'norm before'} each sub-layer",
+            fontsize=10,
+        )
+        axes.axis("off")
+        encoder = _Stack(axes, _LEFT, architecture)
+        decoder = _Stack(axes, _RIGHT, architecture)
+        encoder.embedding("source tokens")
+        encoder.layers(sizes.encoder_layers, ["self-attention", "feed-forward"])
+        top = encoder.last_norm()
+        decoder.embedding("target tokens, shifted right")
+        decoder.layers(
+            sizes.decoder_layers, ["masked self-attention", "cross-attention", "feed-forward"]
+        )
+        decoder.last_norm()
+        decoder.box("output", f"projection {sizes.model_size} → {sizes.vocab_size:,}\n(embedding)")
+        highest = decoder.box("softmax", "softmax")
+        # Up out of the encoder, over between the two, up or down to where it is attended to.
+        above, between = top + _GAP, (_LEFT + _WIDTH + _RIGHT) / 2
+        middle, place = _LEFT + _WIDTH / 2, decoder.places["cross-attention"]
+        axes.plot((middle, middle, between, between), (top, above, above, place), color=_INK, lw=1)
+        _arrow(axes, (between, place), (_RIGHT, place))
+        axes.set(xlim=(-1.3, _RIGHT + _WIDTH + 1.3), ylim=(-0.9, highest + 0.5))
+    return figure
+
+
+class _Stack:
+    """Boxes from below to above."""
+
+    def __init__(self, axes: Axes, left: float, architecture: Architecture) -> None:
+        self._axes, self._left, self._architecture = axes, left, architecture
+        self._next = 0.0
+        self.places: dict[str, float] = {}
+        """Middle of the boxes, by what they are."""
+
+    def box(self, colour: str, text: str) -> float:
+        """Add a box; its upper edge."""
+        axes, left, bottom = self._axes, self._left, self._next
+        axes.add_patch(
+            FancyBboxPatch(
+                *((left, bottom), _WIDTH, _HEIGHT),
+                boxstyle="round,pad=0,rounding_size=0.08",
+                facecolor=_COLOURS[colour],
+                edgecolor=_INK,
+            )
+        )
+        middle = bottom + _HEIGHT / 2
+        axes.text(left + _WIDTH / 2, middle, text, ha="center", va="center", fontsize=8)
+        if bottom > 0:
+            centre = left + _WIDTH / 2
+            _arrow(axes, (centre, bottom - _GAP), (centre, bottom))
+        self._next = bottom + _HEIGHT + _GAP
+        return bottom + _HEIGHT
+
+    def embedding(self, what: str) -> None:
+        """What goes in, embedded, with positions."""
+        sizes = self._architecture.sizes
+        self._axes.text(self._left + _WIDTH / 2, -0.45, what, ha="center", va="center")
+        self.box("embedding", f"embedding {sizes.vocab_size:,} by {sizes.model_size}")
+        self.box("embedding", f"times √{sizes.model_size}, plus position encodings")
+
+    def layers(self, number: int, parts: list[str]) -> None:
+        """One layer's boxes in a frame that says how many there are."""
+        sizes, pre = self._architecture.sizes, self._architecture.norm == "pre"
+        bottom = self._next - _GAP / 2
+        for part in parts:
+            branch = self._next - 0.7 * _GAP
+            if pre:
+                self.box("norm", "layer norm")
+            self.places[part] = self._next + _HEIGHT / 2
+            if part == "feed-forward":
+                size = sizes.model_size
+                text = f"feed-forward {size} → {sizes.feed_forward_size:,} → {size}"
+                self.box("feed-forward", text)
+            else:
+                heads = f"{sizes.heads} heads of {sizes.head_size}"
+                self.box("attention", f"{part}\n{heads}")
+            added = self._next + _HEIGHT / 2
+            self.box("norm", "add" if pre else "add, layer norm")
+            self._residual(branch, added)
+        height = self._next - _GAP / 2 - bottom
+        self._axes.add_patch(
+            FancyBboxPatch(
+                *((self._left - 0.25, bottom), _WIDTH + 0.5, height),
+                boxstyle="round,pad=0,rounding_size=0.15",
+                fill=False,
+                edgecolor="#777777",
+            )
+        )
+        outside = self._left - 0.35 if self._left == _LEFT else self._left + _WIDTH + 0.35
+        side = "right" if self._left == _LEFT else "left"
+        self._axes.text(outside, bottom + height / 2, f"{number} layers", ha=side, va="center")
+
+    def _residual(self, begin: float, end: float) -> None:
+        """The way around a sub-layer."""
+        middle, outside = self._left + _WIDTH / 2, self._left - 0.13
+        self._axes.plot((middle, outside, outside), (begin, begin, end), color=_INK, lw=1)
+        _arrow(self._axes, (outside, end), (self._left, end))
+
+    def last_norm(self) -> float:
+        """The norm after the last layer, where there is one; the upper edge of what is there."""
+        if self._architecture.norm == "pre":
+            return self.box("norm", "layer norm")
+        return self._next - _GAP
+
+
+def _arrow(axes: Axes, begin: tuple[float, float], end: tuple[float, float]) -> None:
+    arrow = {"arrowstyle": "-|>", "color": _INK, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", end, begin, arrowprops=arrow)

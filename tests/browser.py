@@ -1,0 +1,166 @@
+"""A real browser for tests of pages: headless Chromium, spoken to over its DevTools pipe.
+
+Where it comes from, see `find_chromium`; what it says and understands, see
+https://chromedevtools.github.io/devtools-protocol/.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_ANSWER_S = 60
+_INSTALLED = Path(sys.prefix) / "chromium"
+"""Where `tests/chromium_package.py` puts one."""
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome", "chrome-headless-shell")
+_OPTIONS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
+    *("--disable-background-networking", "--disable-dev-shm-usage", "--remote-debugging-pipe"),
+)
+# Ends of the pipe as Chromium expects them.
+_COMMANDS, _ANSWERS = 3, 4
+
+
+def find_chromium() -> Path | None:
+    """The browser: `$DRAGOMAN_CHROMIUM`, the installed one, one on the PATH; None if none is."""
+    if named := os.environ.get("DRAGOMAN_CHROMIUM"):
+        return Path(named)
+    if (_INSTALLED / "chromium").exists():
+        return _INSTALLED / "chromium"
+    found = next(filter(None, map(shutil.which, _NAMES)), None)
+    return Path(found) if found else None
+
+
+class Page:
+    """A page in the browser."""
+
+    def __init__(self, to: int, back: int, profile: Path) -> None:
+        """Open an empty one."""
+        self._to, self._back, self.profile = to, back, profile
+        self._buffer, self._number, self._session = b"", 0, ""
+        self.requests: list[str] = []
+        """Addresses of all that was asked for."""
+        self.blocked: list[str] = []
+        """Why, of those that were not let through."""
+        self.complaints: list[str] = []
+        """Exceptions, and what the console or the page's own policy complains of."""
+        target = self._send("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self._send(f"{domain}.enable")
+
+    def open(self, path: Path) -> None:
+        """Load a file and wait until it has run."""
+        self._send("Page.navigate", url=path.resolve().as_uri())
+        deadline_s = time.monotonic() + _ANSWER_S
+        while self.evaluate("document.readyState") != "complete":
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of JavaScript."""
+        answer = self._send("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def press(self, key: str, code: int) -> None:
+        """Press a key, such as Tab with code 9."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self._send(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code
+            )
+
+    def prefer(self, scheme: str) -> None:
+        """Let the page think that the system is `light` or `dark`."""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self._send("Emulation.setEmulatedMedia", features=[feature])
+
+    def _send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, (method, answer["error"])
+                result: dict[str, Any] = answer["result"]
+                return result
+            self._note(answer.get("method"), answer.get("params", {}))
+
+    def _note(self, method: str | None, told: dict[str, Any]) -> None:
+        if method == "Network.requestWillBeSent":
+            self.requests.append(told["request"]["url"])
+        elif method == "Network.loadingFailed":
+            self.blocked.append(told.get("blockedReason", told["errorText"]))
+        elif method == "Runtime.exceptionThrown":
+            self.complaints.append(str(told["exceptionDetails"]))
+        elif method == "Log.entryAdded":
+            self.complaints.append(told["entry"]["text"])
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._back], [], [], _ANSWER_S)
+            assert ready, "the browser does not answer"
+            read = os.read(self._back, 1 << 20)
+            assert read, "the browser has ended"
+            self._buffer += read
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        answer: dict[str, Any] = json.loads(message)
+        return answer
+
+
+@contextlib.contextmanager
+def browsing(chromium: Path, profile: Path) -> Iterator[Page]:
+    """A page in a browser of its own, which ends with it.
+
+    Args:
+        chromium: the program.
+        profile: an empty folder for what it keeps.
+    """
+    theirs_in, to = os.pipe()
+    back, theirs_out = os.pipe()
+
+    def ends() -> None:
+        # Through spare numbers: one end may stand where the other must go.
+        spare = [os.dup(theirs_in), os.dup(theirs_out)]
+        os.dup2(spare[0], _COMMANDS)
+        os.dup2(spare[1], _ANSWERS)
+
+    with (profile / "chromium.log").open("wb") as log:
+        process = subprocess.Popen(
+            [chromium, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"],
+            stdout=log,
+            stderr=log,
+            close_fds=False,
+            preexec_fn=ends,
+            env={**os.environ, **_surroundings(chromium), "HOME": str(profile)},
+        )
+    os.close(theirs_in)
+    os.close(theirs_out)
+    try:
+        yield Page(to, back, profile)
+    finally:
+        process.terminate()
+        process.wait(30)
+        os.close(to)
+        os.close(back)
+
+
+def _surroundings(chromium: Path) -> dict[str, str]:
+    """What the installed browser finds its own libraries and fonts by."""
+    if chromium.parent != _INSTALLED:
+        return {}
+    libraries = f"{_INSTALLED / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+    return {"LD_LIBRARY_PATH": libraries, "FONTCONFIG_PATH": str(_INSTALLED / "fonts")}

@@ -1,0 +1,109 @@
+"""Attention of all heads, through the server: over both protocols, and drawn without torch."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dragoman_client import Attention, InvalidRequest
+from dragoman_client import Translator as Client
+
+from dragoman.attention import KINDS
+from dragoman.cli import main
+from serving.request_options import RequestOptions
+from serving.translator import Translator
+from tests.integration.conftest import Served
+from tests.integration.test_served_translations import BUNDLE
+
+TEXT = "The animal didn't cross the street because it was too tired."
+TARGET = "Das Tier überquerte die Straße nicht, weil es zu müde war."
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_attention_is_the_bundles(shipped: Served, protocol: str) -> None:
+    client: Client = getattr(shipped, protocol)
+    found = client.score(TEXT, TARGET, return_attention=True).attention
+    translator = Translator(BUNDLE)
+    options = RequestOptions(return_attention=True)
+    (right,) = translator.score([TEXT], [TARGET], options).result(60)
+    translator.close()
+    assert isinstance(found, Attention)
+    assert right.attention is not None
+    assert found.said == right.attention.said == right.tokens
+    assert found.source == right.attention.source
+    assert found.read == right.attention.read
+    for kind in KINDS:
+        np.testing.assert_allclose(getattr(found, kind), right.attention.weights(kind), atol=2e-5)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_translations_come_with_it(shipped: Served, protocol: str) -> None:
+    client: Client = getattr(shipped, protocol)
+    (plain,) = client.translate([TEXT])
+    assert plain.attention is None
+    (found,) = client.translate([TEXT], return_attention=True, return_token_scores=True)
+    assert found.text == plain.text
+    assert found.attention is not None
+    assert found.token_scores is not None
+    assert found.attention.said == found.token_scores.tokens
+    with pytest.raises(InvalidRequest, match="return_attention: not with split_sentences"):
+        client.translate([TEXT], return_attention=True, split_sentences=True)
+    with pytest.raises(InvalidRequest, match=r"return_attention: .* weights, more than 1000000"):
+        client.translate([TEXT] * 100, return_attention=True)
+
+
+def test_a_stream_refuses_it_by_name(shipped: Served) -> None:
+    with pytest.raises(ValueError, match="a stream has no attention"):
+        list(shipped.grpc.translate_stream(TEXT, return_attention=True))
+    (found,) = shipped.events(text_input=TEXT, return_attention=True)
+    assert "a stream has no return_token_scores, return_attention, " in found["error"]
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_it_is_drawn_without_torch(shipped: Served, protocol: str, tmp_path: Path) -> None:
+    url = shipped.server.grpc_url if protocol == "grpc" else shipped.server.http_url
+    out = tmp_path / "attention.html"
+    words = ["attention", TEXT, "--server", url, "--to", "de", "--out", str(out)]
+    code = (
+        "import sys; from dragoman.cli import main\n"
+        f"assert main({words!r}) == 0\n"
+        "assert not {'torch', 'onnx', 'onnxruntime', 'matplotlib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
+    page = out.read_text(encoding="utf-8")
+    written = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)
+    assert written
+    served: dict[str, Any] = json.loads(written[1])
+    local = tmp_path / "local.html"
+    given = ("--translation", served["translation"], "--to", "de")
+    assert main(["attention", TEXT, "--model", str(BUNDLE), "--out", str(local), *given]) == 0
+    written = re.search(r'id="attention">(.*?)</script>', local.read_text("utf-8"), re.DOTALL)
+    assert written
+    right = json.loads(written[1])
+    assert served.keys() == right.keys()
+    for name, value in right.items():
+        if name in KINDS:
+            np.testing.assert_allclose(served[name], value, atol=2e-5)
+        else:
+            assert served[name] == value
+
+
+def test_the_servers_refusals_are_one_line(
+    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, out = shipped.server.grpc_url, str(tmp_path / "a.html")
+    for words, message in (
+        (["", "--to", "de"], "text 0 is empty"),
+        (["a", "--to", "xx"], "target_language 'xx' is unknown"),
+        (["a", "--layer", "9"], "--layer 9: encoder attention has layers 0 to 5"),
+    ):
+        assert main(["attention", *words, "--server", url, "--out", out]) == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        assert message in told

@@ -1,0 +1,229 @@
+"""`dragoman attention`: what it draws, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.attention import KINDS, Attention
+from dragoman.cli import main
+from dragoman.drawing.colours import head_colours
+from dragoman.drawing.page import write_page
+from dragoman.text import Tokenizer
+from tests.conftest import MakeBundle
+from training import checkpoint
+from training.looking import look
+
+TEXT, TRANSLATION = "red blue green", "green blue red"
+
+
+def run(*words: object) -> int:
+    return main(["attention", *map(str, words)])
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    found = re.search(
+        r'<script type="application/json" id="attention">(.*?)</script>',
+        page.read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+@pytest.mark.parametrize("made", ["bundle", "checkpoint"])
+def test_a_pages_weights_are_pytorchs(
+    made: str, random_bundle: Path, random_checkpoint: MakeBundle, tmp_path: Path
+) -> None:
+    model = random_bundle if made == "bundle" else random_checkpoint("post")
+    out = tmp_path / "attention.html"
+    assert run(TEXT, "--model", model, "--translation", TRANSLATION, "--out", out) == 0
+    data = data_of(out)
+    loaded = checkpoint.load(random_bundle)
+    src = torch.tensor([loaded.tokenizer.encode_source(TEXT, "de")])
+    read = torch.tensor([[2, *loaded.tokenizer.encode(TRANSLATION)]])
+    right = look(loaded.model, src, torch.ones_like(src, dtype=torch.bool), read)
+    for kind, weights in zip(KINDS, right, strict=True):
+        np.testing.assert_allclose(data[kind], weights[0].numpy(), atol=1e-5)
+    assert data["text"] == TEXT
+    assert data["translation"] == TRANSLATION
+
+
+def test_a_checkpoint_draws_its_own_translation(
+    random_bundle: Path, random_checkpoint: MakeBundle, tmp_path: Path
+) -> None:
+    found = []
+    for model in (random_bundle, random_checkpoint("post")):
+        out = tmp_path / f"{model.name}.html"
+        assert run("red", "--model", model, "--to", "en", "--from", "de", "--out", out) == 0
+        found.append(data_of(out))
+    assert found[0]["source"] == found[1]["source"]
+    assert found[1]["said"]
+
+
+def texts_of(svg: Path) -> list[str]:
+    return [node.text or "" for node in ElementTree.parse(svg).iter() if node.tag.endswith("}text")]
+
+
+def test_pictures_hold_what_was_asked_for(random_bundle: Path, tmp_path: Path) -> None:
+    where = ("--model", random_bundle, "--translation", TRANSLATION, "--out")
+    tokenizer = Tokenizer(random_bundle / "tokenizer.model")
+    source = [tokenizer.piece(one) for one in tokenizer.encode_source(TEXT, "de")]
+    said = [*map(tokenizer.piece, tokenizer.encode(TRANSLATION)), "</s>"]
+    lines = tmp_path / "lines.svg"
+    assert run(TEXT, *where, lines, "--kind", "cross", "--layer", 2, "--head", 1, 3) == 0
+    assert texts_of(lines) == [*said, *source, "cross-attention, layer 2, heads 1, 3"]
+    drawn = lines.read_text(encoding="utf-8")
+    colours = head_colours(4)
+    assert all((colour in drawn) == (head in (1, 3)) for head, colour in enumerate(colours))
+    grid = tmp_path / "grid.svg"
+    assert run(TEXT, *where, grid, "--kind", "decoder") == 0
+    titles = {f"layer {layer}, head {head}" for layer in range(3) for head in range(4)}
+    assert titles <= set(texts_of(grid))
+    assert "<s>" in texts_of(grid)
+    for name in ("a.png", "a.pdf"):
+        assert run(TEXT, *where, tmp_path / name, "--layer", 0) == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_one_token_alone_can_look(random_bundle: Path, tmp_path: Path) -> None:
+    where = ("--model", random_bundle, "--layer", 0, "--head", 0, "--out")
+    assert run(TEXT, *where, tmp_path / "all.svg") == 0
+    assert run(TEXT, *where, tmp_path / "one.svg", "--token", 1) == 0
+    lines = [
+        (tmp_path / name).read_text(encoding="utf-8").count(head_colours(1)[0])
+        for name in ("all.svg", "one.svg")
+    ]
+    assert 0 < lines[1] < lines[0]
+
+
+def test_the_model_itself_is_drawn_with_its_sizes(random_bundle: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model.svg"
+    assert run("--figure", "architecture", "--model", random_bundle, "--out", out) == 0
+    told = " ".join(texts_of(out))
+    for what in ("2 layers", "3 layers", "4 heads of 16", "64 → 192 → 64", "vocabulary 320"):
+        assert what in told
+    assert run("--figure", "positions", "--model", random_bundle, "--out", out) == 0
+    assert "position encodings [100, 64]" in texts_of(out)
+
+
+def test_no_text_ends_the_script_it_stands_in() -> None:
+    nasty = "</script><script>alert(1)</script><!-- \u2028 & @@script@@"
+    weights = np.ones((1, 1, 1, 1), np.float32)
+    page = write_page(Attention((nasty,), ("<s>",), (nasty,), *[weights] * 3), nasty, nasty)
+    assert page.count("</script>") == 2
+    assert "alert(1)</script>" not in page
+    assert "<!--" not in page
+    assert page.count('"use strict"') == 1
+    found = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)
+    assert found
+    assert json.loads(found[1])["text"] == nasty
+    assert not re.search(r"(src|href)\s*=|https?://(?!www\.w3\.org/2000/svg)|@import|url\(", page)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("",), "text 0 is empty"),
+        (("red " * 400,), "more than 256: shorten it"),
+        (("red", "--to", "xx"), "target_language 'xx' is unknown; known: en, de"),
+        (("red", "--from", "xx"), "source_language 'xx' is unknown"),
+        (("red", "--translation", " "), "target 0 is empty"),
+        (("red", "--layer", "2"), "--layer 2: encoder attention has layers 0 to 1"),
+        (("red", "--layer", "-1"), "--layer -1: encoder"),
+        (("red", "--head", "0", "4"), "--head 4: the model has heads 0 to 3"),
+        (("red", "--token", "99"), "--token 99: there are tokens 0 to "),
+        ((), "no text: give a sentence"),
+        (("red \udcff",), "the text is not UTF-8 at character 4"),
+        (("red", "--translation", "\udcff"), "the translation is not UTF-8 at character 0"),
+        (("red", "--from", "de", "--to", "de"), "are both 'de'"),
+        (("red", "--figure", "positions"), "name a file that ends in .svg, .png, .pdf"),
+    ],
+)
+def test_wrong_input_is_one_line(
+    words: tuple[str, ...],
+    message: str,
+    random_bundle: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "a.html"
+    assert run(*words, "--model", random_bundle, "--out", out) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert message in told
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("",), "the text is empty"),
+        (("red " * 400,), "more than 254: shorten it"),
+        (("red", "--to", "xx"), "does not translate from 'any' into 'xx': it knows en-de, de-en"),
+        (("red", "--translation", ""), "the translation is empty"),
+    ],
+)
+def test_wrong_input_to_a_checkpoint_is_one_line(
+    words: tuple[str, ...],
+    message: str,
+    random_checkpoint: MakeBundle,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "a.html"
+    assert run(*words, "--model", random_checkpoint("post"), "--out", out) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert message in told
+
+
+def test_a_file_that_cannot_be_written_is_named_at_once(
+    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder.html").mkdir()
+    for out, message in (
+        (tmp_path / "none" / "a.html", f"{tmp_path / 'none'} is no folder"),
+        (tmp_path / "folder.html", "is a folder; name a file"),
+        (tmp_path / "a.txt", "name a file that ends in .html, .svg, .png, .pdf"),
+        (Path("/dev/full.html"), "cannot be written: "),
+        (Path("/proc/a.svg"), "cannot be written: "),
+    ):
+        words = ("--layer", "0") if out.suffix == ".svg" else ()
+        if out.parent == Path("/dev") and os.access("/dev", os.W_OK):
+            continue
+        assert run("red", "--model", random_bundle, "--out", out, *words) == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        assert message in told
+        assert f"--out {out}: " in told
+
+
+def test_models_that_cannot_be_drawn_are_named(
+    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a.svg"
+    assert run("red", "--model", tmp_path / "none", "--out", out) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+    assert run("red", "--model", tmp_path, "--out", out) == 2
+    assert f"{tmp_path / 'config.json'}: cannot be read" in capsys.readouterr().err
+    assert run("--figure", "architecture", "--model", tmp_path, "--out", out) == 2
+    assert "config.json: cannot be read" in capsys.readouterr().err
+    assert run("--figure", "architecture", "--out", out) == 2
+    assert "name a bundle or a checkpoint by --model" in capsys.readouterr().err
+    damaged = tmp_path / "damaged"
+    shutil.copytree(random_bundle, damaged)
+    (damaged / "attention.onnx").write_bytes(b"")
+    assert run("red", "--model", damaged, "--out", out) == 2
+    assert "attention.onnx: is not the file that manifest.json lists" in capsys.readouterr().err

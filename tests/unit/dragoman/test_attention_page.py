@@ -1,0 +1,188 @@
+"""The page of `dragoman attention`, opened in a real browser."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.attention import KINDS, Attention
+from dragoman.drawing.page import LEAST, write_page
+from tests.browser import Page, browsing, find_chromium
+
+NASTY = "<script>document.title='run'</script>"
+SOURCE = ("<2de>", "▁The", NASTY, "&amp;", "</s>")
+SAID = ("▁Das", "<b>Tier</b>", "</s>")
+
+
+def attention(seed: int = 0) -> Attention:
+    """Of two encoder layers and three decoder layers, with four heads."""
+    random = np.random.default_rng(seed)
+
+    def weights(layers: int, queries: int, keys: int) -> np.ndarray:  # type: ignore[type-arg]
+        drawn = random.random((layers, 4, queries, keys)).astype(np.float32) ** 4
+        return drawn / drawn.sum(-1, keepdims=True)  # type: ignore[no-any-return]
+
+    causal = np.tril(weights(3, 3, 3)) + 1e-9
+    causal = np.tril(causal / np.tril(causal).sum(-1, keepdims=True)).astype(np.float32)
+    return Attention(SOURCE, ("<s>", *SAID[:-1]), SAID, weights(2, 5, 5), causal, weights(3, 3, 5))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("no Chromium: python -m tests.chromium_package fetches one")
+    with browsing(chromium, tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture
+def page(browser: Page, tmp_path: Path) -> Page:
+    """With the page as it opens."""
+    path = tmp_path / "attention.html"
+    path.write_text(write_page(attention(), NASTY, SAID[1], layer=0), encoding="utf-8")
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.blocked.clear()
+    browser.open(path)
+    return browser
+
+
+def drawn(page: Page) -> set[tuple[int, int, int]]:
+    """Head, query and key of each line."""
+    lines = page.evaluate(
+        "[...document.querySelectorAll('#drawing line')].map(one =>"
+        " ['head', 'query', 'key'].map(name => +one.dataset[name]))"
+    )
+    return {tuple(line) for line in lines}
+
+
+def expected(
+    kind: str, layer: int, heads: set[int], query: int | None = None
+) -> set[tuple[int, ...]]:
+    weights = attention().weights(kind)[layer]  # type: ignore[arg-type]
+    # Those that rounding could bring over the limit are none of this test's weights.
+    assert (np.abs(weights - LEAST) > 1e-6).all()
+    places = zip(*(weights >= LEAST).nonzero(), strict=True)
+    found = {tuple(map(int, place)) for place in places}
+    return {one for one in found if one[0] in heads and query in (None, one[1])}
+
+
+def choose(page: Page, element: str, change: str) -> None:
+    page.evaluate(
+        f"(() => {{ const one = document.querySelector('{element}'); {change};"
+        " one.dispatchEvent(new Event('change', { bubbles: true })); })()"
+    )
+
+
+def test_layer_kind_and_heads_change_what_is_drawn(page: Page) -> None:
+    every = {0, 1, 2, 3}
+    seen = [drawn(page)]
+    assert seen[-1] == expected("encoder", 0, every)
+    choose(page, "#layer", "one.value = 1")
+    seen.append(drawn(page))
+    assert seen[-1] == expected("encoder", 1, every)
+    choose(page, "#head-2", "one.checked = false")
+    seen.append(drawn(page))
+    assert seen[-1] == expected("encoder", 1, {0, 1, 3})
+    page.evaluate("document.getElementById('one').click()")
+    seen.append(drawn(page))
+    assert seen[-1] == expected("encoder", 1, {0})
+    page.evaluate("document.getElementById('all').click()")
+    choose(page, "#kind-cross", "one.checked = true")
+    assert page.evaluate("document.getElementById('layer').options.length") == 3
+    seen.append(drawn(page))
+    assert seen[-1] == expected("cross", 1, every)
+    choose(page, "#kind-decoder", "one.checked = true")
+    seen.append(drawn(page))
+    assert seen[-1] == expected("decoder", 1, every)
+    assert len({frozenset(one) for one in seen}) == len(seen)
+    assert page.complaints == []
+
+
+def test_the_lines_have_the_weights_that_were_given(page: Page) -> None:
+    told = page.evaluate(
+        "[...document.querySelectorAll('#drawing line')].map(one => [+one.dataset.head,"
+        " +one.dataset.query, +one.dataset.key, +one.dataset.weight,"
+        " +one.getAttribute('stroke-width')])"
+    )
+    weights = attention().encoder[0]
+    assert told
+    for head, query, key, weight, width in told:
+        assert weight == pytest.approx(float(weights[head, query, key]), abs=1e-6)
+        assert width == pytest.approx(0.5 + 6 * weight, abs=0.01)
+
+
+def test_texts_stay_texts(page: Page) -> None:
+    assert page.evaluate("document.title") == "What each head looks at"
+    shown = page.evaluate("[...document.querySelectorAll('.key text')].map(one => one.textContent)")
+    assert tuple(shown) == SOURCE
+    assert page.evaluate("document.getElementById('text').textContent") == NASTY
+    assert page.evaluate("document.getElementById('translation').textContent") == SAID[1]
+    assert page.evaluate("document.querySelectorAll('script').length") == 2
+    assert page.evaluate("document.querySelectorAll('svg script, b').length") == 0
+
+
+def test_it_asks_the_network_for_nothing(page: Page) -> None:
+    assert [one.partition(":")[0] for one in page.requests] == ["file"]
+    assert page.complaints == []
+    # Nor could it, were something slipped into it.
+    page.evaluate(
+        "document.body.append(Object.assign(new Image(), { src: 'http://127.0.0.1:1/' }))"
+    )
+    deadline_s = time.monotonic() + 30
+    while not page.blocked and time.monotonic() < deadline_s:
+        page.evaluate("0")
+    assert page.blocked == ["csp"]
+
+
+def test_it_is_used_by_the_keyboard_alone(page: Page) -> None:
+    for _ in range(20):
+        page.press("Tab", 9)
+        if page.evaluate("document.activeElement.classList.contains('query')"):
+            break
+    assert drawn(page) == expected("encoder", 0, {0, 1, 2, 3}, query=0)
+    page.press("ArrowDown", 40)
+    assert drawn(page) == expected("encoder", 0, {0, 1, 2, 3}, query=1)
+    assert "▁The looks with head 0 most at" in page.evaluate(
+        "document.getElementById('told').textContent"
+    )
+    page.press("ArrowUp", 38)
+    page.press("ArrowUp", 38)
+    assert drawn(page) == expected("encoder", 0, {0, 1, 2, 3}, query=4)
+    page.press("Escape", 27)
+    assert drawn(page) == expected("encoder", 0, {0, 1, 2, 3})
+    page.evaluate("document.getElementById('layer').focus()")
+    page.press("ArrowDown", 40)
+    assert drawn(page) == expected("encoder", 1, {0, 1, 2, 3})
+
+
+def test_it_is_light_and_dark(page: Page) -> None:
+    def colours() -> list[str]:
+        found: list[str] = page.evaluate(
+            "[getComputedStyle(document.body).backgroundColor,"
+            " getComputedStyle(document.querySelector('.key text')).fill]"
+        )
+        return found
+
+    page.prefer("light")
+    light = colours()
+    page.prefer("dark")
+    dark = colours()
+    page.prefer("light")
+    assert light[0] != dark[0]
+    assert light[1] != dark[1]
+    assert dark[0] != dark[1]
+
+
+def test_every_kind_has_its_own_tokens(page: Page) -> None:
+    found = attention()
+    for kind in KINDS:
+        choose(page, f"#kind-{kind}", "one.checked = true")
+        for side, tokens in (("query", found.queries(kind)), ("key", found.keys(kind))):
+            script = f"[...document.querySelectorAll('.{side} text')].map(one => one.textContent)"
+            assert tuple(page.evaluate(script)) == tokens

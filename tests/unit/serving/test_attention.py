@@ -1,0 +1,101 @@
+"""Attention of all heads as an option, through the engine and the scorer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dragoman.attention import KINDS, Attention
+from serving import assessment
+from serving.engine.settings import EngineSettings
+from serving.request_options import InvalidRequest, RequestOptions
+from serving.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def translator(random_bundle: Path) -> Iterator[Translator]:
+    running = Translator(random_bundle, EngineSettings(precision="fp32"))
+    yield running
+    running.close()
+
+
+def options(**given: Any) -> RequestOptions:
+    return RequestOptions.from_mapping({"return_attention": True, **given})
+
+
+def check(attention: Attention | None, said: int) -> Attention:
+    assert attention is not None
+    assert len(attention.said) == len(attention.read) == said
+    assert attention.read[0] == "<s>"
+    assert attention.read[1:] == attention.said[:-1]
+    for kind in KINDS:
+        weights = attention.weights(kind)
+        assert weights.shape[2:] == (len(attention.queries(kind)), len(attention.keys(kind)))
+        np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-5)
+    return attention
+
+
+def test_of_its_own_translations_and_of_their_others(translator: Translator) -> None:
+    asked = options(max_tokens=6, num_return_sequences=2, target_language="de")
+    for text, best in zip(
+        ["red blue", "green"], translator.translate(["red blue", "green"], asked), strict=True
+    ):
+        for one in (best, *best.others):
+            assert one.assessment is not None
+            found = check(one.assessment.attention, one.output_tokens + one.complete)
+            assert found.source[0] == "<2de>"
+            assert found.source[-1] == "</s>"
+            assert "".join(found.source[1:-1]).replace("▁", " ").strip() == text
+
+
+def test_of_given_translations(translator: Translator) -> None:
+    (found,) = translator.score(["red"], ["blue green"], options()).result(60)
+    attention = check(found.attention, len(found.tokens))
+    assert attention.said == found.tokens
+    assert attention.said[-1] == "</s>"
+
+
+def test_it_is_not_told_unasked(translator: Translator) -> None:
+    (found,) = translator.translate(["red"], RequestOptions(return_token_scores=True, max_tokens=4))
+    assert found.assessment is not None
+    assert found.assessment.attention is None
+
+
+def test_its_json_has_six_digits(translator: Translator) -> None:
+    (found,) = translator.score(["red"], ["blue"], options()).result(60)
+    assert found.attention is not None
+    told = json.loads(found.attention.to_json())
+    assert set(told) == {"source", "read", "said", *KINDS}
+    for kind in KINDS:
+        np.testing.assert_allclose(told[kind], found.attention.weights(kind), atol=1e-6)
+    assert max(map(len, str(told["cross"]).strip("[]").split(", "))) <= len("0.123456]]]]")
+
+
+def test_what_cannot_be_told_is_refused(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InvalidRequest, match="return_attention: not with split_sentences"):
+        translator.translate(["red. blue."], options(split_sentences=True))
+    monkeypatch.setattr(assessment, "MOST_WEIGHTS", 100)
+    with pytest.raises(
+        InvalidRequest, match=r"return_attention: .* weights, more than 100: send fewer or"
+    ):
+        translator.score(["red"], ["blue"], options())
+
+
+def test_a_bundle_of_before_says_what_it_lacks(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs = {n: g for n, g in translator.manifest.graphs.items() if n != "attention"}
+    old = replace(translator.manifest, graphs=graphs)
+    monkeypatch.setattr(translator._assessor, "_manifest", old)
+    with pytest.raises(InvalidRequest, match="dragoman export attention BUNDLE"):
+        translator.translate(["red"], options())
+    with pytest.raises(InvalidRequest, match="the bundle has no graph 'attention'"):
+        translator.score(["red"], ["blue"], options())
