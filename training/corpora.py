@@ -6,7 +6,6 @@ Knows archives and lines; must not know what is learnt from them.
 from __future__ import annotations
 
 import gzip
-import itertools
 import lzma
 import os
 import re
@@ -16,6 +15,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain, islice, zip_longest
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
@@ -27,6 +28,7 @@ REGISTRY = Path(__file__).with_name("corpora.toml")
 
 _DOWNLOADS = ".downloads"
 _LINES_A_REPORT = 10_000
+_HELD_OUT = ("valid", "test")
 _SEGMENT = re.compile(rb"<seg[^>]*>(.*?)</seg>")
 
 
@@ -49,6 +51,24 @@ class FetchedText:
     prefix: str
     sides: dict[str, SideFile]
     pairs: int | None = None
+    held_out: int | None = None
+    """Of so many pairs, one goes to the text `valid` and one to `test` beside it: of all pairs with
+    the same first side, the same ones each time."""
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """Of what becomes of it."""
+        if self.held_out is None:
+            return (self.prefix,)
+        beside = (str(PurePosixPath(self.prefix).with_name(name)) for name in _HELD_OUT)
+        return (self.prefix, *beside)
+
+    def prefix_of(self, first_side: bytes) -> str:
+        """To which text a pair belongs."""
+        if self.held_out is None:
+            return self.prefix
+        drawn = int.from_bytes(blake2b(first_side, digest_size=8).digest()) % self.held_out
+        return self.prefixes[drawn + 1 if drawn < len(_HELD_OUT) else 0]
 
     def __post_init__(self) -> None:
         prefix = PurePosixPath(self.prefix)
@@ -58,6 +78,8 @@ class FetchedText:
             )
         if len(self.sides) < 2:
             raise UsageError(f"{self.prefix}: has {len(self.sides)} sides: give two or more")
+        if self.held_out is not None and self.held_out <= len(_HELD_OUT):
+            raise UsageError(f"{self.prefix}: held_out is {self.held_out}: give 3 or more")
 
 
 @dataclass(frozen=True)
@@ -74,7 +96,7 @@ class Corpus:
     @property
     def languages(self) -> tuple[str, ...]:
         """Of its texts."""
-        return tuple(dict.fromkeys(itertools.chain.from_iterable(t.sides for t in self.texts)))
+        return tuple(dict.fromkeys(chain.from_iterable(t.sides for t in self.texts)))
 
     @property
     def pairs(self) -> int | None:
@@ -108,7 +130,7 @@ def read_registry(paths: Sequence[Path] = (REGISTRY,)) -> dict[str, Corpus]:
     found: dict[str, Corpus] = {}
     for path in paths:
         for corpus in from_mapping(_Registry, read_toml(path), str(path)).corpora:
-            for side in itertools.chain.from_iterable(t.sides.values() for t in corpus.texts):
+            for side in chain.from_iterable(t.sides.values() for t in corpus.texts):
                 if not 0 <= side.source < len(corpus.sources):
                     raise UsageError(f"{path}: {corpus.name}: there is no source {side.source}")
             found[corpus.name] = corpus
@@ -140,14 +162,14 @@ def fetch_corpora(
     try:
         for corpus in corpora:
             for text in corpus.texts:
-                if all(path.exists() for path in _written(text, data_dir).values()):
+                if all(path.exists() for path in _written(text, data_dir)):
                     continue
                 for source in corpus.sources:
                     if source not in fetched:
                         lock = data_dir / LOCK
                         fetched[source] = fetch(source, downloads, lock, watch(source.url))
                 files = [fetched[source] for source in corpus.sources]
-                yield text.prefix, write_text(text, files, data_dir, watch(text.prefix))
+                yield from write_text(text, files, data_dir, watch(text.prefix)).items()
         for path in fetched.values():
             path.unlink()
     finally:
@@ -155,9 +177,9 @@ def fetch_corpora(
             downloads.rmdir()
 
 
-def _written(text: FetchedText, data_dir: Path) -> dict[str, Path]:
-    prefix = data_dir / text.prefix
-    return {language: prefix.with_name(f"{prefix.name}.{language}.gz") for language in text.sides}
+def _written(text: FetchedText, data_dir: Path) -> list[Path]:
+    """The files of its texts, of each one a language."""
+    return [data_dir / f"{prefix}.{name}.gz" for prefix in text.prefixes for name in text.sides]
 
 
 def write_text(
@@ -165,52 +187,63 @@ def write_text(
     files: Sequence[Path],
     data_dir: Path,
     watch: Watch = lambda done, total: None,
-) -> int:
+) -> dict[str, int]:
     """Write the sides of a text as gzip files, all or none of them.
 
     Args:
         text: what.
         files: the corpus's sources, as they were downloaded.
         data_dir: where its prefix begins.
-        watch: told how many bytes of each side are written.
+        watch: told how many bytes are written.
 
     Returns:
-        The number of pairs.
+        The number of pairs, by prefix.
 
     Raises:
         UsageError: an archive is damaged or lacks a member, the sides differ in their number of
             lines, or the disk cannot be written.
     """
     written = _written(text, data_dir)
-    partial = {name: path.with_name(f".{path.name}.partial") for name, path in written.items()}
+    partial = [path.with_name(f".{path.name}.partial") for path in written]
+    counts = dict.fromkeys(text.prefixes, 0)
     try:
-        data_dir.joinpath(text.prefix).parent.mkdir(parents=True, exist_ok=True)
-        counts = {
-            name: _write_side(files[side.source], side, partial[name], watch)
-            for name, side in text.sides.items()
-        }
-        if len(set(counts.values())) > 1:
-            found = ", ".join(f"{count} in {name}" for name, count in counts.items())
-            raise UsageError(f"{text.prefix}: the sides differ in their number of lines: {found}")
-        for name, path in written.items():
-            os.replace(partial[name], path)
+        written[0].parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            out = iter([stack.enter_context(gzip.open(path, "wb", 6)) for path in partial])
+            sides = {prefix: list(islice(out, len(text.sides))) for prefix in counts}
+            done = 0
+            for number, pair in enumerate(_pairs(text, files)):
+                prefix = text.prefix_of(pair[0])
+                counts[prefix] += 1
+                done += sum(
+                    side.write(line) for side, line in zip(sides[prefix], pair, strict=True)
+                )
+                if (number + 1) % _LINES_A_REPORT == 0:
+                    watch(done, None)
+        for path, whole in zip(partial, written, strict=True):
+            os.replace(path, whole)
     except OSError as error:
         raise UsageError(f"{data_dir / text.prefix}: cannot be written: {error}") from error
     finally:
-        for path in partial.values():
+        for path in partial:
             path.unlink(missing_ok=True)
-    return next(iter(counts.values()))
+    return counts
 
 
-def _write_side(file: Path, side: SideFile, path: Path, watch: Watch) -> int:
-    number = done = 0
-    with gzip.open(path, "wb", compresslevel=6) as out:
-        for line in _lines(file, side):
-            done += out.write(line.strip() + b"\n")
-            number += 1
-            if number % _LINES_A_REPORT == 0:
-                watch(done, None)
-    return number
+def _pairs(text: FetchedText, files: Sequence[Path]) -> Iterator[tuple[bytes, ...]]:
+    """The sides of a text, line by line."""
+    sides = [_lines(files[side.source], side) for side in text.sides.values()]
+    for number, pair in enumerate(zip_longest(*sides)):
+        if None in pair:
+            counts = [
+                number + (line is not None) + sum(1 for _ in side)
+                for line, side in zip(pair, sides, strict=True)
+            ]
+            found = [f"{n} in {name}" for n, name in zip(counts, text.sides, strict=True)]
+            raise UsageError(
+                f"{text.prefix}: the sides differ in their number of lines: {', '.join(found)}"
+            )
+        yield tuple(line.strip() + b"\n" for line in pair)
 
 
 def _lines(file: Path, side: SideFile) -> Iterator[bytes]:

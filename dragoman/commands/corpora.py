@@ -87,7 +87,7 @@ def _row(corpus: Corpus) -> dict[str, object]:
         "size_bytes": corpus.size_bytes,
         "licence": corpus.licence,
         "home": corpus.home,
-        "prefixes": [text.prefix for text in corpus.texts],
+        "prefixes": [prefix for text in corpus.texts for prefix in text.prefixes],
         "pinned": corpus.pinned,
     }
 

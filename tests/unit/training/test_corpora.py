@@ -11,6 +11,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -262,6 +263,28 @@ def test_texts_come_in_columns_segments_and_files_of_their_own(
     assert len(server.asked) == 3
 
 
+def test_some_pairs_are_held_out_by_their_first_side(server: Server, tmp_path: Path) -> None:
+    # Each English sentence twice, with two translations.
+    english = [f"sentence {index // 2}" for index in range(2000)]
+    german = [f"Satz {index}" for index in range(2000)]
+    sides = {"a/text.en": english, "a/text.de": german}
+    server.files["a.tgz"] = archived({k: "\n".join(v).encode() for k, v in sides.items()})
+    text = FetchedText("x/train", dict(TEXT.sides), held_out=20)
+    counts = dict(fetch_corpora([corpus(server, text)], tmp_path / "one"))
+    assert list(counts) == ["x/train", "x/valid", "x/test"]
+    assert sum(counts.values()) == 2000
+    assert all(40 <= counts[f"x/{name}"] <= 180 for name in ("valid", "test"))
+    parts = {prefix: read_pairs(tmp_path / "one" / prefix, ("en", "de")) for prefix in counts}
+    assert sorted(chain.from_iterable(parts.values())) == sorted(zip(english, german, strict=True))
+    sources = [{src for src, _ in pairs} for pairs in parts.values()]
+    assert sum(map(len, sources)) == 1000, "none stands in two of them"
+    dict(fetch_corpora([corpus(server, text)], tmp_path / "two"))
+    for prefix, pairs in parts.items():
+        assert read_pairs(tmp_path / "two" / prefix, ("en", "de")) == pairs
+    with pytest.raises(UsageError, match="x/train: held_out is 2: give 3 or more"):
+        FetchedText("x/train", dict(TEXT.sides), held_out=2)
+
+
 def test_the_command_lists_and_fetches_ones_own(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,7 +314,8 @@ def test_the_command_lists_and_fetches_ones_own(
 
 
 def test_recipes_name_texts_as_the_registry_does() -> None:
-    known = {text.prefix for corpus in read_registry().values() for text in corpus.texts}
+    texts = [text for corpus in read_registry().values() for text in corpus.texts]
+    known = {prefix for text in texts for prefix in text.prefixes}
     assert len(known) >= 20
     for name in ("base", "big"):
         config = resolve(REPOSITORY / f"training/recipes/wmt14-en-de-{name}.toml", [])
@@ -299,6 +323,7 @@ def test_recipes_name_texts_as_the_registry_does() -> None:
         assert {corpus.prefix for corpus in named} <= known
     for name in ("en-de-fr", "tatoeba"):
         config = resolve(REPOSITORY / f"training/recipes/{name}.toml", [])
-        held_out = {corpus.prefix for corpus in config.cleaning.held_out}
-        public = {one for one in held_out if one.startswith(("flores", "newstest", "multi30k"))}
-        assert public <= known
+        named = (*config.data.train, *config.data.valid, *config.cleaning.held_out)
+        # Microsoft's and PHP's documentation was paired from their repositories.
+        own = tuple(one.prefix for one in named if one.prefix.startswith(("msdocs-", "phpdoc-")))
+        assert {one.prefix for one in named} - known == set(own)
