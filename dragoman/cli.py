@@ -13,8 +13,10 @@ from dragoman import __version__
 from dragoman.errors import DragomanError
 
 COMMANDS = (
+    "corpora",
     "clean",
     "train",
+    "distill",
     "evaluate",
     "export",
     "align-heads",

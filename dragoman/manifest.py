@@ -292,8 +292,8 @@ class Manifest:
             if direction not in known:
                 raise UsageError(f"{path}: directions: {list(direction)} are not two languages")
         for language in self.languages:
-            if not all(language in side for side in zip(*self.all_directions, strict=True)):
-                raise UsageError(f"{path}: directions: none from {language!r}, or none into it")
+            if not any(language in direction for direction in self.all_directions):
+                raise UsageError(f"{path}: directions: none from {language!r} or into it")
 
 
 def sha256(path: Path) -> str:

@@ -99,6 +99,10 @@ class Tokenizer:
         """Token ids of a text, without specials; empty for a text of spaces alone."""
         return list(self._pieces.EncodeAsIds(text))
 
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """As `encode`, of many texts, on all cores."""
+        return [list(ids) for ids in self._pieces.EncodeAsIds(list(texts))]
+
     def encode_source(self, text: str, target_language: str) -> list[int]:
         """Token ids that the encoder reads: the tag, the text, the end symbol.
 

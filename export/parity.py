@@ -36,7 +36,7 @@ from serving.engine.onnx_session import OnnxSession, load_graph
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.session_decoding import Sessions
 from training import checkpoint
-from training.data import pad
+from training.examples import pad
 from training.looking import look
 from training.model import DecoderLayer, Transformer
 from training.search import beam_search, greedy_search

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from dragoman.errors import UsageError
 from dragoman.settings import from_mapping
 from dragoman.text import Tokenizer
 from training.config import RunConfig
+from training.loss_scale import LossScale
 from training.model import Transformer
 from training.optimizer import Optimizer
 
@@ -31,6 +32,17 @@ FINAL, BEST = "final", "best"
 _OPTIMIZER, _PROGRESS = "optimizer.safetensors", "progress.json"
 _RANDOM_STATE = "random_state"
 """In checkpoints of former versions; dropout is drawn anew for each step now."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A validation whose model is kept."""
+
+    step: int
+    quality: float
+    """The higher the better."""
+    metric: str
+    """What that is a figure of."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,12 @@ class Progress:
     validations_since_best: int = 0
     part_tokens: int | None = None
     """Tokens in a part of the steps of this epoch; with the settings, that decides its plan."""
+    kept: tuple[Kept, ...] = ()
+    """The best validations, the best first."""
+    loss_scale: LossScale = field(default_factory=LossScale)
+    """Of fp16."""
+    most_tokens: int | None = None
+    """Tokens that fit the memory at a time, where those of a part did not."""
 
 
 @dataclass(frozen=True)

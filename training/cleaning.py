@@ -8,16 +8,19 @@ from __future__ import annotations
 import gzip
 import os
 import re
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 from unicodedata import category, normalize
 
 from dragoman.errors import UsageError
 from training.config import CleaningConfig, CorpusConfig
-from training.data import some_pairs
+from training.data import Pairs, some_pairs
 
 _SURE = 0.99
 """Probability from which a side counts as one of another language."""
@@ -63,22 +66,23 @@ class Cleaner:
         self._held_out = {
             language: set(map(folded, sentences)) for language, sentences in held_out.items()
         }
-        self._passed: set[tuple[str, ...]] = set()
+        self._passed: set[bytes] = set()
         self._identifier = _identifier() if config.detect_languages else None
 
     def clean(
-        self, corpus: CorpusConfig, pairs: Sequence[Pair], watch: Callable[[], None] = lambda: None
-    ) -> tuple[list[Pair], Report]:
+        self, corpus: CorpusConfig, pairs: Pairs, watch: Callable[[], None] = lambda: None
+    ) -> tuple[Iterable[Pair], Report]:
         """Choose the pairs of a corpus that are fit to learn from.
 
         Args:
             corpus: its languages, limits and size; of a text with more pairs than `max_pairs` as
-                many are drawn and looked at as it takes.
+                many are drawn and looked at as it takes, for which it is read into memory.
             pairs: its text, one side a language.
             watch: called after each pair that was looked at.
 
         Returns:
-            The pairs that passed, in their order in the text, and a report.
+            The pairs that passed, in their order in the text, to be gone through at need, and a
+            report.
 
         Raises:
             UsageError: one of its languages is none that can be told from others.
@@ -90,11 +94,11 @@ class Cleaner:
                     f"{corpus.prefix}: {language!r} cannot be told from other languages: "
                     "set cleaning.detect_languages = false"
                 )
-        passed, dropped = list[int](), Counter[str]()
-        for index in some_pairs(len(pairs), corpus.max_pairs):
+        passed, dropped = array("q"), Counter[str]()
+        for index, pair in _drawn(pairs, corpus.max_pairs):
             if len(passed) == corpus.max_pairs:
                 break
-            reason = self._reason(corpus, pairs[index])
+            reason = self._reason(corpus, pair)
             if reason is None:
                 passed.append(index)
             else:
@@ -102,7 +106,7 @@ class Cleaner:
             watch()
         read = len(passed) + dropped.total()
         report = Report(corpus.prefix, corpus.languages, read, len(passed), dict(dropped))
-        return [pairs[index] for index in sorted(passed)], report
+        return _chosen(pairs, sorted(passed)), report
 
     def _reason(self, corpus: CorpusConfig, pair: Pair) -> str | None:
         """Why a pair is dropped; the rules that cost least come first."""
@@ -119,19 +123,21 @@ class Cleaner:
             return "no words"
         if corpus.drop_matching and any(re.search(corpus.drop_matching, side) for side in sides):
             return "drop_matching"
-        return self._repeated(corpus.languages, sides) or self._strange(corpus.languages, sides)
+        return self._repeated(corpus, sides) or self._strange(corpus.languages, sides)
 
-    def _repeated(self, languages: Sequence[str], sides: Sequence[str]) -> str | None:
+    def _repeated(self, corpus: CorpusConfig, sides: Sequence[str]) -> str | None:
+        languages = corpus.languages
         keys = [folded(side) for side in sides]
         if len(set(keys)) < len(keys):
             return "sides alike"
         for language, key in zip(languages, keys, strict=True):
             if key in self._held_out.get(language, ()):
                 return "held out"
-        pair = tuple(f"{language} {key}" for language, key in sorted(zip(languages, keys)))  # noqa: B905
-        if pair in self._passed:
+        in_order = [f"{language} {key}" for language, key in zip(languages, keys, strict=True)]
+        pair, one_way = _digest(sorted(in_order)), _digest([">", *in_order])
+        if pair in self._passed or (corpus.one_way and one_way in self._passed):
             return "duplicate"
-        self._passed.add(pair)
+        self._passed.add(one_way if corpus.one_way else pair)
         return None
 
     def _strange(self, languages: Sequence[str], sides: Sequence[str]) -> str | None:
@@ -146,6 +152,31 @@ class Cleaner:
         return None
 
 
+def _drawn(pairs: Pairs, max_pairs: int | None) -> Iterator[tuple[int, Pair]]:
+    """Pairs with their numbers, in the order in which to look at them."""
+    if max_pairs is None or max_pairs >= len(pairs):
+        yield from enumerate(pairs)
+        return
+    in_memory = list(iter(pairs))
+    for index in some_pairs(len(in_memory), max_pairs):
+        yield index, in_memory[index]
+
+
+def _chosen(pairs: Pairs, numbers: Sequence[int]) -> Iterator[Pair]:
+    """Those of rising numbers."""
+    wanted = iter(numbers)
+    following = next(wanted, None)
+    for index, pair in enumerate(pairs):
+        if index == following:
+            yield pair
+            following = next(wanted, None)
+
+
+def _digest(texts: Sequence[str]) -> bytes:
+    """Eight bytes that stand for texts, of which there may be gigabytes."""
+    return blake2b("\n".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
 def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -157,20 +188,25 @@ def written_file(prefix: Path, language: str) -> Path:
     return prefix.with_name(f"{prefix.name}.{language}.gz")
 
 
-def write_pairs(prefix: Path, languages: Sequence[str], pairs: Sequence[Pair]) -> None:
-    """Write `prefix.xx.gz` for each language; each appears whole or not at all.
+def write_pairs(prefix: Path, languages: Sequence[str], pairs: Iterable[Pair]) -> None:
+    """Write `prefix.xx.gz` for each language; they appear whole or not at all.
 
     Raises:
         UsageError: the disk is full or cannot be written.
     """
-    for side, language in enumerate(languages):
-        path = written_file(prefix, language)
-        partial = path.with_name(f".{path.name}.partial")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with gzip.open(partial, "wt", encoding="utf-8", newline="\n", compresslevel=6) as file:
-                file.writelines(f"{pair[side]}\n" for pair in pairs)
-            os.replace(partial, path)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+    paths = [written_file(prefix, language) for language in languages]
+    partial = [path.with_name(f".{path.name}.partial") for path in paths]
+    try:
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            files = [stack.enter_context(gzip.open(path, "wb", 6)) for path in partial]
+            for pair in pairs:
+                for file, side in zip(files, pair, strict=True):
+                    file.write(f"{side}\n".encode())
+        for path, whole in zip(partial, paths, strict=True):
+            os.replace(path, whole)
+    except OSError as error:
+        for path in partial:
+            path.unlink(missing_ok=True)
+        where = f"{prefix}.{{{','.join(languages)}}}.gz"
+        raise UsageError(f"{where}: cannot be written: {error.strerror}") from error

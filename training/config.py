@@ -22,12 +22,14 @@ class CorpusConfig:
     """One parallel text, and how much of it to show.
 
     A prefix `a/b` stands for the files `a/b.en` and `a/b.de` (plain, .gz or .xz), line N of one
-    beside line N of the other. Every ordered pair of its languages is learnt.
+    beside line N of the other. Every ordered pair of its languages is learnt, unless `one_way`.
     """
 
     prefix: str
     languages: tuple[str, ...] = ()
     """None named: all of `data.languages`."""
+    one_way: bool = False
+    """Learn from the first language into the second, and not back."""
     weight: float = 1.0
     """How often an epoch shows each pair: at 0.25, each epoch another quarter of them."""
     max_pairs: int | None = None
@@ -43,6 +45,8 @@ class CorpusConfig:
             raise UsageError(f"{where}: names no text; give a prefix such as tatoeba-en-de/train")
         if not 0.0 < self.weight < math.inf:
             raise UsageError(f"{where}: weight is {self.weight}: give a number above 0")
+        if self.one_way and len(self.languages) > 2:
+            raise UsageError(f"{where}: one_way leads from one language into one other: name two")
         for name in ("max_pairs", "max_characters"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -51,6 +55,11 @@ class CorpusConfig:
             re.compile(self.drop_matching or "")
         except re.error as error:
             raise UsageError(f"{where}: drop_matching is no regular expression: {error}") from error
+
+    @property
+    def directions(self) -> tuple[tuple[str, ...], ...]:
+        """Source and target language of what it teaches."""
+        return (self.languages,) if self.one_way else tuple(permutations(self.languages, 2))
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ class DataConfig:
         return tuple(
             pair
             for pair in pairs
-            if not self.train or any(set(pair) <= set(corpus.languages) for corpus in self.train)
+            if not self.train or any(pair in corpus.directions for corpus in self.train)
         )
 
 
@@ -152,7 +161,12 @@ class OptimisationConfig:
     clip_norm: float = 1.0
     optimizer: Literal["adam", "muon"] = "adam"
     """The paper's Adam, or Muon for the matrices within layers (training/optimizer.py)."""
-    precision: Literal["fp32", "bf16"] = "bf16"
+    precision: Literal["fp32", "bf16", "fp16"] = "bf16"
+    """What products are computed in; the weights are fp32, and fp16's loss is scaled."""
+    tf32: bool = False
+    """Round fp32's products to TF32 on GPUs that have it."""
+    compile: bool = False
+    """Let torch.compile make kernels of the model, for batches of any shape."""
     seed: int = 1
     log_every_steps: int = 50
     validate_every_steps: int = 1000
@@ -160,6 +174,8 @@ class OptimisationConfig:
     keep_checkpoints: int = 8
     average_last: int = 5
     """How many of the last checkpoints the final model averages."""
+    average_best: int | None = None
+    """Instead: how many of the best validations' models it averages, by `stop_on`."""
     valid_bleu_sentences: int = 0
     """Sentences of each held-out corpus and direction that a validation translates, greedily."""
     stop_on: Literal["loss", "bleu"] = "loss"
@@ -268,8 +284,9 @@ def _check_run(config: RunConfig) -> None:
             f"training.cooldown_steps is {training.cooldown_steps}: more than training.steps, "
             f"{training.steps}"
         )
-    if training.stop_after_validations is not None and not config.data.valid:
-        raise UsageError("training.stop_after_validations: give text in data.valid, which is empty")
+    for name in ("stop_after_validations", "average_best"):
+        if getattr(training, name) is not None and not config.data.valid:
+            raise UsageError(f"training.{name}: give text in data.valid, which is empty")
 
 
 def _spell_out_corpora(settings: dict[str, Any]) -> None:

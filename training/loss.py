@@ -8,11 +8,14 @@ import torch
 from torch import Tensor
 
 from dragoman.text import PAD_ID
-from training.data import Batch
+from training.examples import Batch
 from training.model import Transformer
 
 ROWS_A_CHUNK = 512
 """Positions projected at a time: their logits, not those of the whole batch, are in memory."""
+
+
+_LOWER = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
@@ -85,7 +88,8 @@ def summed_loss(model: Transformer, batch: Batch, smoothing: float, precision: s
     """Sum of the loss over a batch's target tokens, on the model's device."""
     device = model.embedding.weight.device
     src, tgt_out = batch.src_ids.to(device), batch.tgt_out_ids.to(device)
-    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+    dtype = _LOWER.get(precision)
+    with torch.autocast(device.type, dtype, enabled=dtype is not None):
         hidden = model(src, src != PAD_ID, batch.tgt_in_ids.to(device))
         counted = tgt_out != PAD_ID
         weight = model.embedding.weight

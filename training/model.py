@@ -151,6 +151,9 @@ class Dropout(nn.Module):
         """Zero a share of x and scale up the rest; in evaluation, return x itself."""
         if not self.training or self.dropped_bytes == 0:
             return x
+        if torch.compiler.is_compiling():
+            # Bits drawn in place end a graph; what is compiled fuses PyTorch's own dropout.
+            return F.dropout(x, self.dropped_bytes / 256)
         words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
         words.random_(-(2**63), None)  # both bounds open: every one of the 64 bits is random
         drawn = words.view(torch.uint8)[: x.numel()].view(x.shape)

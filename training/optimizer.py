@@ -51,11 +51,6 @@ class Optimizer:
             for group in part.param_groups:
                 group["lr"] = rate
 
-    def zero_grad(self) -> None:
-        """Forget all gradients."""
-        for part in self._parts:
-            part.zero_grad(set_to_none=True)
-
     def step(self) -> None:
         """Change the weights by their gradients."""
         for part in self._parts:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -21,6 +22,8 @@ from dragoman.errors import DragomanError, UsageError
 T = TypeVar("T")
 
 
+_LONGEST_WAIT = timedelta(hours=12)
+"""The first process encodes text for the others; if one is gone, the rest hear of it at once."""
 _OF_TORCHRUN = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -129,5 +132,5 @@ def join() -> Processes:
         torch.cuda.set_device(device)
     if not dist.is_initialized():
         with _together():
-            dist.init_process_group("nccl" if on_gpu else "gloo")
+            dist.init_process_group("nccl" if on_gpu else "gloo", timeout=_LONGEST_WAIT)
     return Processes(dist.get_rank(), number, device)

@@ -54,6 +54,8 @@ class RunLog:
 
     def report(self, progress: Progress, steps: int, learning_rate: float) -> None:
         """Say how the steps went that were counted since the last report."""
+        if not self._tgt_tokens:
+            return  # all steps were skipped
         step = progress.step
         rate = self._tgt_tokens / max(time.monotonic() - self._since_s, 1e-9)
         loss = self._loss_sum / self._tgt_tokens
@@ -62,7 +64,10 @@ class RunLog:
             "step %d/%d  epoch %d  loss %.3f  %.0f tgt tokens/s  %s left",
             *(step, steps, progress.epoch + 1, loss, rate, left),
         )
-        self._write(progress, kind="train", loss=round(loss, 4), tgt_tokens_per_s=round(rate))
+        measured: dict[str, object] = {"loss": round(loss, 4), "tgt_tokens_per_s": round(rate)}
+        if skipped := progress.loss_scale.skipped_steps:
+            measured["skipped_steps"] = skipped
+        self._write(progress, kind="train", **measured)
         rates = {"train_tgt_tokens_per_s": rate, "train_learning_rate": learning_rate}
         self._board.add(step, train_loss=loss, **rates)
         self._loss_sum, self._tgt_tokens = 0.0, 0

@@ -14,7 +14,7 @@ import torch
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Limits
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
-from training.data import pad
+from training.examples import pad
 from training.model import Transformer
 
 

@@ -11,22 +11,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from dragoman.errors import UsageError
-from dragoman.text import Tokenizer
 from training import checkpoint
-from training.config import CorpusConfig, RunConfig
-from training.data import Examples, ParallelText, Part, read_pairs
-from training.loss import summed_loss
+from training.best_models import BestModels
+from training.config import RunConfig
+from training.examples import Part
+from training.gradients import Gradients
 from training.model import Transformer
 from training.optimizer import Optimizer
 from training.processes import Processes, join
 from training.run_log import RunLog
+from training.run_text import RunText
 from training.schedule import learning_rate
-from training.validation import Validation, learnt_parts
-from training.vocabulary import train_vocabulary, vocabulary_text
+from training.validation import Validation
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +34,8 @@ class Trainer:
     """One run in one folder, by one process or by several that see the same folder.
 
     The folder gets `tokenizer.model`, `checkpoints/step-*`, `log.jsonl`, TensorBoard events, and at
-    the end `final`: the average of the last checkpoints, or the best validation's model where
-    `training.stop_after_validations` is given.
+    the end `final`: the average of the last checkpoints, or of the best validations' models where
+    `training.average_best` or `training.stop_after_validations` is given.
     """
 
     def __init__(
@@ -67,31 +66,34 @@ class Trainer:
             raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
         if not config.data.train:
             raise UsageError("data.train is empty: name the text to learn from")
-        texts = [_read(data_dir, corpus) for corpus in config.data.train]
-        held_out = {
-            f"{corpus.prefix} {'-'.join(corpus.languages)}": learnt_parts(
-                _read(data_dir, corpus), config.data.directions
-            )
-            for corpus in config.data.valid
-        }
         self._tokenizer_path = run / checkpoint.TOKENIZER
-        tokenizer = self._tokenizer(texts)
-        self._train = self._examples(texts, tokenizer)
+        text = RunText(config, data_dir, run, self._tokenizer_path, self._processes)
+        self._train = text.examples
 
         torch.manual_seed(config.training.seed)
+        torch.set_float32_matmul_precision("high" if config.training.tf32 else "highest")
         self._model = Transformer(config.model).to(self._processes.device)
+        if config.training.compile:
+            self._model.compile(dynamic=True)
         self._optimizer = Optimizer(self._model, config.training.optimizer)
-        self._validation = Validation(held_out, self._model, tokenizer, config, self._processes)
-        if self._keeps_best and not self._validation.can_measure(config.training.stop_on):
+        self._validation = Validation(
+            *(text.held_out, self._model, text.tokenizer, config, self._processes)
+        )
+        self._best = BestModels(run, config.training, self._write, self._processes.is_first)
+        if self._best.wanted and not self._validation.can_measure(config.training.stop_on):
             raise UsageError(
-                "training.stop_after_validations: no text in data.valid is in a direction that is "
-                "learnt, and short enough"
+                "training.stop_after_validations, average_best: no text in data.valid is in a "
+                "direction that is learnt, and short enough"
             )
         self._progress = checkpoint.Progress()
         if finished:
             checkpoint.load_weights(self._model, finished[-1] / checkpoint.WEIGHTS)
             self._progress = self._gone_on_from(finished[-1])
             log.info("going on from %s", finished[-1])
+        self._gradients = Gradients(
+            *(self._model, self._train.batch, config.training, self._processes),
+            self._progress.most_tokens,
+        )
         self._processes.wait()  # until all have read it, no checkpoint may go
 
     def train(self) -> Path:
@@ -108,7 +110,7 @@ class Trainer:
         log.info("%.1f M parameters, %d x %s", parameters / 1e6, processes.number, processes.device)
         if self._progress.step >= self._config.training.steps:
             log.info("nothing is left to do: give more than %d training.steps", self._progress.step)
-        elif self._is_past_best:
+        elif self._best.are_past(self._progress):
             log.info(
                 "nothing is left to do: %d validations were no better than the best; raise "
                 "training.stop_after_validations",
@@ -123,6 +125,11 @@ class Trainer:
                 self._loop(None)
         except OSError as error:
             raise UsageError(f"{self._run}: cannot be written: {error}") from error
+        except torch.OutOfMemoryError as error:
+            raise UsageError(
+                f"the memory of {processes.device} is too small for the model, its optimizer or a "
+                "validation; lower training.part_tokens, or take a smaller model"
+            ) from error
         processes.wait()
         return self._run / checkpoint.FINAL
 
@@ -136,12 +143,12 @@ class Trainer:
         if progress.batches_of_epoch and known != (self._part_tokens, _plan(config)):
             log.info("other text, batches or processes: epoch %d begins anew", progress.epoch + 1)
             progress = replace(progress, batches_of_epoch=0)
+        if progress.part_tokens != self._part_tokens:
+            progress = replace(progress, most_tokens=None)  # as if nothing had been too large
         if self._processes.is_first:
-            checkpoint.put_back(self._run / checkpoint.BEST)
+            self._best.put_back()
         self._processes.wait()
-        has_best = self._keeps_best and (self._run / checkpoint.BEST).exists()
-        if not has_best or progress.best_metric != config.training.stop_on:
-            return replace(progress, best=None, best_metric=None, validations_since_best=0)
+        progress = self._best.still_known(progress)
         lengths = [(one.steps, one.cooldown_steps) for one in (former.training, config.training)]
         if lengths[0] != lengths[1]:
             return replace(progress, validations_since_best=0)
@@ -152,17 +159,12 @@ class Trainer:
         settings = self._config.training
         return settings.part_tokens or settings.batch_tokens // self._processes.number
 
-    @property
-    def _keeps_best(self) -> bool:
-        """Whether the best validation's model is kept, and becomes the final one."""
-        return self._config.training.stop_after_validations is not None
-
     def _loop(self, run_log: RunLog | None) -> None:
         settings = self._config.training
         self._model.train()
         started_s = time.monotonic() - self._progress.elapsed_s
         for parts in self._steps():
-            if self._progress.step >= settings.steps or self._is_past_best:
+            if self._progress.step >= settings.steps or self._best.are_past(self._progress):
                 break
             step = self._progress.step + 1
             loss, tokens = self._step(parts, step)
@@ -170,6 +172,7 @@ class Trainer:
                 self._progress,
                 step=step,
                 batches_of_epoch=self._progress.batches_of_epoch + 1,
+                most_tokens=self._gradients.most_tokens,
                 tgt_tokens=self._progress.tgt_tokens + tokens,
                 elapsed_s=time.monotonic() - started_s,
             )
@@ -180,39 +183,9 @@ class Trainer:
                     run_log.report(self._progress, settings.steps, self._optimizer.learning_rate)
             if step % settings.validate_every_steps == 0 or last:
                 self._validate(run_log)
-            if step % settings.checkpoint_every_steps == 0 or last or self._is_past_best:
+            past = self._best.are_past(self._progress)
+            if step % settings.checkpoint_every_steps == 0 or last or past:
                 self._save()
-
-    def _examples(self, texts: Sequence[ParallelText], tokenizer: Tokenizer) -> Examples:
-        data = self._config.data
-        examples = Examples(texts, tokenizer, data.max_length_tokens, data.temperature)
-        if not len(examples):
-            raise UsageError(
-                f"all {examples.left_out} pairs exceed data.max_length_tokens, "
-                f"{data.max_length_tokens}"
-            )
-        directions = ", ".join(f"{src}-{tgt}" for src, tgt in examples.directions)
-        log.info(
-            "%d examples (%s), %d pairs left out", len(examples), directions, examples.left_out
-        )
-        return examples
-
-    def _tokenizer(self, texts: Sequence[ParallelText]) -> Tokenizer:
-        """The run's vocabulary, learnt from its text unless it lies there already."""
-        config, path = self._config, self._tokenizer_path
-        if self._processes.is_first and not path.exists():
-            log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            sentences = vocabulary_text(texts)
-            train_vocabulary(sentences, config.data.languages, config.vocabulary, path)
-        self._processes.wait()
-        tokenizer = Tokenizer(path)
-        if tokenizer.vocab_size != config.model.vocab_size:
-            raise UsageError(
-                f"model.vocab_size is {config.model.vocab_size}, but {path} has "
-                f"{tokenizer.vocab_size} entries"
-            )
-        return tokenizer
 
     def _steps(self) -> Iterator[Sequence[Part]]:
         settings, data = self._config.training, self._config.data
@@ -228,47 +201,35 @@ class Trainer:
 
     def _step(self, parts: Sequence[Part], step: int) -> tuple[float, int]:
         """Learn from all parts; what comes of it does not depend on who computes which."""
-        settings = self._config.training
+        settings, weights = self._config.training, list(self._model.parameters())
         self._optimizer.learning_rate = learning_rate(step, settings, self._config.model.model_size)
-        self._optimizer.zero_grad()
-        tokens, value = sum(part.tgt_tokens for part in parts), 0.0
-        for number, part in self._processes.share(list(enumerate(parts))):
-            torch.manual_seed(_seed(settings.seed, step, number))
-            batch = self._train.batch(part)
-            loss = summed_loss(self._model, batch, settings.label_smoothing, settings.precision)
-            (loss / tokens).backward()  # type: ignore[no-untyped-call]
-            value += loss.item()
-        value = self._processes.sum_gradients(self._model.parameters(), value)
-        if not math.isfinite(value):
+        tokens = sum(part.tgt_tokens for part in parts)
+        scale = self._progress.loss_scale
+        factor = scale.value if settings.precision == "fp16" else 1.0
+        value = self._gradients.add_up(parts, step, tokens / factor)
+        for weight in weights:
+            if factor != 1.0 and weight.grad is not None:
+                weight.grad /= factor
+        norm = torch.nn.utils.clip_grad_norm_(weights, settings.clip_norm)
+        if settings.precision == "fp16":
+            overflowed = not (math.isfinite(value) and math.isfinite(norm.item()))
+            scale = scale.after_step(step, overflowed)
+            self._progress = replace(self._progress, loss_scale=scale)
+            if overflowed:
+                return 0.0, 0
+        elif not math.isfinite(value):
             raise UsageError(f"step {step}: the loss is {value}; lower training.peak_learning_rate")
-        torch.nn.utils.clip_grad_norm_(self._model.parameters(), settings.clip_norm)
         self._optimizer.step()
         return value, tokens
 
-    @property
-    def _is_past_best(self) -> bool:
-        patience = self._config.training.stop_after_validations
-        return patience is not None and self._progress.validations_since_best >= patience
-
     def _validate(self, run_log: RunLog | None) -> None:
-        found = self._validation.measure()
+        found = self._validation.measure(self._gradients.most_tokens)
         if found is None:
             return
         if run_log:
             run_log.report_validation(self._progress, found)
-        if not self._keeps_best:
-            return
-        metric = self._config.training.stop_on
-        quality = -found.loss if metric == "loss" else found.bleu
-        assert quality is not None  # there is text to measure it on, or the run was refused
-        if self._progress.best is None or quality > self._progress.best:
-            self._progress = replace(
-                self._progress, best=quality, best_metric=metric, validations_since_best=0
-            )
-            self._write(self._run / checkpoint.BEST)
-        else:
-            since = self._progress.validations_since_best + 1
-            self._progress = replace(self._progress, validations_since_best=since)
+        if self._best.wanted:
+            self._progress = self._best.after_validation(self._progress, found)
 
     def _save(self) -> None:
         self._write(
@@ -293,29 +254,20 @@ class Trainer:
         checkpoint.save(folder, weights, self._config, self._tokenizer_path, optimizer, progress)
 
     def _finish(self) -> None:
-        keeps_best = self._progress.best is not None
         last = checkpoint.step_folders(self._run)[-self._config.training.average_last :]
-        folders = [self._run / checkpoint.BEST] if keeps_best else last
+        best = self._best.final(self._progress)
+        folders = best or last
         final = self._run / checkpoint.FINAL
         checkpoint.save(final, checkpoint.average(folders), self._config, self._tokenizer_path)
-        average = f"average of {len(folders)} checkpoints"
-        what = "the best validation's model" if keeps_best else average
-        log.info("%s written to %s", what, final)
+        which = "best validations' models" if best else "last checkpoints"
+        log.info("the average of %d %s written to %s", len(folders), which, final)
 
 
 def _plan(config: RunConfig) -> tuple[object, ...]:
     """The settings that, beside the size of its parts, decide which steps an epoch has."""
     data, training = config.data, config.training
-    corpora = [(one.prefix, one.languages, one.weight, one.max_pairs) for one in data.train]
+    corpora = [
+        (one.prefix, one.languages, one.one_way, one.weight, one.max_pairs) for one in data.train
+    ]
     mixed = (data.temperature, data.max_length_tokens, data.joined_share)
     return (corpora, *mixed, training.batch_tokens, training.seed)
-
-
-def _seed(*numbers: int) -> int:
-    """One seed from several, for what a step's part draws: none depends on what came before."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
-
-
-def _read(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
-    pairs = read_pairs(data_dir / corpus.prefix, corpus.languages)
-    return ParallelText(pairs, corpus.languages, corpus.weight, corpus.max_pairs)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, permutations
+from itertools import chain, islice
 
 import torch
 
 from dragoman.manifest import Limits
 from dragoman.text import Tokenizer
 from training.config import RunConfig
-from training.data import Examples, ParallelText
+from training.data import ParallelText
 from training.evaluation import measure
+from training.examples import Examples, pieces
 from training.loss import summed_loss
 from training.model import Transformer
 from training.processes import Processes
@@ -62,27 +63,31 @@ class Validation:
         """Whether there is text for it."""
         return bool(self._examples) and (metric == "loss" or bool(self._directions))
 
-    def measure(self) -> Found | None:
-        """Measure the model as it is now; None where there is no text to do it on."""
+    def measure(self, most_tokens: int | None = None) -> Found | None:
+        """Measure the model as it is now; None where there is no text to do it on.
+
+        Args:
+            most_tokens: at a time, where the memory is too small for parts as they are.
+        """
         if not self._examples:
             return None
         self._model.eval()
         with torch.no_grad():
-            sums = [self._loss(examples) for examples in self._examples.values()]
+            sums = [self._loss(one, most_tokens) for one in self._examples.values()]
             bleu = self._bleu() if self._directions else None
         self._model.train()
         loss = sum(total for total, _ in sums) / sum(tokens for _, tokens in sums)
         means = [total / tokens for total, tokens in sums]
         return Found(loss, dict(zip(self._examples, means, strict=True)), bleu)
 
-    def _loss(self, examples: Examples) -> tuple[float, float]:
+    def _loss(self, examples: Examples, most_tokens: int | None) -> tuple[float, float]:
         """Sum over target tokens, and their number."""
         size = self._config.part_tokens or self._config.batch_tokens
         parts = [part for step in examples.steps(size, size, 0, 0) for part in step]
         total = tokens = 0.0
         for part in self._processes.share(parts):
-            batch = examples.batch(part)
-            total += summed_loss(self._model, batch, 0.0, self._config.precision).item()
+            for piece in pieces(examples.batch(part), most_tokens):
+                total += summed_loss(self._model, piece, 0.0, self._config.precision).item()
             tokens += part.tgt_tokens
         total, tokens = self._processes.sum([total, tokens])
         return total, tokens
@@ -100,18 +105,20 @@ class Validation:
 def learnt_parts(text: ParallelText, directions: Sequence[tuple[str, str]]) -> list[ParallelText]:
     """A held-out text as far as it is learnt what it asks for."""
     languages = text.languages
-    if all(pair in directions for pair in permutations(languages, 2)):
+    learnt = [(a, b) for a, b in text.directions if (languages[a], languages[b]) in directions]
+    if len(learnt) == len(text.directions):
         return [text]
     return [
-        ParallelText([(pair[a], pair[b]) for pair in text.pairs], (languages[a], languages[b]))
-        for a, b in combinations(range(len(languages)), 2)
-        if (languages[a], languages[b]) in directions
+        ParallelText(
+            [(pair[a], pair[b]) for pair in text.pairs],
+            (languages[a], languages[b]),
+            one_way=(b, a) not in learnt,
+        )
+        for a, b in learnt
+        if a < b or (b, a) not in learnt
     ]
 
 
 def _directions(text: ParallelText, sentences: int) -> list[_Direction]:
-    sides = list(zip(*text.pairs[:sentences], strict=True))
-    return [
-        _Direction(sides[src], sides[tgt], text.languages[tgt])
-        for src, tgt in permutations(range(len(sides)), 2)
-    ]
+    sides = list(zip(*islice(text.pairs, sentences), strict=True))
+    return [_Direction(sides[src], sides[tgt], text.languages[tgt]) for src, tgt in text.directions]

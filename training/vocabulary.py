@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import sentencepiece
@@ -13,7 +14,7 @@ import sentencepiece
 from dragoman.errors import UsageError
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, language_tag
 from training.config import VocabularyConfig
-from training.data import ParallelText, some_pairs
+from training.data import ParallelText, drawn_pairs
 
 _MAX_SENTENCES = 2_000_000
 
@@ -35,8 +36,7 @@ def vocabulary_text(
         taken = share
         if sentences > max_sentences:
             taken = max(1, share * max_sentences // sentences)
-        for index in itertools.islice(some_pairs(len(text.pairs), taken), taken):
-            yield from text.pairs[index]
+        yield from itertools.chain.from_iterable(drawn_pairs(replace(text, max_pairs=taken)))
 
 
 def train_vocabulary(

@@ -66,7 +66,7 @@ def _clean_all(arguments: argparse.Namespace, config: RunConfig) -> list[Report]
     from rich.progress import Progress
 
     from training.cleaning import Cleaner, write_pairs
-    from training.data import read_all_pairs, read_sides
+    from training.data import TextFiles, read_sides
 
     held_out = defaultdict[str, list[str]](list)
     for corpus in (*config.data.valid, *config.cleaning.held_out):
@@ -80,7 +80,8 @@ def _clean_all(arguments: argparse.Namespace, config: RunConfig) -> list[Report]
     quiet = arguments.quiet or not sys.stderr.isatty()
     with Progress(console=Console(stderr=True), disable=quiet) as progress:
         for corpus in config.data.train:
-            pairs = read_all_pairs(arguments.data_dir / corpus.prefix, corpus.languages)
+            prefix = arguments.data_dir / corpus.prefix
+            pairs = TextFiles(prefix, corpus.languages, with_empty=True)
             total = min(len(pairs), corpus.max_pairs or len(pairs))
             task = progress.add_task(corpus.prefix, total=total)
             kept, report = cleaner.clean(corpus, pairs, partial(progress.advance, task))

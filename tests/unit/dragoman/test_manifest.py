@@ -84,7 +84,13 @@ def heads(*places: list[int]) -> dict[str, Any]:
         (lambda m: m.update(alignment={}), "alignment: the key 'heads' is missing"),
         (lambda m: m.update(directions=[["en", "fr"]]), "['en', 'fr'] are not two languages"),
         (lambda m: m.update(directions=[["en"]]), "['en'] are not two languages"),
-        (lambda m: m.update(directions=[["en", "de"]]), "none from 'en', or none into it"),
+        (
+            lambda m: (
+                m["special_ids"]["tags"].update(fr=9)
+                or m.update(directions=[["en", "de"]], languages=["en", "de", "fr"])
+            ),
+            "directions: none from 'fr' or into it",
+        ),
         (
             lambda m: m.update(alignment={**heads([0, 0]), "criterion": "luck"}),
             "alignment: criterion is 'luck': give one of 'agreement', 'anchors'",

@@ -59,6 +59,19 @@ def test_a_pair_is_let_pass_once_in_whatever_corpus_and_order() -> None:
     assert (first.kept, second.kept, second.dropped) == (1, 1, {"duplicate": 1})
 
 
+def test_a_pair_is_let_pass_once_in_each_direction() -> None:
+    cleaner = Cleaner(CleaningConfig(), {})
+    english, german = GOOD
+    there = CorpusConfig("there", ("en", "de"), one_way=True)
+    back = CorpusConfig("back", ("de", "en"), one_way=True)
+    both = CorpusConfig("both", ("en", "de"))
+    kept = [
+        cleaner.clean(corpus, [(german, english) if corpus == back else GOOD])[1].kept
+        for corpus in (there, there, back, both, there, back)
+    ]
+    assert kept == [1, 0, 1, 1, 0, 0]
+
+
 def test_the_same_words_in_other_languages_are_no_duplicate() -> None:
     cleaner = Cleaner(CleaningConfig(), {})
     for languages in (("en", "de"), ("en", "fr")):
@@ -87,6 +100,7 @@ def test_of_a_large_corpus_only_as_much_is_looked_at_as_it_takes() -> None:
     pairs = [(f"The word {index}.", f"Das Wort {index}.") for index in range(200)]
     corpus = CorpusConfig("text", BOTH, max_pairs=20)
     kept, report = Cleaner(CleaningConfig(), {}).clean(corpus, pairs)
+    kept = list(kept)
     assert (len(kept), report.read, report.kept) == (20, 20, 20)
     assert kept == [pair for pair in pairs if pair in kept]
     assert kept != pairs[:20]
@@ -198,6 +212,9 @@ def test_nothing_is_written_through_a_link_onto_what_is_read(
 
 def test_a_full_disk_leaves_no_half_of_a_file(tmp_path: Path) -> None:
     pairs = [(f"{index * 7919}", f"{index * 104729}") for index in range(5000)]
-    with files_no_larger_than(1000), pytest.raises(UsageError, match=r"text\.en\.gz: cannot be"):
+    with (
+        files_no_larger_than(1000),
+        pytest.raises(UsageError, match=r"text\.\{en,de\}\.gz: cannot be"),
+    ):
         write_pairs(tmp_path / "a" / "text", BOTH, pairs)
     assert list((tmp_path / "a").iterdir()) == []

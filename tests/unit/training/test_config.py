@@ -46,6 +46,22 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         assert RunConfig.from_json(path) == config
 
 
+def test_the_papers_recipes_have_its_settings() -> None:
+    # Vaswani et al. 2017, section 5 and table 3.
+    for name, sizes, steps, averaged in (
+        ("base", (512, 2048, 8, 0.1), 100_000, 5),
+        ("big", (1024, 4096, 16, 0.3), 300_000, 20),
+    ):
+        config = resolve(REPOSITORY / f"training/recipes/wmt14-en-de-{name}.toml", [])
+        model, training = config.model, config.training
+        assert (model.model_size, model.feed_forward_size, model.heads, model.dropout) == sizes
+        assert (model.encoder_layers, model.decoder_layers, model.vocab_size) == (6, 6, 37_000)
+        assert (training.steps, training.average_last, training.warmup_steps) == (
+            *(steps, averaged, 4000),
+        )
+        assert config.data.directions == (("en", "de"),)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -58,6 +74,10 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ({"train": [{"prefix": "a", "weight": float("inf")}]}, "the corpus 'a': weight is inf"),
         ({"train": [{"prefix": "a", "max_pairs": 0}]}, "the corpus 'a': max_pairs is 0"),
         ({"train": [{"prefix": "a", "drop_matching": "("}]}, "no regular expression"),
+        (
+            {"languages": ["en", "de", "fr"], "train": [{"prefix": "a", "one_way": True}]},
+            "the corpus 'a': one_way leads from one language into one other",
+        ),
         ({"train": [{"prefix": "a", "wieght": 1.0}]}, "unknown key 'wieght'"),
         ({"train": [7]}, "expected a table, got 7"),
         ({"languages": ["en", "de", "fr"], "train": [EN_DE]}, "no corpus in data.train has 'fr'"),

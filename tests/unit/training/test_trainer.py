@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +16,19 @@ import pytest
 import safetensors.torch
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import Tensor
 
 from dragoman.cli import main
 from dragoman.errors import UsageError
 from dragoman.manifest import Limits
-from tests.conftest import files_no_larger_than
+from tests.conftest import REPOSITORY, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training import checkpoint
 from training.checkpoint import Progress
 from training.config import CorpusConfig, RunConfig, resolve
 from training.data import ParallelText, read_pairs
 from training.evaluation import measure
+from training.model import ModelConfig, Transformer
 from training.run_log import RunLog
 from training.search import Translator
 from training.trainer import Trainer
@@ -178,6 +182,41 @@ def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
     expected = checkpoint.load(one / "final").model.state_dict()
     for name, tensor in checkpoint.load(two / "final").model.state_dict().items():
         torch.testing.assert_close(tensor, expected[name], atol=1e-3, rtol=1e-3)
+
+
+SMALL_SECOND_GPU = """
+import os, runpy, sys, torch
+from training.model import Transformer
+whole = Transformer.forward
+def forward(self, src, mask, tgt):
+    tokens = src.size(0) * max(src.size(1), tgt.size(1))
+    if os.environ["RANK"] == "1" and torch.is_grad_enabled() and tokens > 40:
+        raise torch.OutOfMemoryError("no memory is left")
+    return whole(self, src, mask, tgt)
+Transformer.forward = forward
+sys.argv = sys.argv[1:]
+runpy.run_module("dragoman", run_name="__main__")
+"""
+
+
+def test_one_process_with_less_memory_holds_nobody_up(text: Path, tmp_path: Path) -> None:
+    words = ["training.precision=fp32", "training.steps=10", "training.part_tokens=60"]
+    words += ["model.dropout=0.0", "training.peak_learning_rate=1e-3"]
+    script = tmp_path / "small.py"
+    script.write_text(SMALL_SECOND_GPU)
+    Trainer(settings(10, *words), text, tmp_path / "one").train()
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    done = subprocess.run(
+        [sys.executable, *torchrun, *command(text, tmp_path / "two", *words)[1:]],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "do not fit the memory of cpu; going on with" in done.stderr
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=2e-4)
 
 
 def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
@@ -463,6 +502,10 @@ def test_validations_tell_corpora_of_one_prefix_apart(text: Path, tmp_path: Path
     both = sorted((by_corpus["held en-de"], by_corpus["held de-fr"]))
     assert both[0] <= by_corpus["held en-de-fr"] <= both[1]
     whole = ParallelText([("a", "b", "c")], ("en", "de", "fr"))
+    back = [("de", "en"), ("en", "de"), ("fr", "de")]
+    (first, second) = learnt_parts(whole, back)
+    assert (first.languages, first.one_way) == (("en", "de"), False)
+    assert (second.languages, second.one_way, second.pairs) == (("fr", "de"), True, [("c", "b")])
     parts = learnt_parts(whole, config.data.directions)
     assert [(part.pairs, part.languages) for part in parts] == [
         ([("a", "b")], ("en", "de")),
@@ -491,3 +534,134 @@ def test_a_loss_without_bounds_is_logged(tmp_path: Path) -> None:
     with RunLog(tmp_path, Progress(step=1)) as run_log:
         run_log.report_validation(Progress(step=1), Found(1e4, {}, None))
     assert losses(tmp_path, "valid") == {1: 1e4}
+
+
+def test_fp16_learns_and_goes_on_to_the_same_weights(
+    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ("training.precision=fp16",)
+    caplog.set_level("INFO")
+    Trainer(settings(40, *words), text, tmp_path / "whole").train()
+    found = losses(tmp_path / "whole")
+    assert found[40] < found[5]
+    Trainer(settings(25, *words), text, tmp_path / "cut").train()
+    Trainer(settings(40, *words), text, tmp_path / "cut", resume=True).train()
+    assert_same_weights(tmp_path / "cut/final", tmp_path / "whole/final")
+    Trainer(settings(40, "training.precision=bf16"), text, tmp_path / "bf16").train()
+    assert found[40] == pytest.approx(losses(tmp_path / "bf16")[40], abs=0.1)
+
+
+def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: Path) -> None:
+    words, run = ("training.precision=fp16", "training.log_every_steps=1"), tmp_path / "run"
+    Trainer(settings(5, *words), text, run).train()
+    path = run / "checkpoints/step-0000005/progress.json"
+    progress = json.loads(path.read_text())
+    assert progress["loss_scale"] == {"value": 65536.0, "good_steps": 5, "skipped_steps": 0}
+    # As if it had grown for long; gradients of fp16 do not go so far.
+    progress["loss_scale"]["value"] = 2.0**27
+    path.write_text(json.dumps(progress))
+    Trainer(settings(15, *words), text, run, resume=True).train()
+    after = json.loads((run / "checkpoints/step-0000015/progress.json").read_text())["loss_scale"]
+    entries = [json.loads(line) for line in (run / "log.jsonl").open()]
+    (last,) = (one for one in entries if (one["kind"], one["step"]) == ("train", 15))
+    assert last["skipped_steps"] == after["skipped_steps"] > 0
+    assert after["value"] == 2.0 ** (27 - after["skipped_steps"])
+    assert all(math.isfinite(entry["loss"]) for entry in entries)
+    for tensor in checkpoint.load(run / "final").model.state_dict().values():
+        assert torch.isfinite(tensor).all()
+
+
+def test_the_best_validations_are_averaged(text: Path, tmp_path: Path) -> None:
+    words = ["training.peak_learning_rate=0.05", "training.validate_every_steps=5"]
+    words += ["training.average_best=3"]
+    run = tmp_path / "run"
+    final = Trainer(settings(60, *words), text, run).train()
+    found = losses(run, "valid")
+    best = sorted(found, key=lambda step: found[step])[:3]
+    assert sorted(best) != [50, 55, 60], "the last ones would be the same"
+    folders = sorted((run / "best-models").iterdir())
+    assert [folder.name for folder in folders] == [f"step-{step:07d}" for step in sorted(best)]
+    mean = checkpoint.average(folders)
+    state = checkpoint.load(final).model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in mean.items())
+    # A run that was interrupted, also where a kept model was lost, comes to the same.
+    cut = tmp_path / "cut"
+    Trainer(settings(30, *words), text, cut).train()
+    kept = json.loads((cut / "checkpoints/step-0000030/progress.json").read_text())["kept"]
+    assert len(kept) == 3
+    Trainer(settings(60, *words), text, cut, resume=True).train()
+    assert_same_weights(cut / "final", final)
+    shutil.rmtree(folders[0])
+    Trainer(settings(60, *words), text, run, resume=True).train()
+    again = checkpoint.average(folders[1:])
+    state = checkpoint.load(final).model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in again.items())
+    with pytest.raises(UsageError, match=r"training\.average_best: give text in data\.valid"):
+        resolve(None, ["training.average_best=2"])
+
+
+def test_what_did_not_fit_the_memory_is_remembered(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = Transformer.forward
+
+    def forward(self: Transformer, src: Tensor, mask: Tensor, tgt: Tensor) -> Tensor:
+        if torch.is_grad_enabled() and src.size(0) * max(src.size(1), tgt.size(1)) > 60:
+            raise torch.OutOfMemoryError("no memory is left")
+        return whole(self, src, mask, tgt)
+
+    run = tmp_path / "run"
+    monkeypatch.setattr(Transformer, "forward", forward)
+    Trainer(settings(10), text, run).train()
+    assert "going on with" in caplog.text
+    progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
+    assert 1 < progress["most_tokens"] <= 60
+    caplog.clear()
+    Trainer(settings(20), text, run, resume=True).train()
+    assert "going on with" not in caplog.text
+    assert losses(run)[20] < losses(run)[5]
+    Trainer(settings(25, "training.part_tokens=50"), text, run, resume=True).train()
+    progress = json.loads((run / "checkpoints/step-0000025/progress.json").read_text())
+    assert progress["most_tokens"] is None, "another size of the parts forgets it"
+
+
+def test_a_compiled_model_learns_the_same_in_few_graphs(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Machine code of the graphs takes minutes to make; what can go wrong here is the graphs.
+    graphs, compile_module = [], Transformer.compile
+
+    def without_code(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    def compile_without_code(self: Transformer, dynamic: bool) -> None:
+        compile_module(self, dynamic=dynamic, backend=without_code)
+
+    # Dropout is PyTorch's own there, and drops other values.
+    words = ("training.precision=fp32", "training.peak_learning_rate=1e-3", "model.dropout=0.0")
+    Trainer(settings(10, *words), text, tmp_path / "plain").train()
+    monkeypatch.setattr(Transformer, "compile", compile_without_code)
+    Trainer(settings(10, *words), text, tmp_path / "none").train()
+    assert graphs == []
+    Trainer(settings(10, *words, "training.compile=true"), text, tmp_path / "compiled").train()
+    assert len(graphs) == 2, "one to learn, one to validate, for ten steps of ten shapes"
+    assert losses(tmp_path / "compiled") == pytest.approx(losses(tmp_path / "plain"), abs=1e-4)
+    graphs.clear()
+    model = Transformer(ModelConfig(encoder_layers=1, decoder_layers=1, dropout=0.1)).train()
+    model.compile(dynamic=True)
+    for rows, length in ((2, 5), (3, 7)):
+        ids = torch.ones(rows, length, dtype=torch.int64)
+        model(ids, ids > 0, ids)
+    assert len(graphs) == 1, "dropout does not cut the graph"
+
+
+def test_products_are_rounded_to_tf32_only_when_asked(text: Path, tmp_path: Path) -> None:
+    former = torch.get_float32_matmul_precision()
+    try:
+        Trainer(settings(1, "training.tf32=true"), text, tmp_path / "yes")
+        assert torch.get_float32_matmul_precision() == "high"
+        Trainer(settings(1), text, tmp_path / "no")
+        assert torch.get_float32_matmul_precision() == "highest"
+    finally:
+        torch.set_float32_matmul_precision(former)

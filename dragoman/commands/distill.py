@@ -1,0 +1,149 @@
+"""`dragoman distill`: a teacher's translations as text for a student to learn from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dragoman.commands.folders import check_count, check_folder
+
+if TYPE_CHECKING:
+    from training.distillation import Task
+
+HELP = "translate a recipe's sources with a teacher, for a student to learn from"
+
+_MOST_CHARACTERS = 3500
+"""Of a source; so many times a chunk is what one request may hold."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--teacher", type=Path, required=True, help="folder of a bundle")
+    parser.add_argument(
+        "--config", type=Path, required=True, help="the recipe that names the corpora"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
+    )
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path(), help="where the prefixes in the settings begin"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="where those of the text begin; may be --data-dir"
+    )
+    parser.add_argument("--beam-width", type=int, default=4, help="1: greedy (default: 4)")
+    parser.add_argument("--length-penalty", type=float, default=0.6, help="default: 0.6")
+    parser.add_argument(
+        "--best-of",
+        type=int,
+        default=1,
+        metavar="N",
+        help="take, of the N best translations, the one nearest to the reference (default: 1)",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("auto", "fp32", "int8"),
+        default="auto",
+        help="auto is int8 where the CPU does that exactly (default: auto)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object a corpus and direction"
+    )
+
+
+class _Engine:
+    """A bundle on the serving engine, as a teacher."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        from dragoman.text import Tokenizer
+        from serving.engine.settings import EngineSettings
+        from serving.translator import Translator
+
+        settings = EngineSettings(precision=arguments.precision)
+        self._translator = Translator(arguments.teacher, settings)
+        manifest = self._translator.manifest
+        self._tokenizer = Tokenizer(arguments.teacher / manifest.tokenizer)
+        self._most_tokens = manifest.limits.max_source_tokens
+        self.directions = manifest.all_directions
+        self.candidates: int = arguments.best_of
+        self._search: dict[str, Any] = {
+            "beam_width": arguments.beam_width,
+            "length_penalty": arguments.length_penalty,
+        }
+        self.settings: Mapping[str, object] = {
+            "teacher": [manifest.files[name] for name in (manifest.weights, manifest.tokenizer)],
+            "precision": self._translator.layout.precision,
+            "best_of": self.candidates,
+            **self._search,
+        }
+
+    def fits(self, text: str, target: str) -> bool:
+        if len(text) > _MOST_CHARACTERS:
+            return False
+        ids = self._tokenizer.encode_source(text, target)
+        # A text of characters that the vocabulary drops has nothing to translate.
+        return bool(self._tokenizer.encode(text)) and len(ids) <= self._most_tokens
+
+    def begin(
+        self, texts: Sequence[str], source: str, target: str
+    ) -> Callable[[], list[tuple[str, ...]]]:
+        from serving.request_options import RequestOptions
+
+        several = self.candidates if self.candidates > 1 else None
+        options = RequestOptions(source, target, num_return_sequences=several, **self._search)
+        begun = self._translator.submit(texts, options)
+
+        def wait() -> list[tuple[str, ...]]:
+            return [
+                tuple(one.text for one in (found, *found.others) if one.complete)
+                for found in begun.result()
+            ]
+
+        return wait
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the text, and print what came of each corpus in each direction."""
+    from training.config import resolve
+    from training.distillation import tasks
+
+    check_folder("--out", arguments.out)
+    check_count("--best-of", arguments.best_of)
+    config = resolve(arguments.config, arguments.set)
+    teacher = _Engine(arguments)
+    for task in tasks(config, arguments.data_dir, arguments.out, teacher.directions):
+        counts = _distil(arguments, task, teacher)
+        name = str(task.written.relative_to(arguments.out))
+        if arguments.json:
+            print(json.dumps({"prefix": name, "pairs": counts}), flush=True)
+        else:
+            found = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+            print(f"{name}: {found}", flush=True)
+    return 0
+
+
+def _distil(arguments: argparse.Namespace, task: Task, teacher: _Engine) -> dict[str, int]:
+    """One corpus in one direction, with a bar of progress."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from training.distillation import distil
+
+    quiet = arguments.quiet or not sys.stderr.isatty()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TimeRemainingColumn(), console=Console(stderr=True), disable=quiet
+    ) as progress:
+        # Counting takes reading all of a text, which only a bar is worth.
+        bar = progress.add_task(task.written.name, total=None if quiet else task.count())
+        return distil(task, teacher, lambda sources: progress.update(bar, completed=sources))

@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import socket
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli import main
+from dragoman.errors import UsageError
+from tests.conftest import REPOSITORY, files_no_larger_than
+from training.config import resolve
+from training.corpora import (
+    Corpus,
+    FetchedText,
+    SideFile,
+    fetch_corpora,
+    read_registry,
+)
+from training.data import read_pairs
+from training.download import LOCK, Source
+
+
+class Server(ThreadingHTTPServer):
+    """Serves files from memory, with ranges; breaks off after `breaks_after` bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.files: dict[str, bytes] = {}
+        self.breaks_after: int | None = None
+        self.asked: list[str] = []
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.server_port}/{name}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        body = self.server.files.get(self.path[1:])
+        wanted = self.headers.get("Range", "")
+        self.server.asked.append(wanted)
+        if body is None:
+            self.send_error(404)
+            return
+        tag = f'"{hashlib.sha256(body).hexdigest()}"'
+        begin = int(wanted[6:-1]) if wanted and self.headers.get("If-Range") == tag else 0
+        if begin >= len(body):
+            self.send_error(416)
+            return
+        self.send_response(206 if begin else 200)
+        self.send_header("Content-Length", str(len(body) - begin))
+        self.send_header("ETag", tag)
+        self.end_headers()
+        self.wfile.write(body[begin:][: self.server.breaks_after])
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        yield running
+        running.shutdown()
+
+
+def archived(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, body in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(body)
+            archive.addfile(entry, io.BytesIO(body))
+    return out.getvalue()
+
+
+ENGLISH, GERMAN = "one\ntwö\n\n", "eins\nzwei\n\n"
+ARCHIVE = archived({"./a/text.en": ENGLISH.encode(), "a/text.de": GERMAN.encode()})
+TEXT = FetchedText("x/train", {"en": SideFile("a/text.en"), "de": SideFile("a/text.de")})
+
+
+def corpus(
+    server: Server,
+    *texts: FetchedText,
+    name: str = "a.tgz",
+    sha256: str | None = None,
+    md5: str | None = None,
+) -> Corpus:
+    source = Source(server.url(name), sha256, md5)
+    return Corpus("a", "free", "here", (source,), texts or (TEXT,))
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+WHOLE = [LOCK, "x/train.de.gz", "x/train.en.gz"]
+
+
+def test_a_corpus_is_fetched_into_the_layout_that_recipes_name(
+    server: Server, tmp_path: Path
+) -> None:
+    server.files["a.tgz"] = ARCHIVE
+    seen: list[tuple[int, int | None]] = []
+    found = fetch_corpora([corpus(server)], tmp_path, lambda url: lambda *there: seen.append(there))
+    assert list(found) == [("x/train", 3)]
+    assert left(tmp_path) == WHOLE
+    assert not (tmp_path / ".downloads").exists()
+    assert read_pairs(tmp_path / "x/train", ("en", "de")) == [("one", "eins"), ("twö", "zwei")]
+    assert (seen[0], seen[-1]) == ((0, len(ARCHIVE)), (len(ARCHIVE), len(ARCHIVE)))
+    assert list(fetch_corpora([corpus(server)], tmp_path)) == []
+    assert len(server.asked) == 1, "what is there is not fetched again"
+
+
+def test_a_broken_transfer_is_gone_on_with(server: Server, tmp_path: Path) -> None:
+    server.files["a.tgz"], server.breaks_after = ARCHIVE, 100
+    known = {"sha256": hashlib.sha256(ARCHIVE).hexdigest()}
+    broken = rf"a\.tgz: broke off after 100 of {len(ARCHIVE)} bytes: .*; run it again to go on"
+    with pytest.raises(UsageError, match=broken) as raised:
+        list(fetch_corpora([corpus(server, **known)], tmp_path))
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "x").exists()
+    server.breaks_after = None
+    assert list(fetch_corpora([corpus(server, **known)], tmp_path)) == [("x/train", 3)]
+    assert server.asked == ["", "bytes=100-"]
+    assert left(tmp_path) == WHOLE
+
+
+def test_a_file_that_changed_meanwhile_begins_anew(server: Server, tmp_path: Path) -> None:
+    server.files["a.tgz"], server.breaks_after = ARCHIVE, 100
+    with pytest.raises(UsageError, match="broke off"):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    other = archived({"a/text.en": b"three\n", "a/text.de": b"drei\n"})
+    server.files["a.tgz"], server.breaks_after = other, None
+    assert list(fetch_corpora([corpus(server)], tmp_path)) == [("x/train", 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "known"), [("SHA-256", {"sha256": "0" * 64}), ("MD5", {"md5": "0" * 32})]
+)
+def test_another_file_than_the_registry_says_is_refused(
+    server: Server, tmp_path: Path, kind: str, known: dict[str, str]
+) -> None:
+    server.files["a.tgz"] = ARCHIVE
+    with pytest.raises(UsageError, match=rf"a\.tgz: has {kind} \w+, the registry says 0+;"):
+        list(fetch_corpora([corpus(server, **known)], tmp_path))
+    assert left(tmp_path) == []
+
+
+def test_another_file_than_the_first_time_is_refused(server: Server, tmp_path: Path) -> None:
+    server.files["a.tgz"] = ARCHIVE
+    list(fetch_corpora([corpus(server)], tmp_path))
+    digest = hashlib.sha256(ARCHIVE).hexdigest()
+    assert json.loads((tmp_path / LOCK).read_text()) == {server.url("a.tgz"): digest}
+    server.files["a.tgz"] = archived({"a/text.en": b"three\n", "a/text.de": b"drei\n"})
+    (tmp_path / "x/train.en.gz").unlink()
+    with pytest.raises(UsageError, match=rf"when it was first fetched it was, .*{digest}"):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    assert left(tmp_path) == [LOCK, "x/train.de.gz"]
+
+
+def test_no_network_and_no_such_file_are_one_line(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a\.tgz: the server says 404 Not Found"):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        source = Source(f"http://127.0.0.1:{free.getsockname()[1]}/a.tgz")
+        nobody = Corpus("a", "free", "here", (source,), (TEXT,))
+        with pytest.raises(UsageError, match=r"cannot be reached: .*refused.*--data-dir"):
+            list(fetch_corpora([nobody], tmp_path))
+    assert left(tmp_path) == []
+    with pytest.raises(UsageError, match="url is 'file:///etc/passwd'"):
+        Source("file:///etc/passwd")
+
+
+def test_nothing_leaves_the_folder(server: Server, tmp_path: Path) -> None:
+    outside = {"../evil": b"out\n", "/tmp/dragoman-evil": b"out\n"}
+    sides = {"a/text.en": ENGLISH.encode(), "a/text.de": GERMAN.encode()}
+    server.files["a.tgz"] = archived({**outside, **sides})
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as archive:
+        for name, body in {**outside, **sides}.items():
+            archive.writestr(name, body)
+    server.files["a.zip"] = zipped.getvalue()
+    data = tmp_path / "below" / "data"
+    assert list(fetch_corpora([corpus(server)], data)) == [("x/train", 3)]
+    other = FetchedText("y/train", dict(TEXT.sides))
+    assert list(fetch_corpora([corpus(server, other, name="a.zip")], data)) == [("y/train", 3)]
+    assert left(tmp_path) == sorted(
+        f"below/data/{name}" for name in (*WHOLE, "y/train.de.gz", "y/train.en.gz")
+    )
+    for prefix in ("../evil", "/evil", ""):
+        with pytest.raises(UsageError, match=f"prefix is {prefix!r}"):
+            FetchedText(prefix, dict(TEXT.sides))
+
+
+def test_damaged_and_unequal_texts_are_refused(server: Server, tmp_path: Path) -> None:
+    whole = bytes(range(256)) * 20 + b"\n"
+    for name, body, message in (
+        ("cut.tgz", archived({"a/text.en": whole, "a/text.de": whole})[:300], "cannot be read"),
+        ("lacks.tgz", archived({"a/text.en": b"one\n"}), "a/text.de in .*: is not there"),
+        (
+            "unequal.tgz",
+            archived({"a/text.en": b"one\ntwo\n", "a/text.de": b"eins\n"}),
+            "the sides differ in their number of lines: 2 in en, 1 in de",
+        ),
+    ):
+        server.files[name] = body
+        with pytest.raises(UsageError, match=message) as raised:
+            list(fetch_corpora([corpus(server, name=name)], tmp_path / name))
+        assert "\n" not in str(raised.value)
+        assert not any("train" in path for path in left(tmp_path / name))
+
+
+def test_a_full_disk_leaves_no_text(server: Server, tmp_path: Path) -> None:
+    noise = "".join(hashlib.sha256(str(i).encode()).hexdigest() for i in range(2000)).encode()
+    server.files["a.tgz"] = archived({"a/text.en": noise, "a/text.de": noise})
+    with files_no_larger_than(20_000), pytest.raises(UsageError, match="cannot be written"):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    assert left(tmp_path) == []
+    source = corpus(server).sources[0]
+    (tmp_path / ".downloads").mkdir()
+    (tmp_path / ".downloads" / source.name).write_bytes(server.files["a.tgz"])
+    with files_no_larger_than(20_000), pytest.raises(UsageError, match="x/train: cannot be writt"):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    assert left(tmp_path) == [f".downloads/{source.name}"]
+
+
+def test_texts_come_in_columns_segments_and_files_of_their_own(
+    server: Server, tmp_path: Path
+) -> None:
+    table = b"one\teins\tby A\ntwo\n"
+    segments = b'<doc>\n<seg id="1"> one </seg>\n<seg id="2">two</seg>\n</doc>\n'
+    server.files["table.tsv.gz"] = gzip.compress(table)
+    server.files["side.gz"] = gzip.compress(b"un\ndeux\n")
+    server.files["sgm.tar"] = archived({"t/x.sgm": segments, "t/y.gz": gzip.compress(table)}, "w")
+    names = ("table.tsv.gz", "side.gz", "sgm.tar")
+    texts = (
+        FetchedText("columns", {"en": SideFile(column=0), "de": SideFile(column=1)}),
+        FetchedText("files", {"en": SideFile(column=0), "fr": SideFile(source=1)}),
+        FetchedText("inner", {"en": SideFile("t/x.sgm", 2), "de": SideFile("t/y.gz", 2, column=1)}),
+    )
+    sources = tuple(Source(server.url(name)) for name in names)
+    several = Corpus("several", "free", "here", sources, texts)
+    assert dict(fetch_corpora([several], tmp_path)) == {"columns": 2, "files": 2, "inner": 2}
+    assert read_pairs(tmp_path / "columns", ("en", "de")) == [("one", "eins")]
+    assert read_pairs(tmp_path / "files", ("en", "fr")) == [("one", "un"), ("two", "deux")]
+    assert read_pairs(tmp_path / "inner", ("en", "de")) == [("one", "eins")]
+    assert len(server.asked) == 3
+
+
+def test_some_pairs_are_held_out_by_their_first_side(server: Server, tmp_path: Path) -> None:
+    # Each English sentence twice, with two translations.
+    english = [f"sentence {index // 2}" for index in range(2000)]
+    german = [f"Satz {index}" for index in range(2000)]
+    sides = {"a/text.en": english, "a/text.de": german}
+    server.files["a.tgz"] = archived({k: "\n".join(v).encode() for k, v in sides.items()})
+    text = FetchedText("x/train", dict(TEXT.sides), held_out=20)
+    counts = dict(fetch_corpora([corpus(server, text)], tmp_path / "one"))
+    assert list(counts) == ["x/train", "x/valid", "x/test"]
+    assert sum(counts.values()) == 2000
+    assert all(40 <= counts[f"x/{name}"] <= 180 for name in ("valid", "test"))
+    parts = {prefix: read_pairs(tmp_path / "one" / prefix, ("en", "de")) for prefix in counts}
+    assert sorted(chain.from_iterable(parts.values())) == sorted(zip(english, german, strict=True))
+    sources = [{src for src, _ in pairs} for pairs in parts.values()]
+    assert sum(map(len, sources)) == 1000, "none stands in two of them"
+    dict(fetch_corpora([corpus(server, text)], tmp_path / "two"))
+    for prefix, pairs in parts.items():
+        assert read_pairs(tmp_path / "two" / prefix, ("en", "de")) == pairs
+    with pytest.raises(UsageError, match="x/train: held_out is 2: give 3 or more"):
+        FetchedText("x/train", dict(TEXT.sides), held_out=2)
+
+
+def test_the_command_lists_and_fetches_ones_own(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.files["a.tgz"] = ARCHIVE
+    registry = tmp_path / "own.toml"
+    registry.write_text(
+        '[[corpora]]\nname = "mine"\nlicence = "mine"\nhome = "here"\n'
+        f'sources = [{{ url = "{server.url("a.tgz")}" }}]\n'
+        '[[corpora.texts]]\nprefix = "x/train"\n'
+        'sides = { en = { member = "a/text.en" }, de = { member = "a/text.de" } }\n'
+    )
+    words = ["corpora", "--registry", str(registry)]
+    assert main([*words, "--json"]) == 0
+    rows = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert rows["mine"]["pinned"] is False
+    assert rows["flores200"]["prefixes"] == ["flores200/dev", "flores200/devtest"]
+    assert main(words) == 0
+    assert re.search(r"^wmt14-en-de +en-de +4,520,620 pairs", capsys.readouterr().out, re.M)
+    data = tmp_path / "data"
+    assert main([*words, "fetch", "mine", "--data-dir", str(data)]) == 0
+    assert capsys.readouterr().out == "x/train: 3 pairs\n"
+    assert main(["corpora", "fetch", "mine", "--data-dir", str(data)]) == 2
+    assert "mine: no such corpus; known: tatoeba-en-de" in capsys.readouterr().err
+    registry.write_text(registry.read_text().replace("licence", "license"))
+    assert main(words) == 2
+    assert "unknown key 'license'" in capsys.readouterr().err
+
+
+def test_recipes_name_texts_as_the_registry_does() -> None:
+    texts = [text for corpus in read_registry().values() for text in corpus.texts]
+    known = {prefix for text in texts for prefix in text.prefixes}
+    assert len(known) >= 20
+    for name in ("base", "big"):
+        config = resolve(REPOSITORY / f"training/recipes/wmt14-en-de-{name}.toml", [])
+        named = (*config.data.train, *config.data.valid, *config.cleaning.held_out)
+        assert {corpus.prefix for corpus in named} <= known
+    for name in ("en-de-fr", "tatoeba"):
+        config = resolve(REPOSITORY / f"training/recipes/{name}.toml", [])
+        named = (*config.data.train, *config.data.valid, *config.cleaning.held_out)
+        # Microsoft's and PHP's documentation was paired from their repositories.
+        own = tuple(one.prefix for one in named if one.prefix.startswith(("msdocs-", "phpdoc-")))
+        assert {one.prefix for one in named} - known == set(own)

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.cli import main
+from dragoman.errors import UsageError
+from tests.conftest import REPOSITORY, files_no_larger_than
+from tests.toy import reverse_pairs, write_pairs
+from training.config import resolve
+from training.data import TextFiles, read_pairs
+from training.distillation import Task, Translated, distil, nearest, tasks
+
+
+class Reverser:
+    """Translates by reversing the words; texts of six words are too long for it, two are cut."""
+
+    directions = (("en", "de"),)
+
+    def __init__(self, candidates: int = 1, dies_after: int | None = None, name: str = "a") -> None:
+        self.candidates, self._dies_after = candidates, dies_after
+        self.settings: Mapping[str, object] = {"teacher": name, "beam_width": 4}
+        self.asked: list[str] = []
+
+    def fits(self, text: str, target: str) -> bool:
+        return len(text.split()) < 6
+
+    def begin(self, texts: Sequence[str], source: str, target: str) -> Translated:
+        assert (source, target) == ("en", "de")
+        self.asked += texts
+
+        def wait() -> list[tuple[str, ...]]:
+            if self._dies_after is not None:
+                self._dies_after -= 1
+                if self._dies_after < 0:
+                    raise KeyboardInterrupt
+            return [self._translated(text) for text in texts]
+
+        return wait
+
+    def _translated(self, text: str) -> tuple[str, ...]:
+        words = text.split()
+        if len(words) == 2:
+            return ()
+        return ("grey\n grey", " ".join(reversed(words)))[2 - self.candidates :]
+
+
+def written(folder: Path, pairs: int = 3000) -> Task:
+    write_pairs(folder / "train", reverse_pairs(pairs, seed=1), ("en", "de"))
+    text = TextFiles(folder / "train", ("en", "de"))
+    return Task(text, ("en", "de"), folder / "out" / "train.en-de")
+
+
+def lines(task: Task) -> tuple[list[str], list[str]]:
+    src, tgt = (path.read_text().splitlines() for path in task.files)
+    return src, tgt
+
+
+def test_the_teachers_translations_stand_beside_their_sources(tmp_path: Path) -> None:
+    task, teacher = written(tmp_path), Reverser()
+    done: list[int] = []
+    counts = distil(task, teacher, done.append)
+    sources = dict.fromkeys(pair[0] for pair in reverse_pairs(3000, seed=1))
+    taken = [text for text in sources if 2 < len(text.split()) < 6]
+    assert lines(task) == (taken, [" ".join(reversed(text.split())) for text in taken])
+    lengths = [len(text.split()) for text in sources]
+    assert counts == {
+        "written": len(taken),
+        "translation cut": lengths.count(2),
+        "source too long": 3000 - len(teacher.asked) - counts["source repeated"],
+        "source repeated": counts["source repeated"],
+    }
+    assert len(teacher.asked) == len(set(teacher.asked)) == len(taken) + lengths.count(2)
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, 3000)
+
+
+def test_a_killed_teacher_is_gone_on_from(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "cut").mkdir()
+    whole, cut = written(tmp_path / "whole"), written(tmp_path / "cut")
+    expected = distil(whole, Reverser())
+    with pytest.raises(KeyboardInterrupt):
+        distil(cut, Reverser(dies_after=3))
+    assert sorted(path.name for path in (tmp_path / "cut/out").iterdir()) == [cut.journal.name]
+    with cut.journal.open("ab") as file:
+        file.write(b'["half a li')
+    done: list[int] = []
+    second = Reverser()
+    assert distil(cut, second, done.append) == expected
+    assert done[0] == 3 * 512
+    assert lines(cut) == lines(whole)
+    assert len(second.asked) < len(lines(whole)[0])
+    # What is whole is not done again.
+    third = Reverser()
+    assert distil(cut, third) == expected
+    assert third.asked == []
+
+
+def test_another_teacher_does_not_go_on(tmp_path: Path) -> None:
+    task = written(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        distil(task, Reverser(dies_after=1))
+    with pytest.raises(
+        UsageError, match=r"another teacher, 'a' instead of 'b'; name another --out"
+    ):
+        distil(task, Reverser(name="b"))
+    distil(task, Reverser())
+    write_pairs(tmp_path / "train", reverse_pairs(10, seed=2), ("en", "de"))
+    with pytest.raises(UsageError, match=r"train\.en-de\.json: was begun with another text"):
+        distil(task, Reverser())
+
+
+def test_text_that_is_not_there_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    task = written(tmp_path, pairs=20)
+    (tmp_path / "train.de").rename(tmp_path / "train.xx")
+    with pytest.raises(UsageError, match=r"train\.de: no such file"):
+        distil(task, Reverser())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_one_line_and_gone_on_from(tmp_path: Path) -> None:
+    task = written(tmp_path)
+    with files_no_larger_than(30_000), pytest.raises(UsageError, match="cannot be written"):
+        distil(task, Reverser())
+    assert not any(path.exists() for path in task.files)
+    (tmp_path / "other").mkdir()
+    other = written(tmp_path / "other")
+    assert distil(task, Reverser()) == distil(other, Reverser())
+    assert lines(task) == lines(other)
+
+
+def test_of_several_translations_the_nearest_to_the_reference_is_taken(tmp_path: Path) -> None:
+    task = written(tmp_path, pairs=200)
+    counts = distil(task, Reverser(candidates=2))
+    src, tgt = lines(task)
+    assert tgt == [" ".join(reversed(text.split())) for text in src]
+    assert "source repeated" not in counts, "each has a reference of its own"
+    assert nearest(["a b x d", "a b c d", "a b c d e"], "a b c d") == "a b c d"
+
+
+def test_a_recipes_corpora_are_translated_as_far_as_the_teacher_goes(tmp_path: Path) -> None:
+    one_way = "{prefix='c',one_way=true,languages=['fr','en']}"
+    corpora = f"[{{prefix='x/a'}},{{prefix='b',languages=['de','fr']}},{one_way}]"
+    languages = "data.languages=['en','de','fr']"
+    config = resolve(None, [languages, f"data.train={corpora}"])
+    found = tasks(config, tmp_path, Path("out"), [("en", "de"), ("fr", "en"), ("fr", "de")])
+    assert [str(task.written) for task in found] == [
+        *("out/x/a.en-de", "out/x/a.fr-en", "out/x/a.fr-de"),
+        *("out/b.fr-de", "out/c.fr-en"),
+    ]
+    assert [path.name for path in found[1].files] == ["a.fr-en.fr", "a.fr-en.en"]
+    with pytest.raises(
+        UsageError, match="no corpus is in a direction that the teacher knows: en-cs"
+    ):
+        tasks(config, tmp_path, Path("out"), [("en", "cs")])
+    twice = resolve(None, [languages, "data.train=['a','a']"])
+    with pytest.raises(UsageError, match="'a': is named twice with en-de"):
+        tasks(twice, tmp_path, Path("out"), [("en", "de")])
+    above = resolve(None, ["data.train=['../a']"])
+    with pytest.raises(UsageError, match=r"'\.\./a': leads out of --out"):
+        tasks(above, tmp_path, Path("out"), [("en", "de")])
+
+
+def test_only_so_many_pairs_are_translated_as_a_corpus_may_give(tmp_path: Path) -> None:
+    task = written(tmp_path, pairs=100)
+    few = Task(task.text, task.direction, task.written, max_pairs=20)
+    chosen = list(few.sources())
+    assert len(chosen) == few.count() == 20
+    assert set(chosen) < set(reverse_pairs(100, seed=1))
+    assert [*few.sources()] == chosen
+
+
+def test_one_command_makes_text_that_training_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = [("Good morning.", "Guten Morgen!"), ("I am hungry.", "Hunger habe ich.")]
+    write_pairs(tmp_path / "train", pairs, ("en", "de"))
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('[data]\ntrain = ["train"]\n')
+    teacher = str(REPOSITORY / "model_repository/translate/1/bundle")
+    words = ["distill", "--teacher", teacher, "--config", str(recipe), "--json"]
+    words += ["--data-dir", str(tmp_path), "--out", str(tmp_path)]
+    assert main([*words, "--best-of", "2"]) == 0
+    rows: list[dict[str, Any]] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows == [
+        {"prefix": name, "pairs": {"written": 2}} for name in ("train.en-de", "train.de-en")
+    ]
+    student = "[{prefix='train.en-de',one_way=true}]"
+    config = resolve(None, [f"data.train={student}"])
+    (corpus,) = config.data.train
+    assert config.data.directions == (("en", "de"),)
+    read = read_pairs(tmp_path / corpus.prefix, corpus.languages)
+    assert [src for src, _ in read] == [src for src, _ in pairs]
+    assert read[0][1].startswith("Gute")
+    assert main(words) == 2
+    assert "another best_of, 2 instead of 1" in capsys.readouterr().err
+    assert main([*words, "--beam-width", "99"]) == 2

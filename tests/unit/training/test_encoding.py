@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.errors import UsageError
+from dragoman.text import Tokenizer
+from tests.conftest import files_no_larger_than
+from tests.toy import reverse_pairs, write_pairs
+from training.config import resolve
+from training.data import ParallelText, TextFiles, drawn_pairs, some_pairs
+from training.encoding import EncodedText, TokenFiles, encode
+from training.examples import Examples
+from training.trainer import Trainer
+
+LIMIT = 4
+
+
+class Counting(Tokenizer):
+    """Knows how many texts it has encoded."""
+
+    encoded = 0
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        self.encoded += len(texts)
+        return super().encode_all(texts)
+
+
+@pytest.fixture
+def counting(tokenizer_path: Path) -> Counting:
+    return Counting(tokenizer_path)
+
+
+def text(folder: Path, max_pairs: int | None = None, seed: int = 1) -> ParallelText:
+    write_pairs(folder / "text", reverse_pairs(400, seed), ("en", "de"))
+    return ParallelText(TextFiles(folder / "text", ("en", "de")), ("en", "de"), max_pairs=max_pairs)
+
+
+def pairs_of(encoded: EncodedText) -> list[tuple[list[int], list[int]]]:
+    return [(encoded.side_ids(n, 0), encoded.side_ids(n, 1)) for n in range(len(encoded))]
+
+
+@pytest.mark.parametrize("max_pairs", [None, 1, 30, 100, 200, 399, 1000])
+def test_the_pairs_are_those_that_a_shuffle_gives_first(
+    tmp_path: Path, tokenizer: Tokenizer, max_pairs: int | None
+) -> None:
+    # What it does in one or two readings, done one pair at a time.
+    source = text(tmp_path, max_pairs)
+    pairs, left_out = list(iter(source.pairs)), 0
+    right: list[tuple[list[int], list[int]]] = []
+    for index in some_pairs(len(pairs), max_pairs):
+        if len(right) == max_pairs:
+            break
+        sides = [tokenizer.encode(side) for side in pairs[index]]
+        if all(len(side) <= LIMIT for side in sides):
+            right.append((sides[0], sides[1]))
+        else:
+            left_out += 1
+    found = encode(source, tokenizer, LIMIT)
+    assert pairs_of(found) == right
+    assert found.left_out == left_out
+    assert 0 < len(right) < 400
+    numbers = np.arange(len(right))
+    assert found.lengths(numbers, 1).tolist() == [len(side) for _, side in right]
+
+
+@pytest.mark.parametrize("max_pairs", [None, 100])
+def test_files_hold_what_memory_does_and_are_read_again(
+    tmp_path: Path, counting: Counting, tokenizer_path: Path, max_pairs: int | None
+) -> None:
+    files = TokenFiles(tmp_path / "encoded", tokenizer_path)
+    source = text(tmp_path, max_pairs)
+    first = files.encode(0, source, counting, LIMIT)
+    memory = encode(source, counting, LIMIT)
+    assert pairs_of(first) == pairs_of(memory)
+    assert first.left_out == memory.left_out
+    before = counting.encoded
+    again = files.encode(0, source, counting, LIMIT)
+    assert counting.encoded == before
+    assert (pairs_of(again), again.left_out) == (pairs_of(first), first.left_out)
+    assert isinstance(again.ids, np.memmap)
+
+
+def test_other_text_limits_and_vocabularies_are_encoded_anew(
+    tmp_path: Path, counting: Counting, tokenizer_path: Path
+) -> None:
+    folder = tmp_path / "encoded"
+    files = TokenFiles(folder, tokenizer_path)
+    source = text(tmp_path)
+    other = tmp_path / "other.model"
+    other.write_bytes(tokenizer_path.read_bytes() + b"\n")
+
+    def is_anew(files: TokenFiles, source: ParallelText, limit: int) -> bool:
+        before = counting.encoded
+        files.encode(0, source, counting, limit)
+        return counting.encoded > before
+
+    assert is_anew(files, source, LIMIT)
+    assert not is_anew(files, source, LIMIT)
+    assert is_anew(files, source, LIMIT + 1)
+    assert is_anew(files, text(tmp_path, max_pairs=20), LIMIT + 1)
+    assert is_anew(files, text(tmp_path, max_pairs=20, seed=2), LIMIT + 1)
+    assert is_anew(TokenFiles(folder, other), text(tmp_path, max_pairs=20, seed=2), LIMIT + 1)
+    source = text(tmp_path)
+    assert is_anew(files, source, LIMIT)
+    ids = folder / "0" / "ids.bin"
+    ids.write_bytes(ids.read_bytes()[:-2])
+    assert is_anew(files, source, LIMIT)
+    (folder / "0" / "about.json").write_text("{")
+    assert is_anew(files, source, LIMIT)
+
+
+def test_a_text_without_a_pair_that_fits_is_none(
+    tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path
+) -> None:
+    source = text(tmp_path)
+    found = TokenFiles(tmp_path / "encoded", tokenizer_path).encode(0, source, tokenizer, 1)
+    assert (len(found), found.left_out) == (0, 400)
+    examples = Examples([source], tokenizer, 1)
+    assert (len(examples), examples.left_out, examples.directions) == (0, 400, ())
+
+
+def test_a_full_disk_leaves_no_half_of_it(
+    tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path
+) -> None:
+    files, source = TokenFiles(tmp_path / "encoded", tokenizer_path), text(tmp_path)
+    with files_no_larger_than(500), pytest.raises(UsageError, match="encoded/0: cannot be written"):
+        files.encode(0, source, tokenizer, LIMIT)
+    assert list((tmp_path / "encoded").iterdir()) == []
+
+
+def test_pairs_are_drawn_in_the_order_of_the_text(tmp_path: Path) -> None:
+    pairs = reverse_pairs(400, seed=1)
+    assert list(drawn_pairs(text(tmp_path))) == pairs
+    drawn = list(drawn_pairs(text(tmp_path, max_pairs=50)))
+    chosen = sorted([*some_pairs(400, 50)][:50])
+    assert drawn == [pairs[index] for index in chosen]
+
+
+def test_a_run_that_goes_on_does_not_encode_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    text(tmp_path)
+    words = ["model.preset=tiny", "vocabulary.size=320", "training.batch_tokens=200"]
+    words += ["data.train=['text']", "data.valid=['text']"]
+
+    def train(steps: int, resume: bool) -> None:
+        config = resolve(None, [*words, f"training.steps={steps}", "training.warmup_steps=5"])
+        Trainer(config, tmp_path, tmp_path / "run", resume).train()
+
+    train(3, resume=False)
+    caplog.set_level(logging.INFO)
+    made = (tmp_path / "run/encoded-text/0/about.json").stat().st_mtime_ns
+    train(6, resume=True)
+    assert (tmp_path / "run/encoded-text/0/about.json").stat().st_mtime_ns == made
+    assert "800 examples" in caplog.text

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.errors import UsageError
+from dragoman.text import Tokenizer
+from tests.conftest import tiny_model
+from tests.toy import reverse_pairs
+from training.config import OptimisationConfig
+from training.data import ParallelText
+from training.examples import Examples, pieces
+from training.gradients import Gradients
+from training.loss_scale import LossScale
+from training.model import Transformer
+from training.processes import Processes
+
+CONFIG = OptimisationConfig(precision="fp32", batch_tokens=400, part_tokens=100)
+
+
+class _FullMemory(torch.autograd.Function):
+    """Nothing on the way there, no memory on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        raise torch.OutOfMemoryError("no memory is left")
+
+
+class SmallMemory(Transformer):
+    """A model that says that memory is full, above so many tokens at a time, like a GPU's would.
+
+    With `in_backward` it says so when the decoder has its gradients already.
+    """
+
+    most_tokens = 10**9
+    in_backward = False
+
+    def forward(self, src_ids: Tensor, src_keep_mask: Tensor, tgt_ids: Tensor) -> Tensor:
+        tokens = src_ids.size(0) * max(src_ids.size(1), tgt_ids.size(1))
+        is_full = tokens > self.most_tokens
+        if is_full and not self.in_backward:
+            raise torch.OutOfMemoryError("no memory is left")
+        memory = self.encode(src_ids, src_keep_mask)
+        if is_full:
+            memory = _FullMemory.apply(memory)  # type: ignore[no-untyped-call]
+        return self.decode(tgt_ids, memory, src_keep_mask)
+
+
+def small_memory(most_tokens: int, in_backward: bool = False) -> SmallMemory:
+    tiny = tiny_model()
+    model = SmallMemory(replace(tiny.config, dropout=0.0))
+    model.load_state_dict(tiny.state_dict())
+    model.most_tokens, model.in_backward = most_tokens, in_backward
+    return model
+
+
+@pytest.fixture
+def examples(tokenizer: Tokenizer) -> Examples:
+    return Examples([ParallelText(reverse_pairs(60, seed=1), ("en", "de"))], tokenizer, 200)
+
+
+def gradients_of(
+    examples: Examples, model: Transformer, most_tokens: int | None = None
+) -> tuple[float, dict[str, Tensor], int | None]:
+    """Loss, gradients, and the most tokens that fit, after one step."""
+    of_step = Gradients(model, examples.batch, CONFIG, Processes(), most_tokens)
+    parts = examples.steps(400, 100, seed=1, epoch=0)[0]
+    assert len(parts) > 2
+    value = of_step.add_up(parts, 1, 10.0)
+    named = {
+        name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
+    }
+    return value, named, of_step.most_tokens
+
+
+@pytest.mark.parametrize("in_backward", [False, True])
+def test_what_does_not_fit_the_memory_is_cut_and_adds_up_to_the_same(
+    examples: Examples, in_backward: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    value, right, most_tokens = gradients_of(examples, small_memory(10**9))
+    assert most_tokens is None
+    found, grads, most_tokens = gradients_of(examples, small_memory(40, in_backward))
+    assert found == pytest.approx(value, rel=1e-5)
+    assert grads.keys() == right.keys()
+    for name, grad in grads.items():
+        torch.testing.assert_close(grad, right[name], atol=1e-4, rtol=1e-3)
+    assert most_tokens is not None
+    assert most_tokens <= 50
+    assert "do not fit the memory of cpu; going on with" in caplog.text
+
+
+def test_a_size_that_did_not_fit_is_not_tried_again(
+    examples: Examples, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = small_memory(40)
+    _, right, most_tokens = gradients_of(examples, model)
+    caplog.clear()
+    _, grads, same = gradients_of(examples, model, most_tokens)
+    assert same == most_tokens
+    assert caplog.text == ""
+    for name, grad in grads.items():
+        assert torch.equal(grad, right[name])
+
+
+def test_a_pair_that_does_not_fit_by_itself_is_one_line(examples: Examples) -> None:
+    with pytest.raises(UsageError, match=r"step 1: a sentence pair of \d+ tokens does not fit"):
+        gradients_of(examples, small_memory(1))
+
+
+def test_pieces_hold_every_pair_once(examples: Examples) -> None:
+    batch = examples.batch(examples.steps(400, 400, seed=1, epoch=0)[0][0])
+    found = list(pieces(batch, 50))
+    assert len(found) > 4
+    assert all(piece.padded_tokens <= 50 for piece in found)
+    assert torch.equal(torch.cat([piece.src_ids for piece in found]), batch.src_ids)
+    assert torch.equal(torch.cat([piece.tgt_out_ids for piece in found]), batch.tgt_out_ids)
+    assert [len(piece.src_ids) for piece in pieces(batch, 1)] == [1] * len(batch.src_ids)
+    assert [piece.src_ids is not None for piece in pieces(batch, None)] == [True]
+
+
+def test_a_loss_scale_falls_at_an_overflow_and_rises_after_good_steps(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    scale = LossScale(value=8.0).after_step(7, overflowed=True)
+    assert scale == LossScale(4.0, 0, 1)
+    assert "step 7 skipped: beyond fp16 at a loss scale of 8" in caplog.text
+    for step in range(1999):
+        scale = scale.after_step(step, overflowed=False)
+    assert scale == LossScale(4.0, 1999, 1)
+    assert scale.after_step(2000, overflowed=False) == LossScale(8.0, 0, 1)
+    assert scale.after_step(2000, overflowed=True) == LossScale(2.0, 0, 2)
+    assert LossScale(2.0**24, 1999).after_step(1, overflowed=False).value == 2.0**24
+    with pytest.raises(UsageError, match="step 9: the gradients exceed fp16 at any scale"):
+        LossScale(1.0).after_step(9, overflowed=True)

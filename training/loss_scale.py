@@ -1,0 +1,49 @@
+"""What fp16's loss is multiplied by.
+
+Knows steps and whether they overflowed; must not know gradients.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from dragoman.errors import UsageError
+
+log = logging.getLogger(__name__)
+
+_LARGEST = 2.0**24
+_GROWTH_STEPS = 2000
+"""Steps without an overflow after which the loss is scaled twice as much."""
+
+
+@dataclass(frozen=True)
+class LossScale:
+    """What the loss is multiplied by in fp16, so that small gradients do not vanish.
+
+    Source: Micikevicius et al. 2018, section 3.2, https://arxiv.org/abs/1710.03740
+    """
+
+    value: float = 2.0**16
+    good_steps: int = 0
+    """Since the value changed."""
+    skipped_steps: int = 0
+    """From which nothing was learnt, as their gradients exceeded fp16."""
+
+    def after_step(self, step: int, overflowed: bool) -> LossScale:
+        """The scale of the next step.
+
+        Raises:
+            UsageError: no scale helps.
+        """
+        if not overflowed:
+            grows = self.good_steps + 1 == _GROWTH_STEPS
+            value = min(2 * self.value, _LARGEST) if grows else self.value
+            return replace(self, value=value, good_steps=0 if grows else self.good_steps + 1)
+        if self.value <= 1.0:
+            raise UsageError(
+                f"step {step}: the gradients exceed fp16 at any scale; lower "
+                "training.peak_learning_rate, or take training.precision = 'bf16'"
+            )
+        log.info("step %d skipped: beyond fp16 at a loss scale of %g", step, self.value)
+        return LossScale(self.value / 2, 0, self.skipped_steps + 1)
