@@ -60,11 +60,11 @@ def lower_precision(
 
 
 def _scores(graph: onnx.GraphProto, lowered_tensors: set[str]) -> set[str]:
-    """What outputs in fp32 are made of, up to renaming."""
+    """What outputs in fp32 are made of, up to renaming and a bias."""
     names = {value.name for value in graph.output} - lowered_tensors
     for node in reversed(graph.node):
-        if node.op_type == "Identity" and node.output[0] in names:
-            names.add(node.input[0])
+        if node.op_type in ("Identity", "Add") and node.output[0] in names:
+            names.update(node.input)
     return names
 
 
