@@ -130,8 +130,10 @@ class _Values:
         self._src_ids = pad(sources)
         self._src_lengths = np.array([len(ids) for ids in sources])
         end = manifest.special_ids.end
-        self._tgt_in = pad([[BEGIN_ID, *ids] for ids in found])
-        self._tgt_out = pad([[*ids, end] for ids in found])
+        # Nothing is read at the place behind the last that may be said.
+        most = manifest.limits.max_target_tokens
+        self._tgt_in = pad([[BEGIN_ID, *ids][:most] for ids in found])
+        self._tgt_out = pad([[*ids, end][:most] for ids in found])
         self._tgt_keep_mask = self._tgt_out != PAD_ID
         with torch.no_grad():
             self._src_keep_mask = self._src_ids != PAD_ID
