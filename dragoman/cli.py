@@ -16,6 +16,7 @@ COMMANDS = (
     "clean",
     "train",
     "evaluate",
+    "import-marian",
     "export",
     "align-heads",
     "verify",
@@ -33,6 +34,7 @@ _EXTRAS = {
     "tensorboard": "train",
     "sacrebleu": "train",
     "py3langid": "train",
+    "google": "export",  # protobuf
     "onnx": "export",
     "dragoman_client": "serve",
     "tritonclient": "serve",

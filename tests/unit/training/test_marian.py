@@ -164,7 +164,7 @@ def moved(model: Transformer, size: float, seed: int) -> Transformer:
         for weight in copied.parameters():
             if weight.dim() > 1:
                 largest = weight.abs().amax(dim=1, keepdim=True)
-                weight += size * largest * torch.randn(weight.shape, generator=generator)
+                weight.add_(size * largest * torch.randn(weight.shape, generator=generator))
     return copied
 
 
