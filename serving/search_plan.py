@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Limits
-from dragoman.text import END_ID, Tokenizer
+from dragoman.text import END_ID, UNKNOWN_ID, Tokenizer
 from serving.engine.guidance import (
     FewestTokens,
     Guidance,
@@ -121,6 +121,10 @@ class SearchPlan:
             rules = self._rules_of(src_ids, most)
             return most, self._usual if rules is self._rules else self._search((), None, rules)
         prefix = tuple(self._target.encode(self._prefixes[index])) if self._prefixes else ()
+        if UNKNOWN_ID in prefix:
+            raise InvalidRequest(
+                "prefix: the model's vocabulary cannot write " + brief(self._prefixes[index])
+            )
         terms = self._terms(text)
         given = (prefix, *terms.sequences) if terms else (prefix,)
         most = self._most_tokens(src_ids, sum(map(len, given)))
@@ -277,6 +281,7 @@ class SearchPlan:
         if self._glossary is not None:
             terms += self._glossary.targets_of(text)
             after += [None] * len(terms)
+        of_glossary = len(terms)
         last_tag: int | None = None
         if self.keeps_placeholders and placeholders:
             for placeholder in find_placeholders(self._normalised(text)):
@@ -287,9 +292,12 @@ class SearchPlan:
         if not terms:
             return None
         sequences = tuple(tuple(self._target.encode(term)) for term in terms)
-        for term, sequence in zip(terms, sequences, strict=True):
-            if not sequence:
-                raise InvalidRequest(f"glossary: the model's vocabulary cannot write {brief(term)}")
+        for place, sequence in enumerate(sequences):
+            if not sequence or UNKNOWN_ID in sequence:
+                name = "glossary" if place < of_glossary else "keep_placeholders"
+                raise InvalidRequest(
+                    f"{name}: the model's vocabulary cannot write {brief(terms[place])}"
+                )
         return TermConstraints(sequences, self._continuing, tuple(after))
 
     @cached_property

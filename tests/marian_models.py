@@ -15,7 +15,7 @@ from tests.conftest import CORPORA, REPOSITORY
 from training.data import read_pairs
 
 LEFT_OUT = 7
-"""Every so many pieces, one is in no list."""
+"""Every so many pieces, one of several characters is in no list."""
 _OF_SOURCE = 1.3
 """How strong what three layers of a decoder see of the source is, beside the rest."""
 
@@ -115,7 +115,7 @@ def _learn_pieces(texts: Sequence[str], size: int, kind: str, path: Path) -> lis
 
 
 def _listed(pieces: Sequence[str], tags: Sequence[str]) -> dict[str, int]:
-    kept = [piece for place, piece in enumerate(pieces) if place % LEFT_OUT]
+    kept = [piece for place, piece in enumerate(pieces) if place % LEFT_OUT or len(piece) == 1]
     names = ["</s>", "<unk>", *kept, *(f">>{tag}<<" for tag in tags), "<pad>"]
     return {name: index for index, name in enumerate(names)}
 

@@ -30,9 +30,9 @@ from training.marian.pieces import read_list
 from training.model import Transformer
 from training.search import beam_search, greedy_search
 
-MOST_TOKENS = 40
+MOST_TOKENS = 28
 FEW_TOKENS = 6
-TEXTS = 24
+TEXTS = 16
 WIDTH = 4
 
 MODELS = {
