@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dragoman_client import Translator
@@ -55,7 +56,7 @@ def test_a_model_from_elsewhere_is_served(tmp_path: Path) -> None:
     assert right["de"] != right["fr"]
 
     options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
-    plain = {"max_tokens": MOST_TOKENS, "length_penalty": 0.0}
+    plain: dict[str, Any] = {"max_tokens": MOST_TOKENS, "length_penalty": 0.0}
     with TritonServer(options) as server:
         for url in (server.grpc_url, server.http_url):
             with Translator(url) as client:
