@@ -1,4 +1,4 @@
-"""Speed of an imported model beside `transformers` and CTranslate2 with the same weights, on the CPU.
+"""Speed of an imported model beside `transformers` and CTranslate2 with its weights, on CPUs.
 
 Run from the project's folder, with nothing else at work on the machine:
 
