@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=(),
         metavar="LANGUAGE",
         help="the same of the target language; of a model with several, those to keep, each with "
-        "its tag where that has another name: zh=cmn_Hans (default: all)",
+        "its tag where that has another name, zh=cmn_Hans, or none, de= (default: all)",
     )
     parser.add_argument(
         "--endpoint",
@@ -103,6 +103,6 @@ def _languages(arguments: argparse.Namespace) -> Languages:
 
     targets = []
     for word in arguments.target:
-        language, _, tag = word.partition("=")
-        targets.append((language, tag or None))
+        language, separator, tag = word.partition("=")
+        targets.append((language, tag if separator else None))
     return Languages(tuple(arguments.source), tuple(targets))

@@ -22,8 +22,9 @@ class Languages:
 
     Attributes:
         sources: names of the source languages; none: what the files say.
-        targets: names of the target languages, each with the tag that asks for it, or None for the
-            tag of this name; none: what the files say.
+        targets: names of the target languages, each with the tag that asks for it, None for the
+            tag of this name, or an empty one where it is asked for without; none: what the files
+            say.
     """
 
     sources: tuple[str, ...] = ()
@@ -53,10 +54,11 @@ def find_languages(
         short_code(content_of(words.get(key)) or (named.group(group) if named else ""))
         for group, key in ((1, "source_lang"), (2, "target_lang"))
     )
-    sources = wanted.sources or ((source,) if source else ())
+    sources = tuple(dict.fromkeys(wanted.sources)) or ((source,) if source else ())
     if not sources:
         raise UsageError(f"{name}: the source language is not known; name it with --source")
-    tags = _tags(wanted, tags_of(pieces), name)
+    untagged = any(tag == "" for _, tag in wanted.targets)
+    tags = {} if untagged else _tags(wanted, tags_of(pieces), name)
     targets = tuple(tags)
     if not tags:
         targets = tuple(language for language, _ in wanted.targets) or ((target,) if target else ())

@@ -181,6 +181,40 @@ def test_positions_may_be_stored_where_they_are_those_of_the_paper(
     import_marian(folder, tmp_path / "checkpoint")
 
 
+def test_weights_may_lie_in_the_format_of_old(folder: Path, tmp_path: Path) -> None:
+    import_marian(folder, tmp_path / "right")
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    shared = tensors["model.shared.weight"]
+    names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+    tensors |= dict.fromkeys((*names, "lm_head.weight"), shared)
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+    import_marian(folder, tmp_path / "found")
+    right, found = ((tmp_path / side / "model.safetensors") for side in ("right", "found"))
+    assert right.read_bytes() == found.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target", "de", "fr"], "has one target language; name it with --target"),
+        (["--target", "fr=fra"], "has no tag 'fra'; known: "),
+        (["--target", "en"], "source and target are both 'en'"),
+        (["--source", "en.gb"], "'en.gb' is no language; write it as de or cmn_Hans"),
+    ],
+)
+def test_languages_that_a_model_does_not_have_are_refused(
+    original: Path,
+    tmp_path: Path,
+    words: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = str(tmp_path / "checkpoint")
+    assert main(["import-marian", str(original), "--out", out, *words]) == 2
+    assert message in capsys.readouterr().err
+
+
 TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
 
 
@@ -202,6 +236,7 @@ TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
                 "de fr cmn_Hans",
             ),
         ),
+        ("opus-mt-en-mul", {}, Languages((), (("de", ""),)), TAGS, ("en", {}, "de")),
         (
             "opus-mt-en-mul",
             {},
