@@ -230,12 +230,6 @@ class Manifest:
         ):
             if one.vocab_size != size:
                 raise UsageError(f"{name}: has {one.vocab_size} entries, the manifest says {size}")
-        for language, tag_id in self.special_ids.tags.items():
-            if tokenizer.tag_id(language) != tag_id:
-                raise UsageError(
-                    f"{path}: the tag of {language!r} has id {tokenizer.tag_id(language)}, "
-                    f"the manifest says {tag_id}"
-                )
         return tokenizer
 
     @property

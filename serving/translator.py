@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.cutting import Uncuttable
+from dragoman.errors import UsageError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
 from dragoman.sentences import LineBreaks
@@ -80,6 +81,12 @@ class Translator:
         """
         self.manifest = Manifest.load(bundle)
         self._tokenizer = self.manifest.open_tokenizer(bundle)
+        for language, tag_id in self.manifest.special_ids.tags.items():
+            if self._tokenizer.tag_id(language) != tag_id:
+                raise UsageError(
+                    f"{bundle / self.manifest.tokenizer}: the tag of {language!r} has id "
+                    f"{self._tokenizer.tag_id(language)}, the manifest says {tag_id}"
+                )
         self._composer = Composer(self._tokenizer)
         self._directions = Directions(self.manifest)
         self._settings = settings or EngineSettings()
