@@ -150,7 +150,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids; specials vanish, bytes that are not UTF-8 become U+FFFD."""
-        if not any(map(self._is_foreign, ids)):
+        if not self._is_part:
             return str(self._pieces.DecodeIds(list(ids)))
         return _with_spaces(self._pieces.DecodePieces(self._spelt(ids))).strip()
 
@@ -167,15 +167,16 @@ class Tokenizer:
 
     def decoded_pieces(self, ids: Sequence[int]) -> list[Piece]:
         """A piece for each of token ids, with its place in the text that `decode` makes of them."""
-        if not any(map(self._is_foreign, ids)):
+        if not self._is_part:
             found = self._pieces.DecodeIdsAsProto(list(ids))
             return list(_pieces(str(found.text), found))
         found = self._pieces.DecodePiecesAsProto(self._spelt(ids))
-        text = str(found.text)
-        spaces = len(_with_spaces(text)) - len(_with_spaces(text).lstrip())
+        text = _with_spaces(str(found.text))
+        begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
         return [
-            Piece(piece.text, token, max(piece.begin - spaces, 0), max(piece.end - spaces, 0))
-            for token, piece in zip(ids, _pieces(text, found), strict=True)
+            Piece(piece.text, token, *(min(max(at, begin), end) - begin for at in place))
+            for token, piece in zip(ids, _pieces(str(found.text), found), strict=True)
+            for place in [(piece.begin, piece.end)]
         ]
 
     def _is_foreign(self, token_id: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,9 @@ def test_a_model_from_elsewhere_is_served(tmp_path: Path) -> None:
             early_stopping=True,
             max_new_tokens=MOST_TOKENS,
         )
-        right[language] = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        # Chance may make these models say a tag, which is no text here.
+        decoded = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        right[language] = [re.sub(r">>\w+<<", "", text) for text in decoded]
     assert right["de"] != right["fr"]
 
     options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)

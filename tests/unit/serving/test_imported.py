@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from dragoman.cli import main
 from dragoman.manifest import AlignmentHeads, Manifest
 from dragoman.text import BEGIN_ID, END_ID
 from export.bundle import export_bundle
@@ -18,6 +21,7 @@ from serving.request_options import InvalidRequest, RequestOptions
 from serving.translation import Translation
 from serving.translator import Translator
 from tests.marian_models import MarianModel, sentences, write_marian
+from tests.toy import write_pairs
 from training import checkpoint
 from training.marian.importing import import_marian
 from training.search import Translator as Oracle
@@ -36,6 +40,7 @@ class Served:
     translator: Translator
     oracle: Oracle
     texts: list[str]
+    bundle: Path
 
     def translate(self, **options: Any) -> list[Translation]:
         options = {"max_tokens": MOST_TOKENS, **options}
@@ -57,7 +62,7 @@ def served(
     limits = dataclasses.replace(manifest.limits, max_target_tokens=MOST_TOKENS, target_ratio=1000)
     oracle = Oracle(loaded.model, loaded.tokenizer, limits)
     translator = Translator(bundle, EngineSettings(precision="fp32"))
-    yield Served(translator, oracle, sentences(2000)[0][-8:])
+    yield Served(translator, oracle, sentences(2000)[0][-8:], bundle)
     translator.close()
 
 
@@ -140,13 +145,24 @@ def test_other_ways_to_ask_agree(served: Served) -> None:
     assert len(scored.tokens) == len(tokenizer.encode("Das ist gut.")) + 1
     served.translate(coverage_penalty=0.2, num_return_sequences=2)
     kept = served.translator.translate(
-        ["He is at www.tom.de now."], RequestOptions(keep_placeholders=True, max_tokens=60)
+        ["www.tom.de is good."], RequestOptions(keep_placeholders=True, max_tokens=60)
     )
     assert "www.tom.de" in kept[0].text
     found = served.translator.translate(
         [" ".join(served.texts)], RequestOptions(split_sentences=True, max_tokens=MOST_TOKENS)
     )
     assert plain in found[0].text
+
+
+def test_heads_are_chosen_by_words_that_are_spelt_alike(served: Served, tmp_path: Path) -> None:
+    bundle = Path(shutil.copytree(served.bundle, tmp_path / "bundle"))
+    texts, others = sentences(400)
+    write_pairs(tmp_path / "held", list(zip(texts, others, strict=True)), ("en", "de"))
+    words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
+    assert main(words) == 0
+    chosen = Manifest.load(bundle).alignment
+    assert chosen is not None
+    assert (chosen.criterion, chosen.text) == ("anchors", "held")
 
 
 def test_a_manifest_tells_all_that_serving_needs(served: Served) -> None:
