@@ -147,16 +147,15 @@ class Assessor:
     def _join(
         self, candidates: Sequence[Candidate], found: Sequence[Scored], options: RequestOptions
     ) -> list[Assessment]:
+        target = self._tokenizer.target
         remaining = iter(found)
         assessments = []
         for candidate in candidates:
             scored = [next(remaining) for _ in candidate.sentences]
             tokens: list[str] = []
             for one in candidate.sentences:
-                tokens += map(self._tokenizer.target.piece, one.tgt_ids)
-                tokens += [
-                    self._tokenizer.target.piece(self._manifest.special_ids.end)
-                ] * one.complete
+                tokens += map(target.piece, one.tgt_ids)
+                tokens += [target.piece(self._manifest.special_ids.end)] * one.complete
             log_probs = tuple(log_prob for one in scored for log_prob in one.log_probs)
             alignment = None
             if options.return_alignments is not None:

@@ -41,7 +41,8 @@ def import_marian(
         The checkpoint's configuration.
 
     Raises:
-        UsageError: `out` exists, a file is missing or damaged, or the model is of another kind.
+        UsageError: `out` exists or cannot be written, a file is missing or damaged, or it is a model
+            of another kind.
     """
     if out.exists():
         raise UsageError(f"{out}: exists already; name another folder, or remove it")
@@ -63,13 +64,16 @@ def import_marian(
             max_tokens=min(theirs.max_tokens, _MOST_TOKENS),
         ),
     )
-    with tempfile.TemporaryDirectory() as scratch:
-        paths = Path(scratch) / checkpoint.TOKENIZER, Path(scratch) / checkpoint.TGT_TOKENIZER
-        sides = (SOURCE_PIECES, src_entries), (TARGET_PIECES, tgt_entries)
-        for path, (pieces, entries) in zip(paths, sides, strict=True):
-            write_sentencepiece(source / pieces, entries, path)
-        _check_pieces(source, *paths)
-        checkpoint.save(out, weights, config, paths[0], tgt_tokenizer=paths[1])
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            paths = Path(scratch) / checkpoint.TOKENIZER, Path(scratch) / checkpoint.TGT_TOKENIZER
+            sides = (SOURCE_PIECES, src_entries), (TARGET_PIECES, tgt_entries)
+            for path, (pieces, entries) in zip(paths, sides, strict=True):
+                write_sentencepiece(source / pieces, entries, path)
+            _check_pieces(source, *paths)
+            checkpoint.save(out, weights, config, paths[0], tgt_tokenizer=paths[1])
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be written: {error.strerror}") from error
     return config
 
 

@@ -18,6 +18,7 @@ import safetensors.torch
 import torch
 
 from dragoman.cli import main
+from tests.conftest import files_no_larger_than
 from tests.marian_models import MarianModel, write_marian
 from training import checkpoint
 from training.marian.importing import import_marian
@@ -168,6 +169,16 @@ def test_a_checkpoint_is_like_those_that_training_writes(
     assert "exists already" in capsys.readouterr().err
     assert main(["import-marian", "nowhere", "--out", str(tmp_path / "other")]) == 2
     assert "nowhere: there is no such folder, and a hub's" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("most_bytes", [1000, 100_000])
+def test_a_full_disk_is_told_and_leaves_nothing(
+    original: Path, tmp_path: Path, most_bytes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with files_no_larger_than(most_bytes):
+        assert main(["import-marian", str(original), "--out", str(tmp_path / "checkpoint")]) == 2
+    assert "checkpoint: cannot be written: " in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_positions_may_be_stored_where_they_are_those_of_the_paper(
