@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.metadata
 import json
 import os
 import sys
@@ -54,6 +55,7 @@ CASES = ((1, 1), (1, 8), (1, 32), (4, 1), (4, 8))
 SMALL = Sizes(vocab_size=2000, model_size=64, feed_forward_size=128, heads=4, layers=2)
 _LEAST_SENTENCES = 8
 _COMPARED = 4
+_MORE_PACKAGES = ("torch", "transformers")
 OURS, PLAIN = "Dragoman int8", "transformers"
 
 
@@ -219,6 +221,7 @@ def main(words: Sequence[str] | None = None) -> int:
     head = ["search", "at a time", "our tokens/s", "over CTranslate2", "over transformers"]
     print(f"\n{markdown_table([*head, 'CTranslate2'], [case.cells() for case in cases])}")
     found = conditions("benchmarks.imported", words, load_1min)
+    found["versions"] |= {name: importlib.metadata.version(name) for name in _MORE_PACKAGES}
     print(f"\n{found['cpu']}, {found['cores']} cores: {found['command']}")
     if arguments.json:
         values: dict[str, Any] = {**found, "cases": [asdict(case) for case in cases]}

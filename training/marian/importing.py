@@ -41,7 +41,7 @@ def import_marian(
         The checkpoint's configuration.
 
     Raises:
-        UsageError: `out` exists or cannot be written, a file is missing or damaged, or it is a model
+        UsageError: `out` exists or cannot be written, a file is missing or damaged, or the model is
             of another kind.
     """
     if out.exists():
