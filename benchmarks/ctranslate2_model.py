@@ -50,6 +50,8 @@ def convert(source: Path, out: Path) -> None:
     if out.exists():
         raise UsageError(f"{out}: exists already; name another folder, or remove it")
     loaded = checkpoint.load(source)
+    if loaded.config.imported:
+        raise UsageError(f"{source}: was imported; convert what it was made of")
     spec = build_spec(loaded.model)
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(source / checkpoint.TOKENIZER))
     vocabulary = [pieces.IdToPiece(index) for index in range(pieces.GetPieceSize())]

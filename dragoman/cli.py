@@ -18,6 +18,7 @@ COMMANDS = (
     "train",
     "distill",
     "evaluate",
+    "import-marian",
     "export",
     "align-heads",
     "verify",
@@ -36,6 +37,7 @@ _EXTRAS = {
     "tensorboard": "train",
     "sacrebleu": "train",
     "py3langid": "train",
+    "google": "export",  # protobuf
     "onnx": "export",
     "dragoman_client": "serve",
     "tritonclient": "serve",

@@ -19,11 +19,14 @@ from typing import Literal
 
 from dragoman.errors import UsageError
 from dragoman.settings import from_mapping
-from dragoman.text import BEGIN_ID, END_ID, PAD_ID
+from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 
 FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
 _FEWEST_CANDIDATES = 4
+
+Activation = Literal["relu", "silu", "gelu"]
+"""Between the two products of a feed-forward layer; `gelu` is the exact one, with erf."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,13 @@ class Dimensions:
     heads: int
     encoder_layers: int
     decoder_layers: int
+    src_vocab_size: int | None = None
+    """Where the source side has a vocabulary and an embedding of its own."""
+
+    @property
+    def src_ids(self) -> int:
+        """How many ids a source may be made of."""
+        return self.src_vocab_size or self.vocab_size
 
     @property
     def head_size(self) -> int:
@@ -45,7 +55,10 @@ class Dimensions:
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """Token ids with a meaning of their own; `tags` asks for a target language."""
+    """Token ids with a meaning of their own.
+
+    `tags` ask for a target language; a model without any has one alone.
+    """
 
     tags: dict[str, int]
     pad: int = PAD_ID
@@ -198,6 +211,26 @@ class Manifest:
     """None until `dragoman align-heads` has chosen them."""
     directions: tuple[tuple[str, ...], ...] = ()
     """Source and target language of what the model has learnt; none named: every pair."""
+    tgt_tokenizer: str | None = None
+    """Where target text is cut into tokens otherwise than source text."""
+    activation: Activation = "relu"
+
+    def open_tokenizer(self, bundle: Path) -> Tokenizer:
+        """Read a bundle's vocabulary, or both.
+
+        Raises:
+            UsageError: a file is not a vocabulary, or not the one that the manifest describes.
+        """
+        path = bundle / self.tokenizer
+        tgt_path = bundle / self.tgt_tokenizer if self.tgt_tokenizer else None
+        tokenizer = Tokenizer(path, tgt_path)
+        for one, name, size in (
+            (tokenizer, path, self.dimensions.src_ids),
+            (tokenizer.target, tgt_path or path, self.dimensions.vocab_size),
+        ):
+            if one.vocab_size != size:
+                raise UsageError(f"{name}: has {one.vocab_size} entries, the manifest says {size}")
+        return tokenizer
 
     @property
     def all_directions(self) -> tuple[tuple[str, ...], ...]:
@@ -250,8 +283,8 @@ class Manifest:
     def _check(self, bundle: Path) -> None:
         path = bundle / FILE_NAME
         used = (self.tokenizer, self.weights, *(graph.file for graph in self.graphs.values()))
-        for name in used:
-            if name not in self.files:
+        for name in (*used, self.tgt_tokenizer):
+            if name is not None and name not in self.files:
                 raise UsageError(f"{path}: {name!r} is used but not listed under files")
         for name in (*self.files, *(plan.file for plan in self.plans)):
             plain = Path(name).name == name and "\0" not in name
@@ -269,13 +302,15 @@ class Manifest:
                 )
         sizes = self.dimensions
         for name, value in dataclasses.asdict(sizes).items():
-            if value < 1:
+            if value is not None and value < 1:
                 raise UsageError(f"{path}: dimensions.{name} is {value}")
         if sizes.model_size % sizes.heads:
             raise UsageError(f"{path}: {sizes.heads} heads do not divide {sizes.model_size}")
         ids = self.special_ids
-        if max(ids.pad, ids.begin, ids.end, *ids.tags.values()) >= sizes.vocab_size:
+        if max(ids.pad, ids.begin, ids.end) >= sizes.vocab_size:
             raise UsageError(f"{path}: a special id is not below vocab_size {sizes.vocab_size}")
+        if max(ids.tags.values(), default=0) >= sizes.src_ids:
+            raise UsageError(f"{path}: a tag is not below {sizes.src_ids}, the ids of sources")
         for pair in self.alignment.heads if self.alignment else ():
             if len(pair) != 2:
                 raise UsageError(f"{path}: alignment: {list(pair)} is not a layer and a head")
@@ -284,13 +319,19 @@ class Manifest:
                 raise UsageError(f"{path}: alignment: there is no head {head} in layer {layer}")
         if self.alignment and not self.alignment.heads:
             raise UsageError(f"{path}: alignment: names no heads")
-        missing = [language for language in self.languages if language not in self.special_ids.tags]
-        if len(self.languages) < 2 or missing:
-            raise UsageError(f"{path}: languages {list(self.languages)} lack tags: {missing}")
+        self._check_languages(path)
+
+    def _check_languages(self, path: Path) -> None:
         known = set(itertools.permutations(self.languages, 2))
         for direction in self.directions:
             if direction not in known:
                 raise UsageError(f"{path}: directions: {list(direction)} are not two languages")
+        targets = {direction[1] for direction in self.all_directions}
+        missing = sorted(targets - self.special_ids.tags.keys())
+        # Without tags there is nothing to choose by.
+        untold = len(targets) > 1 or self.special_ids.tags
+        if len(self.languages) < 2 or (missing and untold):
+            raise UsageError(f"{path}: languages {list(self.languages)} lack tags: {missing}")
         for language in self.languages:
             if not any(language in direction for direction in self.all_directions):
                 raise UsageError(f"{path}: directions: none from {language!r} or into it")

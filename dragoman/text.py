@@ -6,7 +6,7 @@ Knows the vocabulary file and the language tags; must not know models, requests 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,14 @@ import sentencepiece
 from dragoman.errors import UsageError
 
 PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID = 0, 1, 2, 3
-"""Special ids, the same in every vocabulary that the project trains."""
+"""Special ids, the same in every vocabulary."""
+VOCABULARY_END = "<end of the vocabulary>"
+"""The control symbol behind a vocabulary's last entry, where a file holds more pieces than its
+model knows: text is cut into these too, and each is the unknown token to the model."""
+FOREIGN = "\ue000"
+"""What a vocabulary's entries begin with, in a file, that are no pieces of this side's text: a
+model may say them all the same."""
+_SPACE, _TAG = "▁", "<2"
 
 
 def language_tag(language: str) -> str:
@@ -24,7 +31,7 @@ def language_tag(language: str) -> str:
 
     Source: Johnson et al. 2017, https://arxiv.org/abs/1611.04558
     """
-    return f"<2{language}>"
+    return f"{_TAG}{language}>"
 
 
 @dataclass(frozen=True)
@@ -42,13 +49,20 @@ class Piece:
 
 
 class Tokenizer:
-    """A SentencePiece vocabulary shared by all languages of one model.
+    """A SentencePiece vocabulary shared by all languages of one model, or its source side's.
 
     Tags and other specials are control symbols, so text that spells one out does not become one.
+
+    Attributes:
+        target: the tokenizer of target text; the same one, unless the sides differ.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tgt_path: Path | None = None) -> None:
         """Read a vocabulary.
+
+        Args:
+            path: of the vocabulary.
+            tgt_path: of the target side's, where that is another.
 
         Raises:
             UsageError: no such file, not SentencePiece, or specials that stand elsewhere.
@@ -67,11 +81,16 @@ class Tokenizer:
         )
         if specials != (PAD_ID, BEGIN_ID, END_ID):
             raise UsageError(f"{path}: pad, begin and end have ids {specials}: expected (0, 2, 3)")
+        end = int(self._pieces.PieceToId(VOCABULARY_END))
+        self._is_part = end != UNKNOWN_ID
+        """Whether the file holds other entries than its own side's pieces."""
+        self._size = end if self._is_part else int(self._pieces.GetPieceSize())
+        self.target = Tokenizer(tgt_path) if tgt_path else self
 
     @property
     def vocab_size(self) -> int:
         """Number V of entries."""
-        return int(self._pieces.GetPieceSize())
+        return self._size
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
@@ -79,9 +98,22 @@ class Tokenizer:
         model = self._pieces
         return tuple(
             ""
-            if model.IsControl(i) or model.IsUnknown(i) or model.IsByte(i)
-            else model.IdToPiece(i)
+            if model.IsUnknown(i)
+            or model.IsByte(i)
+            or (model.IsControl(i) and not self._is_foreign(i))
+            else self.piece(i)
             for i in range(self.vocab_size)
+        )
+
+    @cached_property
+    def tags(self) -> int:
+        """How many ids of a source stand before its text: one, or none where there are no tags."""
+        model = self._pieces
+        return int(
+            any(
+                model.IsControl(i) and model.IdToPiece(i).startswith(_TAG)
+                for i in range(self.vocab_size)
+            )
         )
 
     def tag_id(self, language: str) -> int:
@@ -97,19 +129,24 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a text, without specials; empty for a text of spaces alone."""
-        return list(self._pieces.EncodeAsIds(text))
+        ids = list(self._pieces.EncodeAsIds(text))
+        if self._is_part and (UNKNOWN_ID in ids or max(ids, default=0) >= self._size):
+            pieces = self._pieces.EncodeAsPieces(text)
+            return [self._known_id(*one) for one in zip(pieces, ids, strict=True)]
+        return ids
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """As `encode`, of many texts, on all cores."""
         return [list(ids) for ids in self._pieces.EncodeAsIds(list(texts))]
 
     def encode_source(self, text: str, target_language: str) -> list[int]:
-        """Token ids that the encoder reads: the tag, the text, the end symbol.
+        """Token ids that the encoder reads: the tag if there are any, the text, the end symbol.
 
         Raises:
             UsageError: the vocabulary has no tag for the language.
         """
-        return [self.tag_id(target_language), *self.encode(text), END_ID]
+        tag = [self.tag_id(target_language)] if self.tags else []
+        return [*tag, *self.encode(text), END_ID]
 
     def token_starts(self, text: str) -> list[int]:
         """The character at which each token of `encode` begins."""
@@ -117,20 +154,55 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids; specials vanish, bytes that are not UTF-8 become U+FFFD."""
-        return str(self._pieces.DecodeIds(list(ids)))
+        if not self._is_part:
+            return str(self._pieces.DecodeIds(list(ids)))
+        return _with_spaces(self._pieces.DecodePieces(self._spelt(ids))).strip()
 
     def piece(self, token_id: int) -> str:
         """The vocabulary's entry of an id, such as `</s>`."""
-        return str(self._pieces.IdToPiece(token_id))
+        return str(self._pieces.IdToPiece(token_id)).removeprefix(FOREIGN)
 
     def pieces(self, text: str) -> list[Piece]:
         """What `encode` makes of a text, with the places in it."""
-        return list(_pieces(text, self._pieces.EncodeAsProto(text)))
+        found = _pieces(text, self._pieces.EncodeAsProto(text))
+        if not self._is_part:
+            return list(found)
+        return [replace(piece, id=self._known_id(piece.text, piece.id)) for piece in found]
 
     def decoded_pieces(self, ids: Sequence[int]) -> list[Piece]:
         """A piece for each of token ids, with its place in the text that `decode` makes of them."""
-        found = self._pieces.DecodeIdsAsProto(list(ids))
-        return list(_pieces(str(found.text), found))
+        if not self._is_part:
+            found = self._pieces.DecodeIdsAsProto(list(ids))
+            return list(_pieces(str(found.text), found))
+        found = self._pieces.DecodePiecesAsProto(self._spelt(ids))
+        text = _with_spaces(str(found.text))
+        begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        return [
+            Piece(piece.text, token, *(min(max(at, begin), end) - begin for at in place))
+            for token, piece in zip(ids, _pieces(str(found.text), found), strict=True)
+            for place in [(piece.begin, piece.end)]
+        ]
+
+    def _is_foreign(self, token_id: int) -> bool:
+        return self._is_part and self._pieces.IdToPiece(token_id).startswith(FOREIGN)
+
+    def _known_id(self, piece: str, token_id: int) -> int:
+        """The id by which the model knows a piece of text.
+
+        What is no piece of this side may still be an entry: so does the tokenizer that the model
+        was made with.
+        """
+        if token_id == UNKNOWN_ID:
+            return int(self._pieces.PieceToId(FOREIGN + piece))
+        return token_id if token_id < self._size else UNKNOWN_ID
+
+    def _spelt(self, ids: Sequence[int]) -> list[str]:
+        """Pieces to decode: those of the other side are unknown to this one, and stay."""
+        return [self.piece(token) for token in ids]
+
+
+def _with_spaces(text: str) -> str:
+    return text.replace(_SPACE, " ")
 
 
 def _pieces(text: str, found: Any) -> Iterator[Piece]:

@@ -167,7 +167,7 @@ def look_both_ways(
         UsageError: there are too few such pairs to choose by.
     """
     manifest = Manifest.load(bundle)
-    tokenizer = Tokenizer(bundle / manifest.tokenizer)
+    tokenizer = manifest.open_tokenizer(bundle)
     by_lengths: dict[tuple[int, int], list[_Example]] = collections.defaultdict(list)
     for src, tgt in dict.fromkeys((pair[0], pair[1]) for pair in pairs):
         example = _Example.of(tokenizer, (src, tgt), languages)
@@ -217,7 +217,7 @@ class _Example:
     def of(cls, tokenizer: Tokenizer, texts: tuple[str, str], languages: Sequence[str]) -> _Example:
         def way(side: int) -> Pair:
             src_ids = tokenizer.encode_source(texts[side], languages[1 - side])
-            return Pair(tuple(src_ids), tuple(tokenizer.encode(texts[1 - side])))
+            return Pair(tuple(src_ids), tuple(tokenizer.target.encode(texts[1 - side])))
 
         return cls((way(0), way(1)))
 

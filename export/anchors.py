@@ -112,7 +112,7 @@ def find_anchors(
         TooFewAnchors: to choose by.
     """
     manifest = Manifest.load(bundle)
-    tokenizer = Tokenizer(bundle / manifest.tokenizer)
+    tokenizer = manifest.open_tokenizer(bundle)
     graph = ScoreGraph(bundle, manifest)
     found: list[_Anchor] = []
     examples = [
@@ -160,17 +160,19 @@ class _Example:
 
     pair: Pair
     anchors: tuple[tuple[int, frozenset[int]], ...]
+    tags: int
+    """Source ids before the text."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, source: str, target: str, language: str) -> _Example:
-        src, tgt = tokenizer.pieces(source), tokenizer.pieces(target)
+        src, tgt = tokenizer.pieces(source), tokenizer.target.pieces(target)
         src_ids = tuple(tokenizer.encode_source(source, language))
         found = [
             (piece, frozenset(_pieces_of(word, src)))
             for word, other in anchors_of(source, target)
             for piece in _pieces_of(other, tgt)
         ]
-        return cls(Pair(src_ids, tuple(piece.id for piece in tgt)), tuple(found))
+        return cls(Pair(src_ids, tuple(piece.id for piece in tgt)), tuple(found), tokenizer.tags)
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -183,14 +185,14 @@ class _Example:
 
     def look(self, attention: Floats) -> Iterator[_Anchor]:
         """Its anchors, with the attention [L, H, T + 1, S] of their steps."""
-        length = len(self.pair.src_ids) - 2
+        length = len(self.pair.src_ids) - self.tags - 1
         for piece, right_pieces in self.anchors:
             right = np.zeros(length, bool)
             right[list(right_pieces)] = True
             yield _Anchor(
                 # Without tag and end symbol; copied, or the whole would be kept.
-                attention[:, :, piece, 1:-1].copy(),
-                attention[:, :, piece + 1, 1:-1].copy(),
+                attention[:, :, piece, self.tags : -1].copy(),
+                attention[:, :, piece + 1, self.tags : -1].copy(),
                 right,
                 int((piece + 0.5) / len(self.pair.tgt_ids) * length),
             )

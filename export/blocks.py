@@ -46,18 +46,26 @@ class Blocks:
         """The product whose result is added to the residual stream."""
         return self.linear(x, weight, bias)
 
-    def rectify(self, x: str) -> str:
-        """ReLU, of the feed-forward layer's inside."""
-        return self.graph.op("Relu", x)
+    def activate(self, x: str) -> str:
+        """The activation of the feed-forward layer's inside."""
+        if self.config.activation == "relu":
+            return self.graph.op("Relu", x)
+        if self.config.activation == "silu":
+            return self.graph.op("Mul", x, self.graph.op("Sigmoid", x))
+        # Written out, as more runtimes know erf than GELU.
+        half, one = (self.graph.constant(value, np.float32) for value in (0.5, 1.0))
+        scaled = self.graph.op("Mul", x, self.graph.constant(math.sqrt(0.5), np.float32))
+        share = self.graph.op("Add", self.graph.op("Erf", scaled), one)
+        return self.graph.op("Mul", self.graph.op("Mul", x, half), share)
 
     def norm(self, x: str, name: str) -> str:
         """Layer normalisation."""
         scale, bias = self.graph.weight(f"{name}.weight"), self.graph.weight(f"{name}.bias")
         return self.graph.op("LayerNormalization", x, scale, bias, epsilon=NORM_EPSILON)
 
-    def embed(self, ids: str, positions: str) -> str:
+    def embed(self, ids: str, positions: str, table: str = "embedding") -> str:
         """Embeddings of `ids`, scaled, plus position encodings that broadcast to them."""
-        rows = self.graph.rows("embedding.weight", ids)
+        rows = self.graph.rows(f"{table}.weight", ids)
         scale = self.graph.constant(math.sqrt(self.config.model_size), np.float32)
         return self.graph.op("Add", self.graph.op("Mul", rows, scale), positions)
 
@@ -74,37 +82,54 @@ class Blocks:
         return self.norm(x, name) if self.config.norm == "pre" else x
 
     def feed_forward(self, x: str, name: str) -> str:
-        """Two products with a ReLU between them."""
+        """Two products with an activation between them."""
         weight = self.graph.weight
         inner = self.linear(x, weight(f"{name}.inner.weight"), weight(f"{name}.inner.bias"))
-        inner = self.rectify(inner)
+        inner = self.activate(inner)
         return self.linear_back(inner, weight(f"{name}.outer.weight"), weight(f"{name}.outer.bias"))
 
     def logits(self, x: str) -> str:
         """Scores [N, V] of the vocabulary."""
-        return self.linear(x, self.graph.weight("embedding.weight"))
+        matrix = "own_output" if self.config.own_output else "embedding"
+        bias = self.graph.weight("output_bias") if self.config.output_bias else None
+        return self.linear(x, self.graph.weight(f"{matrix}.weight"), bias)
 
     # Attention. Queries are scaled by their weights, once, so that no step does it again; and a
     # product with a factor of one takes ONNX Runtime's fast path for single rows.
 
     def query_weight(self, name: str) -> str:
         """Weight [E, E] of the queries, scaled for attention."""
+        return self._scaled(self.graph.weight(f"{name}.query.weight"))
+
+    def query_bias(self, name: str) -> str | None:
+        """Bias [E] of the queries, scaled for attention."""
+        bias = self._attention_bias(f"{name}.query")
+        return bias and self._scaled(bias)
+
+    def _scaled(self, weight: str) -> str:
         scale = self.graph.constant(1 / math.sqrt(self.config.head_size), np.float32)
-        return self.graph.op("Mul", self.graph.weight(f"{name}.query.weight"), scale)
+        return self.graph.op("Mul", weight, scale)
+
+    def _attention_bias(self, name: str) -> str | None:
+        return self.graph.weight(f"{name}.bias") if self.config.attention_bias else None
 
     def query(self, x: str, name: str) -> str:
         """Scaled queries [N, E]."""
-        return self.linear(x, self.query_weight(name))
+        return self.linear(x, self.query_weight(name), self.query_bias(name))
 
     def query_key_value(self, x: str, name: str) -> str:
         """Scaled queries, keys and values by one product: [N, 3E]."""
         key_value = self.graph.weight(f"{name}.key_value.weight")
         joined = self.graph.op("Concat", self.query_weight(name), key_value, axis=0)
-        return self.linear(x, joined)
+        query_bias, bias = self.query_bias(name), self._attention_bias(f"{name}.key_value")
+        if query_bias and bias:
+            bias = self.graph.op("Concat", query_bias, bias, axis=0)
+        return self.linear(x, joined, bias)
 
     def key_value(self, memory: str, name: str) -> list[str]:
         """Keys and values, [N, E] each."""
-        joined = self.linear(memory, self.graph.weight(f"{name}.key_value.weight"))
+        weight = self.graph.weight(f"{name}.key_value.weight")
+        joined = self.linear(memory, weight, self._attention_bias(f"{name}.key_value"))
         return self.graph.split_op("Split", joined, outputs=2, axis=-1, num_outputs=2)
 
     def attend(self, query: str, key: str, value: str, keep_mask: str) -> str:
@@ -122,7 +147,8 @@ class Blocks:
 
     def output(self, attended: str, name: str) -> str:
         """The product after attention."""
-        return self.linear_back(attended, self.graph.weight(f"{name}.output.weight"))
+        weight = self.graph.weight(f"{name}.output.weight")
+        return self.linear_back(attended, weight, self._attention_bias(f"{name}.output"))
 
     def split_heads(self, x: str, batch: str) -> str:
         """[N, E] to [B, T, H, D] to [B, H, T, D], where `batch` is [B] as a vector of one."""
@@ -195,7 +221,8 @@ class Blocks:
         batch, length = self.size(input_ids, 0), self.size(input_ids, 1)
         keep_mask = self.length_mask(src_lengths, input_ids, 1)
         square_mask = self.repeat_for_queries(keep_mask, length)
-        x = self.embed(input_ids, self.first_positions(input_ids))
+        table = "embedding" if self.config.src_vocab_size is None else "src_embedding"
+        x = self.embed(input_ids, self.first_positions(input_ids), table)
         x = self.graph.op("Reshape", x, self.graph.constant([-1, self.config.model_size]))
 
         def self_attention(y: str, part: str) -> str:

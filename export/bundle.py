@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import platform
 import shutil
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Literal
 
@@ -57,7 +57,7 @@ def export_bundle(
         raise UsageError(f"{bundle}: exists already; name another folder, or remove it")
     loaded = checkpoint.load(source)
     config = loaded.config
-    limits = limits or Limits()
+    limits = limits or config.limits
     if limits.top_k > config.model.vocab_size:
         raise UsageError(
             f"limits.top_k is {limits.top_k}: more than the vocabulary's {config.model.vocab_size}"
@@ -68,18 +68,20 @@ def export_bundle(
     weights = {name: w.to(_DTYPES[storage]) for name, w in loaded.model.state_dict().items()}
     safetensors.torch.save_file(weights, partial / checkpoint.WEIGHTS)
     (partial / checkpoint.CONFIG).write_text(config.to_json(), encoding="utf-8")
-    shutil.copyfile(source / checkpoint.TOKENIZER, partial / checkpoint.TOKENIZER)
+    files = [checkpoint.WEIGHTS, checkpoint.CONFIG, *checkpoint.tokenizer_files(config)]
+    for name in checkpoint.tokenizer_files(config):
+        shutil.copyfile(source / name, partial / name)
     graphs = all_graphs(config.model, limits, WeightsFile(partial / checkpoint.WEIGHTS))
     for graph in graphs.values():
         _write(graph, partial)
-    languages = config.data.languages
-    model = {k: v for k, v in asdict(config.model).items() if k not in ("dropout", "norm")}
-    files = [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.TOKENIZER]
+    targets = {target for _, target in config.directions} if loaded.tokenizer.tags else set()
+    tagged = [language for language in config.data.languages if language in targets]
+    sizes = {field.name: getattr(config.model, field.name) for field in fields(Dimensions)}
     manifest = Manifest(
         format_version=FORMAT_VERSION,
-        dimensions=Dimensions(**model),
-        languages=languages,
-        special_ids=SpecialIds(tags={name: loaded.tokenizer.tag_id(name) for name in languages}),
+        dimensions=Dimensions(**sizes),
+        languages=config.data.languages,
+        special_ids=SpecialIds(tags={name: loaded.tokenizer.tag_id(name) for name in tagged}),
         limits=limits,
         tokenizer=checkpoint.TOKENIZER,
         weights=checkpoint.WEIGHTS,
@@ -87,7 +89,9 @@ def export_bundle(
         graphs={name: graph.entry for name, graph in graphs.items()},
         files=digests(partial, [*files, *(graph.entry.file for graph in graphs.values())]),
         built_with=_versions(),
-        directions=config.data.directions,
+        directions=config.directions,
+        tgt_tokenizer=checkpoint.TGT_TOKENIZER if config.imported else None,
+        activation=config.model.activation,
     )
     manifest.write(partial)
     os.replace(partial, bundle)

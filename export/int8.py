@@ -39,7 +39,8 @@ class Int8Blocks(Blocks):
         super().__init__(graph, config, limits)
         self._quantized: dict[str, tuple[str, str]] = {}
         self._zero_points: str | None = None
-        self._rectified: set[str] = set()
+        self._inner: set[str] = set()
+        """Values inside of a feed-forward layer."""
 
     def linear(self, x: str, weight: str, bias: str | None = None) -> str:
         """See `Blocks.linear`."""
@@ -66,11 +67,11 @@ class Int8Blocks(Blocks):
         bias = bias and self._centre(bias)
         return self.linear(x, self._centre(weight, axis=0), bias)
 
-    def rectify(self, x: str) -> str:
-        """See `Blocks.rectify`."""
-        rectified = super().rectify(x)
-        self._rectified.add(rectified)
-        return rectified
+    def activate(self, x: str) -> str:
+        """See `Blocks.activate`."""
+        activated = super().activate(x)
+        self._inner.add(activated)
+        return activated
 
     def norm(self, x: str, name: str) -> str:
         """See `Blocks.norm`."""
@@ -80,9 +81,9 @@ class Int8Blocks(Blocks):
         normed = self.graph.op("RMSNormalization", x, scale, epsilon=NORM_EPSILON)
         return self.graph.op("Add", normed, bias)
 
-    def embed(self, ids: str, positions: str) -> str:
+    def embed(self, ids: str, positions: str, table: str = "embedding") -> str:
         """See `Blocks.embed`."""
-        x = super().embed(ids, positions)
+        x = super().embed(ids, positions, table)
         return self._centre(x) if self.config.norm == "pre" else x
 
     def _centre(self, x: str, axis: int = -1) -> str:
@@ -93,7 +94,8 @@ class Int8Blocks(Blocks):
         """Codes [N, K] of `x` and a scale [N, 1] a row, once a value."""
         if x not in self._quantized:
             graph = self.graph
-            rectified = x in self._rectified
+            is_inner = x in self._inner
+            rectified = is_inner and self.config.activation == "relu"
             sizes = x if rectified else graph.op("Abs", x)
             largest = graph.op("ReduceMax", sizes, graph.constant([-1]), keepdims=1)
             scales = graph.op("Mul", largest, graph.constant(1 / _LARGEST_CODE, np.float32))
@@ -101,7 +103,7 @@ class Int8Blocks(Blocks):
                 one = graph.constant([[_ZERO_POINT]], np.uint8)
                 self._zero_points = graph.op("Expand", one, graph.op("Shape", scales))
             # One block as long as the row: so the scales have the shape that the product needs.
-            width = self.config.feed_forward_size if rectified else self.config.model_size
+            width = self.config.feed_forward_size if is_inner else self.config.model_size
             codes = graph.op(
                 *("QuantizeLinear", x, scales, self._zero_points), axis=1, block_size=width
             )

@@ -38,7 +38,7 @@ from serving.engine.session_decoding import Sessions
 from training import checkpoint
 from training.examples import pad
 from training.looking import look
-from training.model import DecoderLayer, Transformer
+from training.model import NEVER, DecoderLayer, Transformer
 from training.search import beam_search, greedy_search
 
 TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 5e-2}
@@ -139,14 +139,17 @@ class _Values:
         self._src_ids = pad(sources)
         self._src_lengths = np.array([len(ids) for ids in sources])
         end = manifest.special_ids.end
-        self._tgt_in = pad([[BEGIN_ID, *ids] for ids in found])
-        self._tgt_out = pad([[*ids, end] for ids in found])
+        # Nothing is read at the place behind the last that may be said.
+        most = manifest.limits.max_target_tokens
+        self._tgt_in = pad([[BEGIN_ID, *ids][:most] for ids in found])
+        self._tgt_out = pad([[*ids, end][:most] for ids in found])
         self._tgt_keep_mask = self._tgt_out != PAD_ID
         with torch.no_grad():
             self._src_keep_mask = self._src_ids != PAD_ID
             self._memory = model.encode(self._src_ids, self._src_keep_mask)
             hidden = model.decode(self._tgt_in, self._memory, self._src_keep_mask)
             self._logits = model.project(hidden)  # [B, T, V]
+        self._sayable = _sayable(model)
 
     def outcomes(self) -> Iterator[Outcome]:
         for precision, suffix in (("fp32", ""), ("int8", "_int8")):
@@ -157,7 +160,8 @@ class _Values:
             yield self._encoder(f"encoder{suffix}", cross, bound)
             logits = self._cached_steps(f"decoder{suffix}", cross)
             check = f"decoder{suffix}: cached step = full prefix"
-            yield self._compare(check, logits, self._logits, self._tgt_keep_mask, bound)
+            found, right = logits[..., self._sayable], self._logits[..., self._sayable]
+            yield self._compare(check, found, right, self._tgt_keep_mask, bound)
         yield from self._best()
         yield self._reorder()
         yield self._score()
@@ -345,13 +349,21 @@ def _near(
             memory = model.encode(src_ids, keep_mask)
             logits = model.project(model.decode(tgt_ids, memory, keep_mask))[0, -1]
         gaps.append(float(logits[oracles[first]] - logits[ours[first]]))
-        bound = max(bound, TOLERANCE["int8"] * max(1.0, float(logits.abs().max())))
+        largest = float(logits[_sayable(model)].abs().max())
+        bound = max(bound, TOLERANCE["int8"] * max(1.0, largest))
     equal = sum(map(operator.eq, found, right))
     detail = (
         f"{equal} of {len(sources)} sentences equal; where not, the oracle's logits are at most "
         f"{max(gaps):.2f} apart, allowed {bound:.2f}"
     )
     return Outcome(f"tokens: {name}, as the oracle or near it", max(gaps) <= bound, detail)
+
+
+def _sayable(model: Transformer) -> torch.Tensor:
+    """Which entries [V] may be said; beside the others' scores no difference would count."""
+    if not model.config.output_bias:
+        return torch.ones(model.config.vocab_size, dtype=torch.bool)
+    return model.output_bias.detach() > NEVER / 2
 
 
 @contextmanager

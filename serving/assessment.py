@@ -160,14 +160,15 @@ class Assessor:
     def _join(
         self, candidates: Sequence[Candidate], found: Sequence[Scored], options: RequestOptions
     ) -> list[Assessment]:
+        target = self._tokenizer.target
         remaining = iter(found)
         assessments = []
         for candidate in candidates:
             scored = [next(remaining) for _ in candidate.sentences]
             tokens: list[str] = []
             for one in candidate.sentences:
-                tokens += map(self._tokenizer.piece, one.tgt_ids)
-                tokens += [self._tokenizer.piece(self._manifest.special_ids.end)] * one.complete
+                tokens += map(target.piece, one.tgt_ids)
+                tokens += [target.piece(self._manifest.special_ids.end)] * one.complete
             log_probs = tuple(log_prob for one in scored for log_prob in one.log_probs)
             alignment = None
             if options.return_alignments is not None:
@@ -213,7 +214,7 @@ class Assessor:
                 Linked(
                     self._tokenizer.pieces(pair.source),
                     self._target_pieces(pair),
-                    found.attention[:, 1:-1],  # without tag and end symbol
+                    found.attention[:, self._tokenizer.tags : -1],  # without the end symbol
                     pair.source_begin,
                     pair.target_begin,
                 )
@@ -224,8 +225,8 @@ class Assessor:
 
     def _target_pieces(self, pair: SentencePair) -> list[Piece]:
         if pair.target is None:
-            return self._tokenizer.decoded_pieces(pair.tgt_ids)
-        return self._tokenizer.pieces(pair.target)
+            return self._tokenizer.target.decoded_pieces(pair.tgt_ids)
+        return self._tokenizer.target.pieces(pair.target)
 
 
 def _check_amount(candidates: Sequence[Candidate], options: RequestOptions) -> None:

@@ -144,7 +144,7 @@ class FollowUp:
 
     def _covered(self, one: Hypothesis, scored: Scored) -> float:
         assert scored.attention is not None  # it was asked for
-        seen = scored.attention[:, 1:-1].sum(axis=0)  # without tag and end symbol
+        seen = scored.attention[:, self._tokenizer.tags : -1].sum(axis=0)  # without the end symbol
         coverage = float(np.log(np.clip(seen, _LEAST_SEEN, 1.0)).sum())
         return _score(one) + self._plan.coverage_penalty * coverage
 
@@ -156,10 +156,11 @@ class FollowUp:
         ]
 
     def _check(self, sentence: Sentence, found: Hypothesis) -> Future[Hypothesis]:
-        tag, *src_ids, end = sentence.src_ids
-        text = self._tokenizer.decode(src_ids)
+        tags = self._tokenizer.tags
+        tag, end = sentence.src_ids[:tags], sentence.src_ids[-1]
+        text = self._tokenizer.decode(sentence.src_ids[tags:-1])
         placeholders = find_placeholders(text)
-        translated = self._tokenizer.decode(found.ids)
+        translated = self._tokenizer.target.decode(found.ids)
         kept = Counter(find_placeholders(translated))
         if all(kept[one] == count for one, count in Counter(placeholders).items()):
             done: Future[Hypothesis] = Future()
@@ -169,7 +170,7 @@ class FollowUp:
         parts = [self._tokenizer.encode(part) for part in between]
         futures = self._submit(
             [
-                self._part(sentence, part, (tag, *ids, end))
+                self._part(sentence, part, (*tag, *ids, end))
                 for part, ids in zip(between, parts, strict=True)
                 if ids
             ]
@@ -180,7 +181,7 @@ class FollowUp:
             ids: list[int] = []
             for part, placeholder in zip(parts, [*placeholders, ""], strict=True):
                 ids += next(remaining).ids if part else ()
-                ids += self._tokenizer.encode(placeholder)
+                ids += self._tokenizer.target.encode(placeholder)
             whole = all(one.complete for one in translations) and len(ids) < sentence.max_tokens
             score = self._score_of_parts(translations, len(ids) + 1)
             return Hypothesis(tuple(ids[: sentence.max_tokens]), score, whole)

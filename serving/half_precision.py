@@ -52,6 +52,8 @@ def lower_precision(
     for value in graph.output:
         if value.name not in lowered_tensors:
             caster.restore(value.name)
+        elif value.name in caster.biased:
+            caster.lower(value.name)
         elif value.name not in caster.half:
             raise ValueError(f"output {value.name} is not computed in {precision}")
     del graph.node[:]
@@ -60,11 +62,11 @@ def lower_precision(
 
 
 def _scores(graph: onnx.GraphProto, lowered_tensors: set[str]) -> set[str]:
-    """What outputs in fp32 are made of, up to renaming."""
+    """What outputs in fp32 are made of, up to renaming and a bias."""
     names = {value.name for value in graph.output} - lowered_tensors
     for node in reversed(graph.node):
-        if node.op_type == "Identity" and node.output[0] in names:
-            names.add(node.input[0])
+        if node.op_type in ("Identity", "Add") and node.output[0] in names:
+            names.update(node.input)
     return names
 
 
@@ -75,6 +77,8 @@ class _Caster:
         self._half_type = half_type
         self.half = half
         """Names of the values that have half precision."""
+        self.biased: set[str] = set()
+        """Names of those that would have it but for a bias."""
         self.nodes: list[onnx.NodeProto] = []
         self._casts: dict[tuple[str, int], str] = {}
 
@@ -88,6 +92,10 @@ class _Caster:
         elif node.op_type in (*_INDIFFERENT, "Identity") and node.input[0] in self.half:
             self.half.update(node.output)
         else:
+            adds_bias = node.op_type == "Add" and node.input[0] in self.half
+            is_indifferent = node.op_type in (*_INDIFFERENT, "Identity")
+            if adds_bias or (is_indifferent and node.input[0] in self.biased):
+                self.biased.update(node.output)
             for index, name in enumerate(node.input):
                 if name in self.half:
                     node.input[index] = self._cast(name, TensorProto.FLOAT)
@@ -95,14 +103,19 @@ class _Caster:
 
     def restore(self, name: str) -> None:
         """Let an output be in fp32."""
-        if name not in self.half:
-            return
-        renamed = f"{name}:half"
+        if name in self.half:
+            self._cast_output(name, TensorProto.FLOAT)
+
+    def lower(self, name: str) -> None:
+        """Let an output be in half precision."""
+        self._cast_output(name, self._half_type)
+
+    def _cast_output(self, name: str, to: int) -> None:
+        renamed = f"{name}:uncast"
         for node in self.nodes:
             node.input[:] = [renamed if read == name else read for read in node.input]
             node.output[:] = [renamed if made == name else made for made in node.output]
-        cast = helper.make_node("Cast", [renamed], [name], f"restore_{name}", to=TensorProto.FLOAT)
-        self.nodes.append(cast)
+        self.nodes.append(helper.make_node("Cast", [renamed], [name], f"cast_{name}", to=to))
 
     def _cast(self, name: str, to: int) -> str:
         if (name in self.half) == (to == self._half_type):

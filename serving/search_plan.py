@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Limits
-from dragoman.text import END_ID, Tokenizer
+from dragoman.text import END_ID, UNKNOWN_ID, Tokenizer
 from serving.engine.guidance import (
     FewestTokens,
     Guidance,
@@ -37,8 +37,6 @@ from serving.suppression import SuppressedWords
 _DEFAULTS = SearchOptions()
 _WIDTH_WITH_TERMS = 8
 """Where a term must be said, hypotheses that have said it and others share the beam."""
-_SPECIALS = 2
-"""Source ids that are no text: the tag and the end symbol."""
 _MOST_SAMPLES = 64
 
 
@@ -61,8 +59,10 @@ class SearchPlan:
         """
         self._options = options
         self._limits = limits
-        self._tokenizer = tokenizer
-        check_options(options, limits, tokenizer.vocab_size)
+        self._target = tokenizer.target
+        self._specials = tokenizer.tags + 1
+        """Source ids that are no text: the tag, if there are any, and the end symbol."""
+        check_options(options, limits, tokenizer.target.vocab_size)
         self._prefixes = self._of_texts(options.prefix, texts)
         try:
             self._glossary = Glossary.from_json(options.glossary) if options.glossary else None
@@ -120,7 +120,11 @@ class SearchPlan:
             most = self._most_tokens(src_ids, 0)
             rules = self._rules_of(src_ids, most)
             return most, self._usual if rules is self._rules else self._search((), None, rules)
-        prefix = tuple(self._tokenizer.encode(self._prefixes[index])) if self._prefixes else ()
+        prefix = tuple(self._target.encode(self._prefixes[index])) if self._prefixes else ()
+        if UNKNOWN_ID in prefix:
+            raise InvalidRequest(
+                "prefix: the model's vocabulary cannot write " + brief(self._prefixes[index])
+            )
         terms = self._terms(text)
         given = (prefix, *terms.sequences) if terms else (prefix,)
         most = self._most_tokens(src_ids, sum(map(len, given)))
@@ -233,7 +237,7 @@ class SearchPlan:
             rules.append(NoRepeatedNgrams(options.no_repeat_ngram_size))
         if options.suppress is not None:
             words = dict.fromkeys(map(self._checked_word, options.suppress))
-            rules.append(SuppressedWords(list(words), self._tokenizer.vocabulary))
+            rules.append(SuppressedWords(list(words), self._target.vocabulary))
         return tuple(rules)
 
     def _checked_word(self, word: str) -> str:
@@ -242,10 +246,10 @@ class SearchPlan:
         Raises:
             InvalidRequest: it does not.
         """
-        ids = self._tokenizer.encode(word)
-        if not ids or not all(self._tokenizer.vocabulary[token] for token in ids):
+        ids = self._target.encode(word)
+        if not ids or not all(self._target.vocabulary[token] for token in ids):
             raise InvalidRequest(f"suppress: the model's vocabulary cannot write {brief(word)}")
-        return self._tokenizer.decode(ids)
+        return self._target.decode(ids)
 
     def _rules_of(self, src_ids: Sequence[int], most: int) -> tuple[Rule, ...]:
         least = self._fewest_tokens(src_ids)
@@ -256,7 +260,7 @@ class SearchPlan:
     def _fewest_tokens(self, src_ids: Sequence[int]) -> int:
         if not self._has_least:
             return 0
-        wanted = _times(self._options.min_length_ratio or 0.0, src_ids)
+        wanted = self._times(self._options.min_length_ratio or 0.0, src_ids)
         return max(self._options.min_tokens or 0, math.ceil(wanted))
 
     def _most_tokens(self, src_ids: Sequence[int], wished: int) -> int:
@@ -265,7 +269,7 @@ class SearchPlan:
         if options.max_tokens is not None:
             return options.max_tokens
         if options.max_length_ratio is not None:
-            most = max(int(_times(options.max_length_ratio, src_ids)), 1) + 1  # the end symbol
+            most = max(int(self._times(options.max_length_ratio, src_ids)), 1) + 1  # the end symbol
         else:
             most = limits.target_tokens(len(src_ids)) + wished
             most = max(most, self._fewest_tokens(src_ids) + 1)
@@ -277,6 +281,7 @@ class SearchPlan:
         if self._glossary is not None:
             terms += self._glossary.targets_of(text)
             after += [None] * len(terms)
+        of_glossary = len(terms)
         last_tag: int | None = None
         if self.keeps_placeholders and placeholders:
             for placeholder in find_placeholders(self._normalised(text)):
@@ -286,24 +291,26 @@ class SearchPlan:
                 terms.append(placeholder)
         if not terms:
             return None
-        sequences = tuple(tuple(self._tokenizer.encode(term)) for term in terms)
-        for term, sequence in zip(terms, sequences, strict=True):
-            if not sequence:
-                raise InvalidRequest(f"glossary: the model's vocabulary cannot write {brief(term)}")
+        sequences = tuple(tuple(self._target.encode(term)) for term in terms)
+        for place, sequence in enumerate(sequences):
+            if not sequence or UNKNOWN_ID in sequence:
+                name = "glossary" if place < of_glossary else "keep_placeholders"
+                raise InvalidRequest(
+                    f"{name}: the model's vocabulary cannot write {brief(terms[place])}"
+                )
         return TermConstraints(sequences, self._continuing, tuple(after))
 
     @cached_property
     def _continuing(self) -> npt.NDArray[np.bool_]:
-        return np.array([piece[:1].isalnum() for piece in self._tokenizer.vocabulary])
+        return np.array([piece[:1].isalnum() for piece in self._target.vocabulary])
 
     def _normalised(self, text: str) -> str:
-        return self._tokenizer.decode(self._tokenizer.encode(text))
+        return self._target.decode(self._target.encode(text))
 
-
-def _times(ratio: float, src_ids: Sequence[int]) -> float:
-    """So many tokens for each of a text."""
-    # Ratios come as fp32, and 0.3 of 10 is to be 3 all the same.
-    return round(ratio * (len(src_ids) - _SPECIALS), 4)
+    def _times(self, ratio: float, src_ids: Sequence[int]) -> float:
+        """So many tokens for each of a text."""
+        # Ratios come as fp32, and 0.3 of 10 is to be 3 all the same.
+        return round(ratio * (len(src_ids) - self._specials), 4)
 
 
 def with_sample(search: SearchOptions, number: int) -> SearchOptions:

@@ -54,7 +54,7 @@ class Composer:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Know the vocabulary."""
-        self._tokenizer = tokenizer
+        self._target = tokenizer.target
 
     def compose(
         self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], alpha: float
@@ -107,16 +107,16 @@ class Composer:
                 best = next(remaining)
                 place = (len(source), len(target))
                 sentences.append(_pair(piece, best, *place))
-                source, target = source + piece.text, target + self._tokenizer.decode(best.ids)
+                source, target = source + piece.text, target + self._target.decode(best.ids)
                 for other in best.others:
                     pair = _pair(piece, other, *place)
-                    others.append(Candidate(source, self._tokenizer.decode(other.ids), (pair,)))
+                    others.append(Candidate(source, self._target.decode(other.ids), (pair,)))
         yield Candidate(source, target, tuple(sentences))
         yield from others
 
     def _text(self, sentence: Sentence, found: Hypothesis) -> str:
         """A sentence's translation, with placeholders as the text has them."""
-        text = self._tokenizer.decode(found.ids)
+        text = self._target.decode(found.ids)
         for written, raw in sentence.altered if isinstance(sentence, SourceSentence) else ():
             text = text.replace(written, raw, 1)
         return text

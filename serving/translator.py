@@ -15,7 +15,6 @@ from dragoman.errors import UsageError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
 from dragoman.sentences import LineBreaks
-from dragoman.text import Tokenizer
 from serving.assessment import Assessment, Assessor, Candidate, SentencePair
 from serving.directions import Directions
 from serving.engine.engine import EngineFailure
@@ -37,8 +36,6 @@ MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
 MAX_REQUEST_CHARACTERS = 2_000_000
 """All texts of a request together; one request's work must not hold up the others for long."""
-_IDS_OF_NOTHING = 2
-"""The tag and the end symbol alone."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +80,7 @@ class Translator:
             UsageError: the bundle is damaged, or does not fit this program.
         """
         self.manifest = Manifest.load(bundle)
-        self._tokenizer = Tokenizer(bundle / self.manifest.tokenizer)
-        if self._tokenizer.vocab_size != self.manifest.dimensions.vocab_size:
-            raise UsageError(
-                f"{bundle / self.manifest.tokenizer}: has {self._tokenizer.vocab_size} entries, "
-                f"the manifest says {self.manifest.dimensions.vocab_size}"
-            )
+        self._tokenizer = self.manifest.open_tokenizer(bundle)
         for language, tag_id in self.manifest.special_ids.tags.items():
             if self._tokenizer.tag_id(language) != tag_id:
                 raise UsageError(
@@ -197,8 +189,8 @@ class Translator:
         """A given pair as ids."""
         limits = self.manifest.limits
         src_ids = self._tokenizer.encode_source(text, language)
-        tgt_ids = self._tokenizer.encode(target)
-        if len(src_ids) == _IDS_OF_NOTHING:
+        tgt_ids = self._tokenizer.target.encode(target)
+        if len(src_ids) == self._tokenizer.tags + 1:
             raise InvalidRequest(f"text {index} is empty")
         if not tgt_ids:
             raise InvalidRequest(f"target {index} is empty")
@@ -238,7 +230,7 @@ class Translator:
                 "keep_placeholders or coverage_penalty"
             )
         (pieces,) = self._pieces_of_all([text], options, plan, terms or Terms())
-        stream = TextStream(pieces, self._tokenizer.decode, changed)
+        stream = TextStream(pieces, self._tokenizer.target.decode, changed)
         sentences = self._sentences([pieces])
         futures = self._engine.submit(sentences, stream.reports(len(sentences)))
         stream.follow(futures)
@@ -311,7 +303,7 @@ class Translator:
         pieces: list[Piece] = []
         for line_breaks, kept in self._parts(index, text, source, options):
             src_ids = self._tokenizer.encode_source(line_breaks.line, target)
-            if len(src_ids) == _IDS_OF_NOTHING:
+            if len(src_ids) == self._tokenizer.tags + 1:
                 pieces += [line_breaks.put_into(line_breaks.line), kept]
                 continue
             if len(src_ids) > limits.max_source_tokens:

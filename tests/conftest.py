@@ -6,6 +6,7 @@ import os
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,18 @@ def tiny_model(norm: str = "post", seed: int = 0) -> Transformer:
     return model
 
 
+def elaborate_config() -> ModelConfig:
+    """A model with all that only models from elsewhere have."""
+    return replace(
+        tiny_config(),
+        activation="gelu",
+        attention_bias=True,
+        output_bias=True,
+        src_vocab_size=VOCAB_SIZE,
+        own_output=True,
+    )
+
+
 @contextmanager
 def files_no_larger_than(size_bytes: int) -> Iterator[None]:
     """Writing on fails then as on a full disk, where a file has grown to its size."""
@@ -101,6 +114,23 @@ def random_bundle(tmp_path_factory: pytest.TempPathFactory, random_checkpoint: M
     bundle = tmp_path_factory.mktemp("bundle") / "random"
     export_bundle(random_checkpoint("post"), bundle)
     return bundle
+
+
+@pytest.fixture(scope="session")
+def elaborate_bundle(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> Path:
+    """A bundle of a random model with all that only models from elsewhere have."""
+    folder = tmp_path_factory.mktemp("elaborate")
+    torch.manual_seed(0)
+    model = Transformer(elaborate_config())
+    with torch.no_grad():
+        model.own_output.weight.mul_(3.0)
+        for name, weight in model.named_parameters():
+            if name.endswith("bias"):
+                weight.normal_(std=0.3)
+    config = RunConfig(model=elaborate_config(), vocabulary=VocabularyConfig(size=VOCAB_SIZE))
+    checkpoint.save(folder / "checkpoint", model.state_dict(), config, tokenizer_path)
+    export_bundle(folder / "checkpoint", folder / "bundle", storage="fp16")
+    return folder / "bundle"
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,8 @@ from training.model import Transformer
 from training.optimizer import Optimizer
 
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
+TGT_TOKENIZER = "tokenizer_target.model"
+"""Of an imported model, which cuts the two sides into tokens in two ways."""
 FINAL, BEST = "final", "best"
 _OPTIMIZER, _PROGRESS = "optimizer.safetensors", "progress.json"
 _RANDOM_STATE = "random_state"
@@ -85,6 +87,7 @@ def save(
     tokenizer: Path,
     optimizer: Optimizer | None = None,
     progress: Progress | None = None,
+    tgt_tokenizer: Path | None = None,
 ) -> None:
     """Write a checkpoint under another name, flush it to the disk, then give it its name.
 
@@ -97,6 +100,8 @@ def save(
     try:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
+        if tgt_tokenizer is not None:
+            shutil.copyfile(tgt_tokenizer, partial / TGT_TOKENIZER)
         _write(partial, weights, config, tokenizer, optimizer, progress)
         put_back(folder)
         if folder.exists():
@@ -155,15 +160,24 @@ def load(folder: Path) -> Checkpoint:
         UsageError: a file is missing or damaged, or its tensors do not fit the configuration.
     """
     config = RunConfig.from_json(folder / CONFIG)
-    tokenizer = Tokenizer(folder / TOKENIZER)
-    if tokenizer.vocab_size != config.model.vocab_size:
-        raise UsageError(
-            f"{folder / TOKENIZER}: has {tokenizer.vocab_size} entries, but {CONFIG} says "
-            f"{config.model.vocab_size}"
-        )
+    tokenizer = Tokenizer(*(folder / name for name in tokenizer_files(config)))
+    vocab_size = config.model.vocab_size
+    for one, name, size in (
+        (tokenizer, TOKENIZER, config.model.src_vocab_size or vocab_size),
+        (tokenizer.target, tokenizer_files(config)[-1], vocab_size),
+    ):
+        if one.vocab_size != size:
+            raise UsageError(
+                f"{folder / name}: has {one.vocab_size} entries, but {CONFIG} says {size}"
+            )
     model = Transformer(config.model).eval()
     load_weights(model, folder / WEIGHTS)
     return Checkpoint(model, config, tokenizer)
+
+
+def tokenizer_files(config: RunConfig) -> tuple[str, ...]:
+    """A checkpoint's vocabularies, the source side's first."""
+    return (TOKENIZER, TGT_TOKENIZER) if config.imported else (TOKENIZER,)
 
 
 def load_weights(model: Transformer, path: Path) -> None:

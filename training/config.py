@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dragoman.errors import UsageError
+from dragoman.manifest import Limits
 from dragoman.settings import from_mapping, override, read_toml
 from training.model import PRESETS, ModelConfig
 
@@ -205,14 +206,42 @@ class OptimisationConfig:
 
 
 @dataclass(frozen=True)
+class ImportConfig:
+    """What is known of a model that was trained elsewhere."""
+
+    name: str
+    """The folder or the hub's name that it comes from."""
+    directions: tuple[tuple[str, ...], ...]
+    """Source and target language of what it has learnt."""
+    tags: dict[str, str]
+    """By which entry of its vocabulary each target language is asked for; none: it has one."""
+    max_tokens: int
+    """Of a sentence, on either side."""
+
+
+@dataclass(frozen=True)
 class RunConfig:
-    """Everything that decides a training run."""
+    """Everything that decides a training run, or what was imported instead of one."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     data: DataConfig = field(default_factory=DataConfig)
     vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
     training: OptimisationConfig = field(default_factory=OptimisationConfig)
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    imported: ImportConfig | None = None
+
+    @property
+    def directions(self) -> tuple[tuple[str, ...], ...]:
+        """Source and target language of all that is learnt."""
+        return self.imported.directions if self.imported else self.data.directions
+
+    @property
+    def limits(self) -> Limits:
+        """What a request may ask of the model, unless an export says otherwise."""
+        if self.imported is None:
+            return Limits()
+        most = self.imported.max_tokens
+        return Limits(max_source_tokens=most, max_target_tokens=most)
 
     def to_json(self) -> str:
         """The resolved settings, as `from_json` reads them."""

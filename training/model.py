@@ -16,6 +16,7 @@ Source: https://arxiv.org/abs/1706.03762
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,12 +25,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dragoman.errors import UsageError
+from dragoman.manifest import Activation
 from dragoman.positions import sinusoidal_positions
+
+NEVER = -(2.0**15)
+"""Output bias of what is never said: no probability is left of it, and fp16 can hold it."""
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "silu": F.silu,
+    "gelu": F.gelu,
+}
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """Dimensions of a Transformer.
+
+    What stands below `norm` is for models that were trained elsewhere.
 
     Raises:
         UsageError: a size that is not positive, heads that do not divide the model size, a dropout
@@ -44,12 +56,22 @@ class ModelConfig:
     decoder_layers: int = 3
     dropout: float = 0.1
     norm: Literal["post", "pre"] = "post"
+    activation: Activation = "relu"
+    """Between the two linear maps of the feed-forward layers."""
+    attention_bias: bool = False
+    output_bias: bool = False
+    """Added to the logits."""
+    src_vocab_size: int | None = None
+    """Entries of an embedding that the encoder has for itself; None: it shares the decoder's."""
+    own_output: bool = False
+    """Whether the output projection is a matrix of its own instead of the decoder's embedding."""
 
     def __post_init__(self) -> None:
-        sizes = ("vocab_size", "model_size", "feed_forward_size", "heads")
+        sizes = ("vocab_size", "model_size", "feed_forward_size", "heads", "src_vocab_size")
         for name in (*sizes, "encoder_layers", "decoder_layers"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"model.{name} is {getattr(self, name)}: give a positive number")
+            size = getattr(self, name)
+            if size is not None and size < 1:
+                raise UsageError(f"model.{name} is {size}: give a positive number")
         if self.model_size % (2 * self.heads):
             raise UsageError(
                 f"model.model_size is {self.model_size}: give an even multiple of "
@@ -59,6 +81,9 @@ class ModelConfig:
             raise UsageError(f"model.dropout is {self.dropout}: give a number from 0 up to below 1")
         if self.norm not in ("post", "pre"):
             raise UsageError(f"model.norm is {self.norm!r}: give 'post' (as in the paper) or 'pre'")
+        if self.activation not in _ACTIVATIONS:
+            known = ", ".join(map(repr, _ACTIVATIONS))
+            raise UsageError(f"model.activation is {self.activation!r}: give one of {known}")
 
     @property
     def head_size(self) -> int:
@@ -162,7 +187,7 @@ class Dropout(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head attention without biases, as the paper writes it.
+    """Multi-head attention, without biases as the paper writes it, or with them.
 
     Source: Vaswani et al. 2017, section 3.2.2.
     """
@@ -171,9 +196,10 @@ class MultiHeadAttention(nn.Module):
         """Lay out the four projections, keys and values in one matrix."""
         super().__init__()
         self.heads = config.heads
-        self.query = nn.Linear(config.model_size, config.model_size, bias=False)
-        self.key_value = nn.Linear(config.model_size, 2 * config.model_size, bias=False)
-        self.output = nn.Linear(config.model_size, config.model_size, bias=False)
+        size, bias = config.model_size, config.attention_bias
+        self.query = nn.Linear(size, size, bias=bias)
+        self.key_value = nn.Linear(size, 2 * size, bias=bias)
+        self.output = nn.Linear(size, size, bias=bias)
 
     def forward(self, x: Tensor, memory: Tensor, keep_mask: Tensor) -> Tensor:
         """Attend from x to memory.
@@ -207,7 +233,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with a ReLU between.
+    """Two linear maps with a ReLU between, or its like.
 
     Source: Vaswani et al. 2017, section 3.3.
     """
@@ -217,10 +243,11 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(config.model_size, config.feed_forward_size)
         self.outer = nn.Linear(config.feed_forward_size, config.model_size)
+        self.activate = _ACTIVATIONS[config.activation]
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [B, T, E] to [B, T, E], each position by itself."""
-        return self.outer(F.relu(self.inner(x)))  # type: ignore[no-any-return]
+        return self.outer(self.activate(self.inner(x)))  # type: ignore[no-any-return]
 
 
 class EncoderLayer(nn.Module):
@@ -280,6 +307,8 @@ class DecoderLayer(nn.Module):
 class Transformer(nn.Module):
     """The encoder-decoder, with one matrix for both embeddings and the output projection.
 
+    What was trained elsewhere may have others: `src_embedding` and `own_output`.
+
     With `norm = "pre"`, each stack ends in one more layer norm, without which its output would be
     an unnormalised sum.
 
@@ -291,6 +320,12 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.model_size)
+        if config.src_vocab_size is not None:
+            self.src_embedding = nn.Embedding(config.src_vocab_size, config.model_size)
+        if config.own_output:
+            self.own_output = nn.Linear(config.model_size, config.vocab_size, bias=False)
+        if config.output_bias:
+            self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.encoder_layers = nn.ModuleList(
             EncoderLayer(config) for _ in range(config.encoder_layers)
         )
@@ -305,14 +340,17 @@ class Transformer(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        for name, weight in self.named_parameters():
-            if weight.dim() > 1 and name != "embedding.weight":
+        weights = dict(self.named_parameters())
+        of_vocabulary = ("embedding.weight", "src_embedding.weight", "own_output.weight")
+        for name, weight in weights.items():
+            if weight.dim() > 1 and name not in of_vocabulary:
                 nn.init.xavier_uniform_(weight)
             elif name.endswith("bias"):
                 nn.init.zeros_(weight)
         # Times sqrt(E) on the way in, this gives embeddings of unit variance, and as the output
         # projection, logits of unit variance.
-        nn.init.normal_(self.embedding.weight, std=self.config.model_size**-0.5)
+        for name in filter(weights.__contains__, of_vocabulary):
+            nn.init.normal_(weights[name], std=self.config.model_size**-0.5)
 
     def encode(self, src_ids: Tensor, src_keep_mask: Tensor) -> Tensor:
         """Run the encoder.
@@ -324,7 +362,8 @@ class Transformer(nn.Module):
         Returns:
             [B, S, E]; rows at padding are meaningless.
         """
-        x = self._embed(src_ids)
+        own = self.config.src_vocab_size is not None
+        x = self._embed(src_ids, self.src_embedding if own else self.embedding)
         mask = src_keep_mask[:, None, None, :]  # [B, 1, 1, S]
         for layer in self.encoder_layers:
             x = layer(x, mask)
@@ -341,7 +380,7 @@ class Transformer(nn.Module):
         Returns:
             [B, T, E], to be projected by `project`.
         """
-        x = self._embed(tgt_ids)
+        x = self._embed(tgt_ids, self.embedding)
         length = tgt_ids.size(1)
         causal = torch.ones(length, length, dtype=torch.bool, device=tgt_ids.device).tril()
         mask = src_keep_mask[:, None, None, :]  # [B, 1, 1, S]
@@ -350,8 +389,9 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)  # type: ignore[no-any-return]
 
     def project(self, x: Tensor) -> Tensor:
-        """Map [..., E] to logits [..., V] with the embedding matrix."""
-        return F.linear(x, self.embedding.weight)
+        """Map [..., E] to logits [..., V] with the embedding matrix, or the output's own."""
+        matrix = self.own_output if self.config.own_output else self.embedding
+        return F.linear(x, matrix.weight, self.output_bias if self.config.output_bias else None)
 
     def forward(self, src_ids: Tensor, src_keep_mask: Tensor, tgt_ids: Tensor) -> Tensor:
         """Teacher-forced decoder output before the projection.
@@ -366,10 +406,10 @@ class Transformer(nn.Module):
         """
         return self.decode(tgt_ids, self.encode(src_ids, src_keep_mask), src_keep_mask)
 
-    def _embed(self, ids: Tensor) -> Tensor:
+    def _embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
         if ids.size(1) > self.positions.size(0):
             longer = sinusoidal_positions(2 * ids.size(1), self.config.model_size)
             self.positions = torch.from_numpy(longer)
         self.positions = self.positions.to(self.embedding.weight)
-        scaled = self.embedding(ids) * math.sqrt(self.config.model_size)
+        scaled = embedding(ids) * math.sqrt(self.config.model_size)
         return self.dropout(scaled + self.positions[: ids.size(1)])  # type: ignore[no-any-return]

@@ -17,8 +17,8 @@ _OF_ADAM, _OF_MUON = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}
 class Optimizer:
     """The optimiser of a run, with its state under the numbers of the model's parameters.
 
-    Muon takes every matrix but the embedding, which is the output projection too, in steps of the
-    size that Adam's have, so that one learning rate serves both.
+    Muon takes the layers' matrices, not those of a row a token, in steps of the size that Adam's
+    have, so that one learning rate serves both.
 
     Source: Vaswani et al. 2017, section 5.3; Muon: https://arxiv.org/abs/2502.16982
     """
@@ -29,7 +29,7 @@ class Optimizer:
         matrices: list[Tensor] = []
         others: list[Tensor] = []
         for name, weight in model.named_parameters():
-            by_muon = method == "muon" and weight.dim() == 2 and name != "embedding.weight"
+            by_muon = method == "muon" and weight.dim() == 2 and "_layers." in name
             (matrices if by_muon else others).append(weight)
         self._adam = torch.optim.Adam(others, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
         self._parts: list[torch.optim.Optimizer] = [self._adam]

@@ -12,7 +12,6 @@ import torch
 
 from dragoman.attention import MOST_WEIGHTS, Attention, count_weights, shifted
 from dragoman.errors import UsageError
-from dragoman.manifest import Limits
 from dragoman.text import BEGIN_ID, END_ID
 from training import checkpoint
 from training.checkpoint import Checkpoint
@@ -20,8 +19,6 @@ from training.looking import look
 from training.search import beam_search
 
 _BEAM_WIDTH, _ALPHA = 4, 0.6
-_IDS_OF_NOTHING = 2
-"""The tag and the end symbol alone."""
 
 
 def read_attention(
@@ -49,15 +46,16 @@ def read_attention(
     """
     loaded = checkpoint.load(folder)
     target_language = _target(loaded, source_language, target_language)
-    limits = Limits()
+    limits, vocabulary = loaded.config.limits, loaded.tokenizer.target
     src_ids = loaded.tokenizer.encode_source(text, target_language)
-    _check_length("text", len(src_ids) - _IDS_OF_NOTHING, limits.most_text_tokens)
+    own = len(src_ids) - loaded.tokenizer.tags - 1  # without tag and end symbol
+    _check_length("text", own, limits.most_text_tokens)
     if translation is None:
         most = limits.target_tokens(len(src_ids))
         (found,) = beam_search(loaded.model, [src_ids], [most], _BEAM_WIDTH, _ALPHA)
         tgt_ids = [*found.ids, *([END_ID] if found.complete else [])]
-        return _look(loaded, src_ids, tgt_ids), loaded.tokenizer.decode(found.ids)
-    tgt_ids = loaded.tokenizer.encode(translation)
+        return _look(loaded, src_ids, tgt_ids), vocabulary.decode(found.ids)
+    tgt_ids = vocabulary.encode(translation)
     _check_length("translation", len(tgt_ids), limits.max_target_tokens - 1)
     return _look(loaded, src_ids, [*tgt_ids, END_ID]), translation
 
@@ -68,10 +66,10 @@ def _target(loaded: Checkpoint, source: str | None, target: str | None) -> str:
     Raises:
         UsageError: none does.
     """
-    for src, tgt in loaded.config.data.directions:
+    for src, tgt in loaded.config.directions:
         if source in (None, src) and target in (None, tgt):
             return tgt
-    learnt = ", ".join("-".join(direction) for direction in loaded.config.data.directions)
+    learnt = ", ".join("-".join(direction) for direction in loaded.config.directions)
     raise UsageError(
         f"the model does not translate from {brief(source or 'any')} into "
         f"{brief(target or 'any')}: it knows {learnt}"
@@ -79,7 +77,7 @@ def _target(loaded: Checkpoint, source: str | None, target: str | None) -> str:
 
 
 def _look(loaded: Checkpoint, src_ids: list[int], tgt_ids: list[int]) -> Attention:
-    piece = loaded.tokenizer.piece
+    piece = loaded.tokenizer.target.piece
     said = tuple(map(piece, tgt_ids))
     src = torch.tensor([src_ids])
     read = torch.tensor([[BEGIN_ID, *tgt_ids][: len(tgt_ids)]])
@@ -91,7 +89,7 @@ def _look(loaded: Checkpoint, src_ids: list[int], tgt_ids: list[int]) -> Attenti
         raise UsageError(f"{number} weights, more than {MOST_WEIGHTS}: shorten the text")
     weights = look(loaded.model, src, torch.ones_like(src, dtype=torch.bool), read)
     return Attention(
-        tuple(map(piece, src_ids)),
+        tuple(map(loaded.tokenizer.piece, src_ids)),
         shifted(said, piece(BEGIN_ID)),
         said,
         *(one[0].numpy() for one in weights),

@@ -59,14 +59,13 @@ class _Engine:
     """A bundle on the serving engine, as a teacher."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        from dragoman.text import Tokenizer
         from serving.engine.settings import EngineSettings
         from serving.translator import Translator
 
         settings = EngineSettings(precision=arguments.precision)
         self._translator = Translator(arguments.teacher, settings)
         manifest = self._translator.manifest
-        self._tokenizer = Tokenizer(arguments.teacher / manifest.tokenizer)
+        self._tokenizer = manifest.open_tokenizer(arguments.teacher)
         self._most_tokens = manifest.limits.max_source_tokens
         self.directions = manifest.all_directions
         self.candidates: int = arguments.best_of

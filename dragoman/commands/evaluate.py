@@ -163,15 +163,15 @@ def _evaluate(
 
 def _oracle(arguments: argparse.Namespace) -> _System:
     """PyTorch, with the search that defines what is right."""
-    from dragoman.manifest import FILE_NAME, Limits, Manifest
+    from dragoman.manifest import FILE_NAME, Manifest
     from training.checkpoint import load
     from training.search import Translator
 
     is_bundle = (arguments.checkpoint / FILE_NAME).exists()
-    limits = Manifest.load(arguments.checkpoint).limits if is_bundle else Limits()
+    checkpoint = load(arguments.checkpoint)
+    limits = Manifest.load(arguments.checkpoint).limits if is_bundle else checkpoint.config.limits
     if not 1 <= arguments.beam_width <= limits.max_beam_width:
         raise UsageError(f"--beam-width {arguments.beam_width}: give 1 to {limits.max_beam_width}")
-    checkpoint = load(arguments.checkpoint)
     translator = Translator(
         *(checkpoint.model, checkpoint.tokenizer, limits),
         beam_width=arguments.beam_width,
@@ -180,9 +180,9 @@ def _oracle(arguments: argparse.Namespace) -> _System:
 
     def translate(texts: Sequence[str], source: str, target: str) -> list[tuple[str, bool]]:
         found = translator.translate(texts, target)
-        return [(checkpoint.tokenizer.decode(h.ids), h.complete) for h in found]
+        return [(checkpoint.tokenizer.target.decode(h.ids), h.complete) for h in found]
 
-    return _System(checkpoint.config.data.directions, "fp32", translate)
+    return _System(checkpoint.config.directions, "fp32", translate)
 
 
 def _engine(arguments: argparse.Namespace) -> _System:

@@ -6,7 +6,8 @@ Knows the sizes that stand in a bundle or a checkpoint, and matplotlib; must not
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,13 @@ class Architecture:
     """What a model is built of."""
 
     sizes: Dimensions
-    norm: str
-    """`post`, after the sum of a residual connection, or `pre`, before the sub-layer."""
     languages: tuple[str, ...]
+    norm: str = "post"
+    """`post`, after the sum of a residual connection, or `pre`, before the sub-layer."""
+    activation: str = "relu"
+    """Within feed-forward layers."""
+    own_output: bool = False
+    """Whether the output projection is not the embedding."""
 
     @classmethod
     def read(cls, folder: Path) -> Architecture:
@@ -54,14 +59,21 @@ class Architecture:
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
             model, languages = config["model"], tuple(config["data"]["languages"])
-            sizes = Dimensions(**{one.name: int(model[one.name]) for one in fields(Dimensions)})
+            sizes = Dimensions(**{one: int(model[one]) for one in _names(model)})
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
         except (KeyError, TypeError, ValueError) as error:
             raise UsageError(f"{path}: is not a model's configuration: {error}") from error
         if manifest is not None:
             sizes, languages = manifest.dimensions, manifest.languages
-        return cls(sizes, model.get("norm", "post"), languages)
+        known = {one.name for one in fields(cls)} & model.keys()
+        return cls(sizes=sizes, languages=languages, **{name: model[name] for name in known})
+
+
+def _names(model: Mapping[str, Any]) -> list[str]:
+    """The sizes that a model's configuration must have, or has."""
+    names = {one.name: one.default is not MISSING for one in fields(Dimensions)}
+    return [name for name, optional in names.items() if not optional or model.get(name) is not None]
 
 
 def draw_architecture(architecture: Architecture) -> Figure:
@@ -78,15 +90,16 @@ def draw_architecture(architecture: Architecture) -> Figure:
         axes.axis("off")
         encoder = _Stack(axes, _LEFT, architecture)
         decoder = _Stack(axes, _RIGHT, architecture)
-        encoder.embedding("source tokens")
+        encoder.embedding("source tokens", sizes.src_ids)
         encoder.layers(sizes.encoder_layers, ["self-attention", "feed-forward"])
         top = encoder.last_norm()
-        decoder.embedding("target tokens, shifted right")
+        decoder.embedding("target tokens, shifted right", sizes.vocab_size)
         decoder.layers(
             sizes.decoder_layers, ["masked self-attention", "cross-attention", "feed-forward"]
         )
         decoder.last_norm()
-        decoder.box("output", f"projection {sizes.model_size} → {sizes.vocab_size:,}\n(embedding)")
+        matrix = "its own" if architecture.own_output else "embedding"
+        decoder.box("output", f"projection {sizes.model_size} → {sizes.vocab_size:,}\n({matrix})")
         highest = decoder.box("softmax", "softmax")
         # Up out of the encoder, over between the two, up or down to where it is attended to.
         above, between = top + _GAP, (_LEFT + _WIDTH + _RIGHT) / 2
@@ -125,11 +138,11 @@ class _Stack:
         self._next = bottom + _HEIGHT + _GAP
         return bottom + _HEIGHT
 
-    def embedding(self, what: str) -> None:
+    def embedding(self, what: str, entries: int) -> None:
         """What goes in, embedded, with positions."""
         sizes = self._architecture.sizes
         self._axes.text(self._left + _WIDTH / 2, -0.45, what, ha="center", va="center")
-        self.box("embedding", f"embedding {sizes.vocab_size:,} by {sizes.model_size}")
+        self.box("embedding", f"embedding {entries:,} by {sizes.model_size}")
         self.box("embedding", f"times √{sizes.model_size}, plus position encodings")
 
     def layers(self, number: int, parts: list[str]) -> None:
@@ -144,6 +157,8 @@ class _Stack:
             if part == "feed-forward":
                 size = sizes.model_size
                 text = f"feed-forward {size} → {sizes.feed_forward_size:,} → {size}"
+                if self._architecture.activation != "relu":
+                    text += f"\n{self._architecture.activation}"
                 self.box("feed-forward", text)
             else:
                 heads = f"{sizes.heads} heads of {sizes.head_size}"

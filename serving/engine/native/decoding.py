@@ -97,7 +97,7 @@ class NativeDecoding:
         model = self._weights.model
         if (
             src_lengths.max() > model.longest
-            or not 0 <= src_ids.min() <= src_ids.max() < model.vocab_size
+            or not 0 <= src_ids.min() <= src_ids.max() < model.src_ids
         ):
             raise ValueError("source ids that the model does not have, or too many")
         first = self._cache.open(src_lengths)

@@ -13,6 +13,9 @@
 
 #include <stdint.h>
 
+/* Inside of the feed-forward layers. */
+typedef enum { RELU, SILU, GELU } Activation;
+
 enum {
     PANEL = 64,      /* outputs that a product computes together: four vectors of 16 */
     MOST_BEST = 1024 /* tokens that can be ranked at once */
@@ -48,9 +51,12 @@ typedef struct {
     int64_t encoder_layers, decoder_layers;
     int64_t longest;         /* tokens that a sentence may have, on either side */
     int64_t vocab_size;      /* V */
+    int64_t src_ids;         /* how many ids a source may be made of */
     int64_t norm_first;      /* pre-norm, and a norm after the last layer */
-    const uint16_t *embedding; /* fp16 [V, E] */
-    const float *positions;    /* [longest, E] */
+    int64_t activation;      /* an Activation */
+    const uint16_t *embedding;     /* fp16 [V, E] */
+    const uint16_t *src_embedding; /* fp16 [src_ids, E]; the same one where the sides share it */
+    const float *positions;        /* [longest, E] */
     const EncoderLayer *encoder;
     const DecoderLayer *decoder;
     Norm encoder_norm, decoder_norm;
@@ -127,7 +133,8 @@ typedef enum { STORE, RECTIFY, ADD, RANK } Finish;
 void multiply(const Product *product, Codes codes, int64_t rows, Finish finish, float *results);
 
 /* rows.c */
-void embed(const Model *model, int64_t id, int64_t position, float *x);
+void embed(const Model *model, const uint16_t *embedding, int64_t position, float *x);
+void activate(Activation activation, float *x, int64_t size);
 void normalise(const float *x, Norm norm, int64_t size, float *y);
 void quantise(const float *x, int64_t size, uint8_t *codes, float *scale);
 void quantise_rectified(const float *x, int64_t size, uint8_t *codes, float *scale);

@@ -8,6 +8,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 from dragoman.errors import UsageError
+from dragoman.manifest import Activation
 from serving.cpu import flags
 
 PANEL = 64
@@ -15,6 +16,8 @@ PANEL = 64
 _FLAGS = {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"}
 _FOLDER = Path(__file__).parent
 
+ACTIVATIONS: tuple[Activation, ...] = ("relu", "silu", "gelu")
+"""In the order of `Activation` in `kernels.h`."""
 Pointer = ctypes.c_void_p
 Number = ctypes.c_int64
 
@@ -88,8 +91,11 @@ class Model(ctypes.Structure):
         ("decoder_layers", Number),
         ("longest", Number),
         ("vocab_size", Number),
+        ("src_ids", Number),
         ("norm_first", Number),
+        ("activation", Number),
         ("embedding", Pointer),
+        ("src_embedding", Pointer),
         ("positions", Pointer),
         ("encoder", ctypes.POINTER(EncoderLayer)),
         ("decoder", ctypes.POINTER(DecoderLayer)),

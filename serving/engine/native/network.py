@@ -46,7 +46,9 @@ class NativeNetwork:
         # Nothing is read past the end of the table, since no cache has more room than that.
         needed = max(limits.max_source_tokens, limits.max_target_tokens)
         longest = -(-needed // _CAPACITIES[-1]) * _CAPACITIES[-1]
-        self._weights = load_weights(bundle / manifest.weights, manifest.dimensions, longest)
+        self._weights = load_weights(
+            bundle / manifest.weights, manifest.dimensions, longest, manifest.activation
+        )
         self._of_thread = threading.local()
         model = self._weights.model
         self.cache_shape = CacheShape(

@@ -93,8 +93,14 @@ static void feed_forward(const Model *model, Norm norm, const Product *inner,
 {
     const int64_t f = model->feed_forward_size;
     begin_sublayer(model, norm, rows, scratch);
-    TIMED(PRODUCTS, multiply(inner, scratch->codes, rows, RECTIFY, scratch->wide));
-    TIMED(QUANTISING, quantise_rectified_rows(scratch->wide, rows, f, scratch));
+    if (model->activation == RELU) {
+        TIMED(PRODUCTS, multiply(inner, scratch->codes, rows, RECTIFY, scratch->wide));
+        TIMED(QUANTISING, quantise_rectified_rows(scratch->wide, rows, f, scratch));
+    } else {
+        TIMED(PRODUCTS, multiply(inner, scratch->codes, rows, STORE, scratch->wide);
+              activate((Activation)model->activation, scratch->wide, rows * f));
+        TIMED(QUANTISING, quantise_rows(scratch->wide, rows, f, scratch));
+    }
     end_sublayer(model, norm, outer, rows, scratch);
 }
 
@@ -147,7 +153,8 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory)
     lay_out(model, tokens, memory, &scratch);
     for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
         for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
-            embed(model, sources->ids[token], place, scratch.x + token * e);
+            embed(model, model->src_embedding + sources->ids[token] * e, place,
+                  scratch.x + token * e);
     for (int64_t i = 0; i < model->encoder_layers; i++) {
         const EncoderLayer *layer = model->encoder + i;
         encoder_attention(model, layer, sources, &scratch);
@@ -248,8 +255,8 @@ void dragoman_step(const Model *model, const Rows *rows, char *memory, float *sc
     lay_out(model, count_rows(rows), memory, scratch);
     const int64_t live = find_live(rows, scratch->live);
     for (int64_t i = 0; i < live; i++)
-        embed(model, rows->ids[scratch->live[i]], rows->positions[scratch->live[i]],
-              scratch->x + i * e);
+        embed(model, model->embedding + rows->ids[scratch->live[i]] * e,
+              rows->positions[scratch->live[i]], scratch->x + i * e);
     for (int64_t i = 0; i < model->decoder_layers; i++) {
         const DecoderLayer *layer = model->decoder + i;
         self_attention(model, layer, rows, rows->past[2 * i], rows->past[2 * i + 1], live, scratch);

@@ -18,9 +18,17 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from dragoman.errors import UsageError
-from dragoman.manifest import Dimensions
+from dragoman.manifest import Activation, Dimensions
 from dragoman.positions import sinusoidal_positions
-from serving.engine.native.library import PANEL, DecoderLayer, EncoderLayer, Model, Norm, Product
+from serving.engine.native.library import (
+    ACTIVATIONS,
+    PANEL,
+    DecoderLayer,
+    EncoderLayer,
+    Model,
+    Norm,
+    Product,
+)
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
@@ -39,21 +47,36 @@ class NativeWeights:
         model: the structure; valid as long as this object lives.
     """
 
-    def __init__(self, tensors: Mapping[str, Array], sizes: Dimensions, longest: int) -> None:
+    def __init__(
+        self,
+        tensors: Mapping[str, Array],
+        sizes: Dimensions,
+        longest: int,
+        activation: Activation = "relu",
+    ) -> None:
         """Code the weights.
 
         Args:
             tensors: by their names in a checkpoint.
             sizes: of the network; there is no `sizes_obstacle`.
             longest: tokens that a sentence may have, on either side.
+            activation: inside of the feed-forward layers.
         """
         self._tensors = tensors
         self._sizes = sizes
+        self._rectified = activation == "relu"
         self._kept: list[object] = []
         encoder = [self._encoder_layer(i) for i in range(sizes.encoder_layers)]
         decoder = [self._decoder_layer(i) for i in range(sizes.decoder_layers)]
         norm_first = "decoder_norm.weight" in tensors
         embedding = np.ascontiguousarray(tensors["embedding.weight"], np.float16)
+        src_embedding = embedding
+        if sizes.src_vocab_size is not None:
+            src_embedding = np.ascontiguousarray(tensors["src_embedding.weight"], np.float16)
+        # The output takes the embedding as it is stored here.
+        own_output = "own_output.weight" in tensors
+        output = self._floats("own_output.weight") if own_output else embedding.astype(np.float32)
+        output_bias = self._floats("output_bias") if "output_bias" in tensors else None
         self.model = Model(
             model_size=sizes.model_size,
             feed_forward_size=sizes.feed_forward_size,
@@ -63,14 +86,17 @@ class NativeWeights:
             decoder_layers=sizes.decoder_layers,
             longest=longest,
             vocab_size=sizes.vocab_size,
+            src_ids=sizes.src_ids,
             norm_first=norm_first,
+            activation=ACTIVATIONS.index(activation),
             embedding=self._address(embedding),
+            src_embedding=self._address(src_embedding),
             positions=self._address(sinusoidal_positions(longest, sizes.model_size)),
             encoder=(EncoderLayer * len(encoder))(*encoder),
             decoder=(DecoderLayer * len(decoder))(*decoder),
             encoder_norm=self._norm("encoder_norm") if norm_first else Norm(),
             decoder_norm=self._norm("decoder_norm") if norm_first else Norm(),
-            logits=self._product(embedding.astype(np.float32), padding_bias=-np.inf),
+            logits=self._product(output, output_bias, padding_bias=-np.inf),
         )
         del self._tensors
 
@@ -95,7 +121,7 @@ class NativeWeights:
             feed_forward_norm=self._norm(f"{name}.feed_forward_norm"),
             query_key_value=self._query_key_value(f"{name}.self_attention"),
             self_output=self._linear(f"{name}.self_attention.output"),
-            cross_query=self._product(self._query(f"{name}.cross_attention")),
+            cross_query=self._product(*self._query(f"{name}.cross_attention")),
             cross_key_value=self._linear(f"{name}.cross_attention.key_value"),
             cross_output=self._linear(f"{name}.cross_attention.output"),
             inner=inner,
@@ -104,19 +130,29 @@ class NativeWeights:
 
     def _feed_forward(self, name: str) -> tuple[Product, Product]:
         inner, outer = f"{name}.feed_forward.inner", f"{name}.feed_forward.outer"
-        return self._linear(inner), self._linear(outer, rectified_input=True)
+        return self._linear(inner), self._linear(outer, self._rectified)
 
-    def _query(self, name: str) -> Floats:
-        """Scaled for attention once, so that no step does it again."""
-        return self._floats(f"{name}.query.weight") / np.float32(math.sqrt(self._sizes.head_size))
+    def _query(self, name: str) -> tuple[Floats, Floats | None]:
+        """Weight and bias, scaled for attention once, so that no step does it again."""
+        scale = np.float32(math.sqrt(self._sizes.head_size))
+        weight, bias = self._floats(f"{name}.query.weight"), self._bias(f"{name}.query")
+        return weight / scale, None if bias is None else bias / scale
 
     def _query_key_value(self, name: str) -> Product:
-        joined = (self._query(name), self._floats(f"{name}.key_value.weight"))
-        return self._product(np.concatenate(joined))
+        weight, bias = self._query(name)
+        others, others_bias = (
+            self._floats(f"{name}.key_value.weight"),
+            self._bias(f"{name}.key_value"),
+        )
+        if bias is not None and others_bias is not None:
+            bias = np.concatenate((bias, others_bias))
+        return self._product(np.concatenate((weight, others)), bias)
 
     def _linear(self, name: str, rectified_input: bool = False) -> Product:
-        bias = self._floats(f"{name}.bias") if f"{name}.bias" in self._tensors else None
-        return self._product(self._floats(f"{name}.weight"), bias, rectified_input)
+        return self._product(self._floats(f"{name}.weight"), self._bias(name), rectified_input)
+
+    def _bias(self, name: str) -> Floats | None:
+        return self._floats(f"{name}.bias") if f"{name}.bias" in self._tensors else None
 
     def _product(
         self,
@@ -161,13 +197,16 @@ class NativeWeights:
         return ctypes.c_void_p(array.ctypes.data)
 
 
-def load_weights(path: Path, sizes: Dimensions, longest: int) -> NativeWeights:
+def load_weights(
+    path: Path, sizes: Dimensions, longest: int, activation: Activation = "relu"
+) -> NativeWeights:
     """Read and code a model's weights.
 
     Args:
         path: a checkpoint's `model.safetensors`.
         sizes: of the network.
         longest: tokens that a sentence may have, on either side.
+        activation: inside of the feed-forward layers.
 
     Raises:
         UsageError: they cannot be read, some are missing, or `sizes_obstacle`.
@@ -175,7 +214,7 @@ def load_weights(path: Path, sizes: Dimensions, longest: int) -> NativeWeights:
     if found := sizes_obstacle(sizes):
         raise UsageError(f"{path}: {found}")
     try:
-        return NativeWeights(load_file(path), sizes, longest)
+        return NativeWeights(load_file(path), sizes, longest, activation)
     except (OSError, SafetensorError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     except KeyError as error:

@@ -76,7 +76,7 @@ def heads(*places: list[int]) -> dict[str, Any]:
         (lambda m: m["special_ids"].update(end=5000), "a special id is not below vocab_size"),
         (lambda m: m["dimensions"].update(heads=5), "5 heads do not divide 64"),
         (lambda m: m["dimensions"].update(heads=0), "dimensions.heads is 0"),
-        (lambda m: m.update(languages=["en", "fr"]), "lack tags: ['fr']"),
+        (lambda m: m.update(languages=["en", "fr"], directions=[]), "lack tags: ['fr']"),
         (lambda m: m.update(alignment=heads([3, 0])), "there is no head 0 in layer 3"),
         (lambda m: m.update(alignment=heads([0])), "alignment: [0] is not a layer and a head"),
         (lambda m: m.update(alignment=heads([0, -1])), "there is no head -1 in layer 0"),
@@ -85,12 +85,11 @@ def heads(*places: list[int]) -> dict[str, Any]:
         (lambda m: m.update(directions=[["en", "fr"]]), "['en', 'fr'] are not two languages"),
         (lambda m: m.update(directions=[["en"]]), "['en'] are not two languages"),
         (
-            lambda m: (
-                m["special_ids"]["tags"].update(fr=9)
-                or m.update(directions=[["en", "de"]], languages=["en", "de", "fr"])
-            ),
+            lambda m: m.update(directions=[["en", "de"]], languages=["en", "de", "fr"]),
             "directions: none from 'fr' or into it",
         ),
+        (lambda m: m["special_ids"].update(tags={}), "lack tags: ['de', 'en']"),
+        (lambda m: m["special_ids"]["tags"].update(de=5000), "a tag is not below"),
         (
             lambda m: m.update(alignment={**heads([0, 0]), "criterion": "luck"}),
             "alignment: criterion is 'luck': give one of 'agreement', 'anchors'",

@@ -48,6 +48,10 @@ def test_bundles_equal_pytorch_to_the_token(
     assert {"tokens: greedy", "tokens: beam 4", "score: values", "reorder: values"} <= checks
 
 
+def test_what_only_models_from_elsewhere_have_is_exported_too(elaborate_bundle: Path) -> None:
+    assert failures(elaborate_bundle) == []
+
+
 def test_a_wrong_graph_fails_several_checks_at_once(
     random_checkpoint: MakeCheckpoint, tmp_path: Path
 ) -> None:

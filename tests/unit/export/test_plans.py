@@ -49,9 +49,9 @@ def base_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_random_bundle(tmp_path_factory.mktemp("base"))
 
 
-@pytest.fixture(params=["shipped", "base"])
+@pytest.fixture(params=["shipped", "base_bundle", "elaborate_bundle"])
 def bundle(request: pytest.FixtureRequest) -> Path:
-    return SHIPPED if request.param == "shipped" else request.getfixturevalue("base_bundle")
+    return SHIPPED if request.param == "shipped" else request.getfixturevalue(request.param)
 
 
 def wanted_plan(bundle: Path, graph: str, settings: PlanSettings) -> PlanRequest:

@@ -13,13 +13,15 @@ from dragoman.tensors import cache_tensors
 from serving.half_precision import HalfPrecision, lower_precision
 
 
+@pytest.mark.parametrize("model_of", ["random_bundle", "elaborate_bundle"])
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize("name", ["encoder", "decoder", "reorder"])
 def test_products_attention_and_cache_are_lowered_and_nothing_else(
-    name: str, precision: HalfPrecision, random_bundle: Path
+    name: str, precision: HalfPrecision, model_of: str, request: pytest.FixtureRequest
 ) -> None:
-    manifest = Manifest.load(random_bundle)
-    graph = onnx.load(random_bundle / manifest.graphs[name].file)  # with its weights
+    bundle: Path = request.getfixturevalue(model_of)
+    manifest = Manifest.load(bundle)
+    graph = onnx.load(bundle / manifest.graphs[name].file)  # with its weights
     cache = cache_tensors(manifest.dimensions.decoder_layers)
     model = lower_precision(graph, precision, cache)
     onnx.checker.check_model(model, full_check=True)
@@ -32,6 +34,7 @@ def test_products_attention_and_cache_are_lowered_and_nothing_else(
     for value in (*inferred.input, *inferred.output):
         assert (types[value.name] == half) == (value.name in cache), value.name
     of_scores = [node.input[0] for node in inferred.node if "logits" in node.output]
+    of_scores += [node.input[0] for node in inferred.node if node.output[0] in of_scores]
     for node in inferred.node:
         if node.op_type in ("MatMul", "Attention", "TensorScatter"):
             # bf16 has too few bits to tell the best tokens apart.

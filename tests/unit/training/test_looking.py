@@ -39,7 +39,7 @@ def test_the_weights_are_those_that_the_model_attends_by() -> None:
     encoder, _, _ = look(model, src_ids, keep_mask, tgt_ids)
     module = model.encoder_layers[0].self_attention
     with torch.no_grad():
-        x = model._embed(src_ids)
+        x = model._embed(src_ids, model.embedding)
         _, value = module.key_value(x).chunk(2, dim=-1)  # type: ignore[operator, union-attr]
         heads = value.view(3, 9, 4, 16).transpose(1, 2)
         attended = (encoder[:, 0] @ heads).transpose(1, 2).flatten(2)

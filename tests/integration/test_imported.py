@@ -1,0 +1,80 @@
+"""An imported model, served over both protocols in fp32, beside `transformers`."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dragoman_client import Translator
+
+from dragoman.cli import main
+from dragoman.manifest import AlignmentHeads, Manifest
+from serving.launcher import ServeOptions, TritonServer
+from tests.marian_models import MarianModel, sentences, write_marian
+
+MOST_TOKENS = 30
+
+
+def run(*words: str | Path) -> None:
+    assert main([str(word) for word in words]) == 0
+
+
+@pytest.mark.timeout(180)
+def test_a_model_from_elsewhere_is_served(tmp_path: Path) -> None:
+    from transformers import MarianMTModel, MarianTokenizer
+
+    folder, made, bundle = tmp_path / "opus-mt-en-mul", tmp_path / "checkpoint", tmp_path / "bundle"
+    repository = tmp_path / "repository"
+    write_marian(folder, MarianModel(tags=("deu", "fra")))
+    run("import-marian", folder, "--out", made)
+    run("export", "onnx", made, "--out", bundle)
+    heads = AlignmentHeads(((1, 0), (2, 3)), True, "agreement", 0.5, 100, "none")
+    dataclasses.replace(Manifest.load(bundle), alignment=heads).write(bundle)
+    run("publish", bundle, "--to", repository)
+    config = repository / "translate" / "config.pbtxt"
+    precision = 'key: "precision" value: { string_value: "%s" }'
+    config.write_text(config.read_text().replace(precision % "auto", precision % "fp32"))
+
+    theirs, tokenizer = (
+        MarianMTModel.from_pretrained(folder).eval(),
+        MarianTokenizer.from_pretrained(folder),
+    )
+    texts = sentences(2000)[0][-6:]
+    right = {}
+    for language, tag in (("de", ">>deu<<"), ("fr", ">>fra<<")):
+        batch = tokenizer([f"{tag} {text}" for text in texts], return_tensors="pt", padding=True)
+        ids = theirs.generate(
+            **batch,
+            num_beams=4,
+            length_penalty=0.0,
+            early_stopping=True,
+            max_new_tokens=MOST_TOKENS,
+        )
+        # Chance may make these models say a tag, which is no text here.
+        decoded = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        right[language] = [re.sub(r">>\w+<<", "", text) for text in decoded]
+    assert right["de"] != right["fr"]
+
+    options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
+    plain: dict[str, Any] = {"max_tokens": MOST_TOKENS, "length_penalty": 0.0}
+    with TritonServer(options) as server:
+        for url in (server.grpc_url, server.http_url):
+            with Translator(url) as client:
+                for language, expected in right.items():
+                    found = client.translate(texts, target_language=language, **plain)
+                    assert [one.text for one in found] == expected
+                    *_, last = client.translate_stream(texts[0], target_language=language, **plain)
+                    assert last.text == expected[0]
+                begun = client.translate(texts, prefix="nicht", **plain)
+                assert all(one.text.startswith("nicht") for one in begun)
+                word = texts[0].split()[0]
+                held = client.translate(texts[0], glossary={word: "nicht"}, max_tokens=60)
+                assert "nicht" in held.text
+                told = client.translate(
+                    texts[0], return_scores=True, return_alignments="hard", **plain
+                )
+                assert told.score is not None
+                assert told.alignments

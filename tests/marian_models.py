@@ -1,0 +1,166 @@
+"""Random Marian models, written as `transformers` writes them, for the import to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+
+from tests.conftest import CORPORA, REPOSITORY
+from training.data import read_pairs
+
+LEFT_OUT = 7
+"""Every so many pieces, one of several characters is in no list."""
+_OF_SOURCE = 1.3
+"""How strong what three layers of a decoder see of the source is, beside the rest."""
+
+
+@dataclass(frozen=True)
+class MarianModel:
+    """A folder to make.
+
+    `settings` are those of `MarianConfig` that differ from a small model's. With `tags`, the model
+    has several target languages.
+    """
+
+    pieces: str = "unigram"
+    separate_lists: bool = False
+    tags: tuple[str, ...] = ()
+    pickled: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def sentences(number: int) -> tuple[list[str], list[str]]:
+    """Sentences of two languages, where the corpora are; else of one, and the same altered."""
+    if CORPORA.is_dir():
+        pairs = read_pairs(CORPORA / "tatoeba-en-de" / "train", ("en", "de"))
+        return [one for one, _ in pairs[:number]], [other for _, other in pairs[:number]]
+    text = "\n".join(path.read_text("utf-8") for path in sorted(REPOSITORY.glob("docs/*.md")))
+    lines = [line.strip() for line in text.splitlines() if line.strip()][:number]
+    altered = str.maketrans("aousy", "äöüßj")
+    return lines, [line.translate(altered) for line in lines]
+
+
+def write_marian(folder: Path, model: MarianModel) -> None:
+    """Write a model with random weights, and the vocabularies that it is said to have."""
+    from transformers import MarianConfig, MarianMTModel
+
+    folder.mkdir(parents=True)
+    texts = sentences(1500)
+    sides = [
+        _learn_pieces(texts[0], 260, model.pieces, folder / "source.spm"),
+        _learn_pieces(texts[1], 220, model.pieces, folder / "target.spm"),
+    ]
+    lists = [_listed(side, model.tags) for side in sides]
+    if not model.separate_lists:
+        lists = [_listed(list(dict.fromkeys([*sides[0], *sides[1]])), model.tags)]
+    for name, pieces in zip(("vocab.json", "target_vocab.json"), lists, strict=False):
+        (folder / name).write_text(json.dumps(pieces), encoding="utf-8")
+    words = {
+        "source_lang": "eng",
+        "target_lang": "mul" if model.tags else "deu",
+        "separate_vocabs": model.separate_lists,
+        "tokenizer_class": "MarianTokenizer",
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(words), encoding="utf-8")
+    config = MarianConfig(
+        **{
+            "vocab_size": len(lists[0]),
+            "decoder_vocab_size": len(lists[-1]),
+            "d_model": 64,
+            "encoder_layers": 2,
+            "decoder_layers": 3,
+            "encoder_ffn_dim": 128,
+            "decoder_ffn_dim": 128,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "max_position_embeddings": 96,
+            "scale_embedding": True,
+            "activation_function": "swish",
+            "pad_token_id": lists[-1]["<pad>"],
+            "decoder_start_token_id": lists[-1]["<pad>"],
+            "eos_token_id": 0,
+            "forced_eos_token_id": None,
+            **model.settings,
+        }
+    )
+    network = MarianMTModel(config)
+    _draw(network, seed=5)
+    network.generation_config.num_beams = 4
+    network.generation_config.bad_words_ids = [[config.pad_token_id]]
+    network.save_pretrained(folder)
+    if model.pickled:
+        torch.save(network.state_dict(), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+
+
+def _learn_pieces(texts: Sequence[str], size: int, kind: str, path: Path) -> list[str]:
+    """Learn a side's pieces, which are then in no order of the list's."""
+    with path.open("wb") as writer:
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(texts),
+            model_writer=writer,
+            model_type=kind,
+            vocab_size=size,
+            character_coverage=0.998,  # so that some characters are of one side alone
+            minloglevel=2,
+        )
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    return sorted(pieces.IdToPiece(i) for i in range(3, pieces.GetPieceSize()))
+
+
+def _listed(pieces: Sequence[str], tags: Sequence[str]) -> dict[str, int]:
+    kept = [piece for place, piece in enumerate(pieces) if place % LEFT_OUT or len(piece) == 1]
+    names = ["</s>", "<unk>", *kept, *(f">>{tag}<<" for tag in tags), "<pad>"]
+    return {name: index for index, name in enumerate(names)}
+
+
+@torch.no_grad()
+def _draw(network: Any, seed: int) -> None:
+    """Draw weights that make some tokens far likelier than others.
+
+    Each token's embedding is the one before it, turned. The decoder's last layer turns what it gets
+    in the same way, so that each token calls for the next one, as far as the source lets it. There,
+    the activation of x less that of -x is x again, whichever it is.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    config = network.config
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    size, pad = config.d_model, config.pad_token_id
+    turn, _ = torch.linalg.qr(drawn(size, size))
+    vector = drawn(size)
+    turned = []
+    for _ in range(max(config.vocab_size, config.decoder_vocab_size)):
+        turned.append(vector)
+        vector = turn @ vector
+    embedding = torch.stack(turned) * (1.5 * size**-0.5 if config.scale_embedding else 1.0)
+    of_source = _OF_SOURCE * (3 / config.decoder_layers) ** 0.5
+    embedding[pad] = 0.0  # as converted models have it
+    for name, weight in network.named_parameters():
+        if "embed_positions" in name:
+            continue
+        if "encoder.embed_tokens" in name or "lm_head" in name:
+            weight.copy_(embedding[: len(weight)] + drawn(*weight.shape) * embedding.std() / 4)
+        elif "embed_tokens" in name or "shared" in name:
+            weight.copy_(embedding[: len(weight)])
+        elif weight.dim() > 1:
+            strength = of_source if "encoder_attn" in name else 1.0
+            weight.copy_(drawn(*weight.shape) * strength * sum(weight.shape) ** -0.5)
+        else:
+            weight.copy_(float("layer_norm.weight" in name) + 0.1 * drawn(*weight.shape))
+    last = network.model.decoder.layers[-1]
+    both = torch.cat((torch.eye(size), -torch.eye(size)))
+    last.fc1.weight.copy_(both)
+    last.fc1.bias.zero_()
+    last.fc2.weight.copy_(3 * turn @ both.T)
+    bias = network.final_logits_bias
+    bias.copy_(0.5 * drawn(*bias.shape))
+    bias[0, pad] = 0.0

@@ -1,0 +1,174 @@
+"""Requests to imported models: two vocabularies, with tags or without, and every kind of option."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dragoman.cli import main
+from dragoman.manifest import AlignmentHeads, Manifest
+from dragoman.text import BEGIN_ID, END_ID
+from export.bundle import export_bundle
+from serving.engine.settings import EngineSettings
+from serving.request_options import InvalidRequest, RequestOptions
+from serving.translation import Translation
+from serving.translator import Translator
+from tests.marian_models import MarianModel, sentences, write_marian
+from tests.toy import write_pairs
+from training import checkpoint
+from training.marian.importing import import_marian
+from training.search import Translator as Oracle
+
+MODELS = {
+    "two vocabularies": MarianModel(
+        separate_lists=True, settings={"share_encoder_decoder_embeddings": False}
+    ),
+    "tags": MarianModel(tags=("deu", "fra")),
+}
+MOST_TOKENS = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Served:
+    translator: Translator
+    oracle: Oracle
+    texts: list[str]
+    bundle: Path
+
+    def translate(self, **options: Any) -> list[Translation]:
+        options = {"max_tokens": MOST_TOKENS, **options}
+        return self.translator.translate(self.texts, RequestOptions.from_mapping(options))
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    parent = tmp_path_factory.mktemp("imported")
+    folder, made, bundle = parent / "model", parent / "checkpoint", parent / "bundle"
+    write_marian(folder, MODELS[request.param])
+    import_marian(folder, made)
+    manifest = export_bundle(made, bundle)
+    heads = AlignmentHeads(((1, 0), (2, 3)), True, "agreement", 0.5, 100, "none")
+    dataclasses.replace(manifest, alignment=heads).write(bundle)
+    loaded = checkpoint.load(made)
+    limits = dataclasses.replace(manifest.limits, max_target_tokens=MOST_TOKENS, target_ratio=1000)
+    oracle = Oracle(loaded.model, loaded.tokenizer, limits)
+    translator = Translator(bundle, EngineSettings(precision="fp32"))
+    yield Served(translator, oracle, sentences(2000)[0][-8:], bundle)
+    translator.close()
+
+
+def test_texts_are_translated_as_the_oracle_does(served: Served) -> None:
+    for target in served.oracle.tokenizer.tags * ["fr"] or ["de"]:
+        found = served.translate(target_language=target)
+        right = served.oracle.translate(served.texts, target)
+        decode = served.oracle.tokenizer.target.decode
+        assert [one.text for one in found] == [decode(one.ids) for one in right]
+        assert [one.complete for one in found] == [one.complete for one in right]
+        assert len({one.text for one in found}) > 4
+
+
+def test_directions_are_those_that_were_imported(served: Served) -> None:
+    targets = ["de", "fr"] if served.oracle.tokenizer.tags else ["de"]
+    assert served.translator.manifest.all_directions == tuple(("en", to) for to in targets)
+    right = [one.text for one in served.translate()]
+    for options in ({"source_language": "en"}, {"target_language": "de"}):
+        assert [one.text for one in served.translate(**options)] == right
+    assert [one.text for one in served.translate(source_language="auto")] == right
+    if len(targets) > 1:
+        assert [one.text for one in served.translate(target_language="fr")] != right
+    with pytest.raises(InvalidRequest, match="does not translate from 'de'"):
+        served.translate(source_language="de")
+    with pytest.raises(InvalidRequest, match="target_language 'es' is unknown"):
+        served.translate(target_language="es")
+
+
+def test_what_translations_must_hold_is_target_text(served: Served) -> None:
+    term = "nicht"
+    tokenizer = served.oracle.tokenizer.target
+    assert tokenizer.decode(tokenizer.encode(term)) == term
+    for one in served.translate(prefix=[term]):
+        assert one.text.startswith(term)
+    glossary = {text.split()[0].strip(".,!?"): term for text in served.texts}
+    for one in served.translate(glossary=json.dumps(glossary), max_tokens=60):
+        assert term in one.text
+    with pytest.raises(InvalidRequest, match="prefix: the model's vocabulary cannot write '漢字'"):
+        served.translate(prefix=["漢字"])
+    with pytest.raises(InvalidRequest, match="glossary: the model's vocabulary cannot write"):
+        served.translate(glossary=json.dumps(dict.fromkeys(glossary, "漢字")))
+    words = " ".join(one.text for one in served.translate()).split()
+    said = next(word for word in words if tokenizer.decode(tokenizer.encode(word)) == word)
+    for one in served.translate(suppress=[said]):
+        assert said not in one.text.split()
+
+
+def test_what_the_model_thinks_is_told_of_the_right_tokens(served: Served) -> None:
+    found = served.translate(
+        return_scores=True, return_token_scores=True, return_alignments="soft", beam_width=4
+    )
+    tokenizer, model = served.oracle.tokenizer, served.oracle.model
+    for text, one in zip(served.texts, found, strict=True):
+        sentence = one.assessment
+        assert sentence is not None
+        tokens = json.loads(sentence.token_scores)["tokens"]
+        right = served.oracle.translate([text], "de")[0]
+        ids = [*right.ids, *([END_ID] if right.complete else [])]
+        assert tokens == [tokenizer.target.piece(token) for token in ids]
+        src_ids = torch.tensor([tokenizer.encode_source(text, "de")])
+        with torch.no_grad():
+            prefix = torch.tensor([[BEGIN_ID, *ids[:-1]]])
+            logits = model.project(model(src_ids, torch.ones_like(src_ids).bool(), prefix))[0]
+        log_probs = logits.log_softmax(-1).gather(-1, torch.tensor(ids)[:, None])[:, 0]
+        assert torch.tensor(sentence.log_probs) == pytest.approx(log_probs, abs=1e-4)
+        aligned = json.loads(sentence.alignment or "")
+        assert aligned["source"] == [piece.text for piece in tokenizer.pieces(text)]
+        assert len(aligned["weights"]) == len(right.ids)
+
+
+def test_other_ways_to_ask_agree(served: Served) -> None:
+    text = served.texts[0]
+    options = RequestOptions(max_tokens=MOST_TOKENS)
+    plain = served.translate()[0].text
+    stream = served.translator.stream(text, options, lambda: None)
+    assert stream.future.result()[0].text == plain
+    assert stream.read() == plain
+    (scored,) = served.translator.score([text], ["Das ist gut."], RequestOptions()).result()
+    tokenizer = served.oracle.tokenizer.target
+    assert len(scored.tokens) == len(tokenizer.encode("Das ist gut.")) + 1
+    served.translate(coverage_penalty=0.2, num_return_sequences=2)
+    kept = served.translator.translate(
+        ["www.tom.de is good."], RequestOptions(keep_placeholders=True, max_tokens=60)
+    )
+    assert "www.tom.de" in kept[0].text
+    found = served.translator.translate(
+        [" ".join(served.texts)], RequestOptions(split_sentences=True, max_tokens=MOST_TOKENS)
+    )
+    assert plain in found[0].text
+
+
+def test_heads_are_chosen_by_words_that_are_spelt_alike(served: Served, tmp_path: Path) -> None:
+    bundle = Path(shutil.copytree(served.bundle, tmp_path / "bundle"))
+    texts, others = sentences(400)
+    write_pairs(tmp_path / "held", list(zip(texts, others, strict=True)), ("en", "de"))
+    words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
+    assert main(words) == 0
+    chosen = Manifest.load(bundle).alignment
+    assert chosen is not None
+    assert (chosen.criterion, chosen.text) == ("anchors", "held")
+
+
+def test_a_manifest_tells_all_that_serving_needs(served: Served) -> None:
+    manifest = served.translator.manifest
+    assert manifest.limits.max_source_tokens == manifest.limits.max_target_tokens == 96
+    assert manifest.activation == "silu"
+    assert manifest.tgt_tokenizer == checkpoint.TGT_TOKENIZER
+    assert set(manifest.special_ids.tags) == ({"de", "fr"} if manifest.special_ids.tags else set())
+    assert isinstance(manifest, Manifest)

@@ -1,0 +1,343 @@
+"""The command that imports Marian models: from folders, from a hub, and what it refuses."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import os
+import pickle
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from dragoman.cli import main
+from tests.conftest import files_no_larger_than
+from tests.marian_models import MarianModel, write_marian
+from training import checkpoint
+from training.marian.importing import import_marian
+from training.marian.languages import Languages, find_languages
+
+NAME = "opus-mt-en-de"
+Change = Callable[[Path], object]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("original") / NAME
+    write_marian(folder, MarianModel())
+    return folder
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    """A copy, to be damaged."""
+    return Path(shutil.copytree(original, tmp_path / NAME))
+
+
+def settings(**changes: Any) -> Change:
+    return in_json("config.json", lambda values: values.update(changes))
+
+
+def in_json(name: str, change: Callable[[dict[str, Any]], object]) -> Change:
+    def apply(folder: Path) -> None:
+        values = json.loads((folder / name).read_text("utf-8"))
+        change(values)
+        (folder / name).write_text(json.dumps(values), "utf-8")
+
+    return apply
+
+
+def in_tensors(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
+    def apply(folder: Path) -> None:
+        tensors = safetensors.torch.load_file(folder / "model.safetensors")
+        change(tensors)
+        safetensors.torch.save_file(tensors, folder / "model.safetensors")
+
+    return apply
+
+
+def as_pickle(content: object) -> Change:
+    def apply(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        torch.save(content, folder / "pytorch_model.bin")
+
+    return apply
+
+
+def write(name: str, content: bytes) -> Change:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def remove(name: str) -> Change:
+    return lambda folder: (folder / name).unlink()
+
+
+class Code:
+    """What runs code when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch /tmp/must-not-be-there",)
+
+
+def bare_pickle(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"weight": Code()}))
+
+
+BIAS = "final_logits_bias"
+LAYER = "model.encoder.layers.0.fc1.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (remove("config.json"), "config.json: cannot be read: No such file"),
+        (remove("vocab.json"), "vocab.json: cannot be read: No such file"),
+        (remove("target.spm"), "target.spm: cannot be read: No such file"),
+        (remove("model.safetensors"), "has no model.safetensors and no pytorch_model.bin"),
+        (write("config.json", b"{"), "config.json: not valid JSON"),
+        (write("config.json", b"[]"), "config.json: is not a JSON object"),
+        (write("vocab.json", b"\xff"), "vocab.json: not valid JSON"),
+        (write("source.spm", b"no pieces"), "source.spm: not a SentencePiece model"),
+        (write("source.spm", b""), "source.spm: not a SentencePiece model"),
+        (write("model.safetensors", b"no tensors"), "model.safetensors: cannot be read"),
+        (settings(model_type="bart"), "model_type is 'bart', not 'marian'"),
+        (settings(normalize_before=True), "normalize_before is set, which is not supported"),
+        (settings(activation_function="tanh"), "activation_function is 'tanh'; known: relu"),
+        (settings(encoder_ffn_dim=64), "ffn_dim is not the same on both sides"),
+        (settings(d_model="64"), "d_model is '64': expected a number"),
+        (settings(d_model=60), "model.model_size is 60: give an even multiple"),
+        (settings(scale_embedding=1), "scale_embedding is 1: expected true or false"),
+        (settings(vocab_size=400), "entries, but config.json says vocab_size 400"),
+        (settings(eos_token_id=7), "eos_token_id is 7, but vocab.json"),
+        (settings(decoder_start_token_id=5000), "decoder_start_token_id is 5000: no entry"),
+        (settings(quantization_config={}), "the weights are quantised"),
+        (settings(encoder_layers=3), "'model.encoder.layers.2.self_attn.q_proj.weight' is missing"),
+        (in_json("vocab.json", lambda v: v.pop("<unk>")), "vocab.json: its ids are not those"),
+        (in_json("vocab.json", lambda v: v.update(no_piece=len(v))), "says vocab_size"),
+        (in_json("vocab.json", lambda v: v.update(more="1")), "is not a JSON object of ids"),
+        (
+            in_json("tokenizer_config.json", lambda v: v.update(unk_token="<what>")),
+            "vocab.json: has no entry '<what>'",
+        ),
+        (in_tensors(lambda t: t.pop(LAYER)), f"the tensor {LAYER!r} is missing"),
+        (in_tensors(lambda t: t.update(new=torch.ones(1))), "'new' is not part of a Marian"),
+        (in_tensors(lambda t: t.update({LAYER: torch.ones(2, 3)})), "has shape [2, 3], config"),
+        (in_tensors(lambda t: t.update({BIAS: t[BIAS].long()})), "not floating-point"),
+        (
+            in_tensors(
+                lambda t: t.update({"model.encoder.embed_positions.weight": torch.ones(96, 64)})
+            ),
+            "holds other positions than sinusoids",
+        ),
+        (as_pickle({"weight": Code()}), "holds other things than tensors, maybe code"),
+        (as_pickle([torch.ones(1)]), "is not a list of tensors by name"),
+        (bare_pickle, "pytorch_model.bin: "),
+        (lambda f: (remove("model.safetensors")(f), write("pytorch_model.bin", b"x")(f)), ".bin: "),
+    ],
+)
+def test_what_is_damaged_or_foreign_is_named_in_one_line(
+    folder: Path, change: Change, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(folder)
+    out = folder.parent / "checkpoint"
+    assert main(["import-marian", str(folder), "--out", str(out)]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+    assert NAME in told or "config" in told
+    assert sorted(path.name for path in folder.parent.iterdir()) == [NAME]
+    assert not Path("/tmp/must-not-be-there").exists()
+
+
+def test_a_checkpoint_is_like_those_that_training_writes(
+    original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "checkpoint"
+    words = ["import-marian", str(original), "--out", str(out)]
+    assert main(words) == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    assert main(["export", "onnx", str(out), "--out", str(tmp_path / "bundle")]) == 0
+    assert main(words) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["import-marian", "nowhere", "--out", str(tmp_path / "other")]) == 2
+    assert "nowhere: there is no such folder, and a hub's" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("most_bytes", [1000, 100_000])
+def test_a_full_disk_is_told_and_leaves_nothing(
+    original: Path, tmp_path: Path, most_bytes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with files_no_larger_than(most_bytes):
+        assert main(["import-marian", str(original), "--out", str(tmp_path / "checkpoint")]) == 2
+    assert "checkpoint: cannot be written: " in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_positions_may_be_stored_where_they_are_those_of_the_paper(
+    folder: Path, tmp_path: Path
+) -> None:
+    from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
+
+    stored = MarianSinusoidalPositionalEmbedding(96, 64).create_weight()
+    change = in_tensors(lambda t: t.update({"model.decoder.embed_positions.weight": stored}))
+    change(folder)
+    import_marian(folder, tmp_path / "checkpoint")
+
+
+def test_weights_may_lie_in_the_format_of_old(folder: Path, tmp_path: Path) -> None:
+    import_marian(folder, tmp_path / "right")
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    shared = tensors["model.shared.weight"]
+    names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+    tensors |= dict.fromkeys((*names, "lm_head.weight"), shared)
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+    import_marian(folder, tmp_path / "found")
+    right, found = ((tmp_path / side / "model.safetensors") for side in ("right", "found"))
+    assert right.read_bytes() == found.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target", "de", "fr"], "has one target language; name it with --target"),
+        (["--target", "fr=fra"], "has no tag 'fra'; known: "),
+        (["--target", "en"], "source and target are both 'en'"),
+        (["--source", "en.gb"], "'en.gb' is no language; write it as de or cmn_Hans"),
+    ],
+)
+def test_languages_that_a_model_does_not_have_are_refused(
+    original: Path,
+    tmp_path: Path,
+    words: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = str(tmp_path / "checkpoint")
+    assert main(["import-marian", str(original), "--out", out, *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "wanted", "pieces", "found"),
+    [
+        ("opus-mt-en-de", {}, Languages(), {}, ("en", {}, "de")),
+        ("opus-mt-tc-big-gmq-en", {}, Languages(), {}, ("gmq", {}, "en")),
+        ("any", {"source_lang": "eng", "target_lang": "deu"}, Languages(), {}, ("en", {}, "de")),
+        ("any", {}, Languages(("en",), (("de", None),)), {}, ("en", {}, "de")),
+        (
+            "opus-mt-en-mul",
+            {},
+            Languages(),
+            TAGS,
+            (
+                "en",
+                {"de": ">>deu<<", "fr": ">>fra<<", "cmn_Hans": ">>cmn_Hans<<"},
+                "de fr cmn_Hans",
+            ),
+        ),
+        ("opus-mt-en-mul", {}, Languages((), (("de", ""),)), TAGS, ("en", {}, "de")),
+        (
+            "opus-mt-en-mul",
+            {},
+            Languages((), (("zh", "cmn_Hans"), ("fra", None))),
+            TAGS,
+            ("en", {"zh": ">>cmn_Hans<<", "fra": ">>fra<<"}, "zh fra"),
+        ),
+    ],
+)
+def test_languages_come_from_files_name_or_options(
+    name: str,
+    words: dict[str, str],
+    wanted: Languages,
+    pieces: dict[str, int],
+    found: tuple[str, dict[str, str], str],
+) -> None:
+    source, tags, targets = found
+    assert find_languages(wanted, pieces, words, name) == ((source,), tags, tuple(targets.split()))
+
+
+class Hub(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder as a hub does, unless it shall misbehave."""
+
+    misbehaves = ""
+
+    def do_GET(self) -> None:
+        owner, model, resolve, revision, file = self.path.strip("/").split("/")
+        if (owner, model, resolve, revision) != ("owner", NAME, "resolve", "main"):
+            self.send_error(401 if owner == "secret" else 404)
+        elif file == "source.spm" and self.misbehaves == "breaks off":
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"half")
+        else:
+            self.path = f"/{file}"
+            super().do_GET()
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(original: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a hub that has the model `owner/opus-mt-en-de`."""
+    monkeypatch.setattr(Hub, "misbehaves", "")
+    handler = functools.partial(Hub, directory=str(original))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        yield os.environ["HF_ENDPOINT"]
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_hub_gives_what_a_folder_does(original: Path, tmp_path: Path) -> None:
+    import_marian(original, tmp_path / "right", name=f"owner/{NAME}")
+    assert main(["import-marian", f"owner/{NAME}", "--out", str(tmp_path / "found")]) == 0
+    for name in (checkpoint.WEIGHTS, checkpoint.TOKENIZER, checkpoint.CONFIG):
+        right, found = ((tmp_path / side / name).read_bytes() for side in ("right", "found"))
+        assert found == right
+
+
+@pytest.mark.parametrize(
+    ("words", "misbehaves", "message"),
+    [
+        (
+            ["owner/none"],
+            "",
+            "/owner/none/resolve/main/config.json: there is no such file or model",
+        ),
+        (["secret/none"], "", "401 Unauthorized; there is no such model, or it is not public"),
+        ([f"owner/{NAME}", "--revision", "v2"], "", "there is no such file or model"),
+        ([f"owner/{NAME}"], "breaks off", "source.spm: broke off after 4 of 1000 bytes"),
+        (["owner/none", "--endpoint", "file:///etc"], "", "--endpoint file:///etc: write it as"),
+        (["owner/none", "--endpoint", "http://127.0.0.1:1"], "", "cannot be reached: "),
+    ],
+)
+def test_what_a_hub_does_not_give_is_told_and_leaves_nothing(
+    hub: str,
+    tmp_path: Path,
+    words: list[str],
+    misbehaves: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(Hub, "misbehaves", misbehaves)
+    assert main(["import-marian", *words, "--out", str(tmp_path / "checkpoint")]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
