@@ -23,7 +23,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -101,8 +101,11 @@ class ImportedCase:
         return [name, str(self.batch_size), f"{ours:.0f}", *peers, self.peer_setting]
 
 
-def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> list[ImportedCase]:
+def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> Iterator[ImportedCase]:
     """Make the model, import and convert it, and race.
+
+    Yields:
+        The cases, as they are done.
 
     Raises:
         DragomanError: a contender ended, or wrote another number of tokens than it was asked for.
@@ -135,7 +138,8 @@ def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> list
             compared["CTranslate2 float32"] = peers[float_peer]
             print(_likeness(compared, vocab_size), flush=True)
         field = Field({"int8": ours}, peers)
-        return [_race(case, field, plain, rounds, vocab_size) for case in cases]
+        for case in cases:
+            yield _race(case, field, plain, rounds, vocab_size)
 
 
 def _sources(sentences: int, vocab_size: int) -> TokenIds:
@@ -213,8 +217,11 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(words)
     load_1min = os.getloadavg()[0]
     sizes = SMALL if arguments.small else Sizes()
+    cases: list[ImportedCase] = []
     try:
-        cases = measure(sizes, CASES, arguments.rounds)
+        for case in measure(sizes, CASES, arguments.rounds):
+            cases.append(case)
+            print("  ".join(case.cells()), flush=True)
     except DragomanError as error:
         print(f"benchmarks.imported: {error}", file=sys.stderr)
         return error.exit_code
