@@ -139,8 +139,9 @@ class Trainer:
         if anew:
             log.info("another optimizer: it knows nothing yet of %d parameters", anew)
         former, config = RunConfig.from_json(folder / checkpoint.CONFIG), self._config
-        known = (progress.part_tokens or self._part_tokens, _plan(former))
-        if progress.batches_of_epoch and known != (self._part_tokens, _plan(config)):
+        text, part_tokens = self._train.digest, self._part_tokens
+        known = (progress.part_tokens or part_tokens, progress.text or text, _plan(former))
+        if progress.batches_of_epoch and known != (part_tokens, text, _plan(config)):
             log.info("other text, batches or processes: epoch %d begins anew", progress.epoch + 1)
             progress = replace(progress, batches_of_epoch=0)
         if progress.part_tokens != self._part_tokens:
@@ -157,7 +158,9 @@ class Trainer:
     @property
     def _part_tokens(self) -> int:
         settings = self._config.training
-        return settings.part_tokens or settings.batch_tokens // self._processes.number
+        if settings.part_tokens is None:
+            return settings.batch_tokens // self._processes.number
+        return min(settings.part_tokens, settings.batch_tokens)
 
     def _loop(self, run_log: RunLog | None) -> None:
         settings = self._config.training
@@ -189,7 +192,9 @@ class Trainer:
 
     def _steps(self) -> Iterator[Sequence[Part]]:
         settings, data = self._config.training, self._config.data
-        self._progress = replace(self._progress, part_tokens=self._part_tokens)
+        self._progress = replace(
+            self._progress, part_tokens=self._part_tokens, text=self._train.digest
+        )
         for epoch in itertools.count(self._progress.epoch):
             if epoch > self._progress.epoch:
                 self._progress = replace(self._progress, epoch=epoch, batches_of_epoch=0)
@@ -210,15 +215,18 @@ class Trainer:
         for weight in weights:
             if factor != 1.0 and weight.grad is not None:
                 weight.grad /= factor
-        norm = torch.nn.utils.clip_grad_norm_(weights, settings.clip_norm)
+        norm = torch.nn.utils.clip_grad_norm_(weights, settings.clip_norm).item()
+        overflowed = not (math.isfinite(value) and math.isfinite(norm))
         if settings.precision == "fp16":
-            overflowed = not (math.isfinite(value) and math.isfinite(norm.item()))
             scale = scale.after_step(step, overflowed)
             self._progress = replace(self._progress, loss_scale=scale)
             if overflowed:
                 return 0.0, 0
-        elif not math.isfinite(value):
-            raise UsageError(f"step {step}: the loss is {value}; lower training.peak_learning_rate")
+        elif overflowed:
+            raise UsageError(
+                f"step {step}: the loss is {value}, and its gradients' norm {norm}; lower "
+                "training.peak_learning_rate"
+            )
         self._optimizer.step()
         return value, tokens
 

@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,13 @@ from dragoman.manifest import Limits
 from tests.conftest import REPOSITORY, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training import checkpoint
-from training.checkpoint import Progress
-from training.config import CorpusConfig, RunConfig, resolve
+from training.best_models import BestModels
+from training.checkpoint import Kept, Progress
+from training.config import CorpusConfig, OptimisationConfig, RunConfig, resolve
 from training.data import ParallelText, read_pairs
 from training.evaluation import measure
+from training.examples import Part
+from training.gradients import Gradients
 from training.model import ModelConfig, Transformer
 from training.run_log import RunLog
 from training.search import Translator
@@ -469,7 +473,7 @@ def test_another_plan_begins_the_epoch_anew(
         ("other", ("training.batch_tokens=220",)),
         ("parts", ("training.part_tokens=100",)),
         ("seed", ("training.seed=2",)),
-        ("text", ("data.train=[{prefix='train',weight=0.9}]",)),
+        ("weight", ("data.train=[{prefix='train',weight=0.9}]",)),
     ):
         run = tmp_path / name
         Trainer(settings(5), text, run).train()
@@ -478,6 +482,102 @@ def test_another_plan_begins_the_epoch_anew(
         anew = "epoch 1 begins anew" in caplog.text
         progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
         assert (anew, progress["batches_of_epoch"]) == ((True, 5) if words else (False, 10)), name
+
+
+def test_other_text_in_the_same_files_begins_the_epoch_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    run = tmp_path / "run"
+    write_pairs(tmp_path / "train", reverse_pairs(400, seed=1), ("en", "de"))
+    write_pairs(tmp_path / "valid", reverse_pairs(20, seed=2), ("en", "de"))
+    Trainer(settings(5), tmp_path, run).train()
+    write_pairs(tmp_path / "train", reverse_pairs(380, seed=3), ("en", "de"))
+    # A checkpoint of before knows no text, and so of no change.
+    path = run / "checkpoints/step-0000005/progress.json"
+    progress = json.loads(path.read_text())
+    path.write_text(json.dumps({**progress, "text": None}))
+    Trainer(settings(10), tmp_path, run, resume=True)
+    assert "begins anew" not in caplog.text
+    path.write_text(json.dumps(progress))
+    Trainer(settings(10), tmp_path, run, resume=True).train()
+    assert "other text, batches or processes: epoch 1 begins anew" in caplog.text
+
+
+def test_a_step_is_no_larger_than_it_may_be(text: Path, tmp_path: Path) -> None:
+    Trainer(settings(10), text, tmp_path / "whole").train()
+    Trainer(settings(10, "training.part_tokens=700"), text, tmp_path / "parts").train()
+    assert_same_weights(tmp_path / "parts/final", tmp_path / "whole/final")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_gradients_that_are_no_numbers_spoil_no_checkpoint(
+    text: Path, tmp_path: Path, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, whole = tmp_path / "run", Gradients.add_up
+    words = (f"training.precision={precision}", "training.checkpoint_every_steps=1")
+
+    def add_up(self: Gradients, parts: Sequence[Part], step: int, divisor: float) -> float:
+        value = whole(self, parts, step, divisor)
+        if step == 3:
+            first = next(self._model.parameters())
+            first.grad = torch.full_like(first, math.inf)
+        return value
+
+    monkeypatch.setattr(Gradients, "add_up", add_up)
+    message = r"step 3: the loss is \d.*, and its gradients' norm (nan|inf); lower training.peak"
+    with pytest.raises(UsageError, match=message):
+        Trainer(settings(5, *words), text, run).train()
+    newest = checkpoint.step_folders(run)[-1]
+    assert newest.name == "step-0000002"
+    for tensor in checkpoint.load(newest).model.state_dict().values():
+        assert torch.isfinite(tensor).all()
+
+
+def test_what_is_no_longer_averaged_is_not_what_a_run_ends_with(text: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    Trainer(settings(10, "training.average_best=1"), text, run).train()
+    final = Trainer(settings(40), text, run, resume=True).train()
+    mean = checkpoint.average(checkpoint.step_folders(run)[-2:])
+    state = checkpoint.load(final).model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in mean.items())
+
+
+def test_of_the_best_only_as_many_stay_as_are_wanted(tmp_path: Path) -> None:
+    best, written = best_models(tmp_path, OptimisationConfig(average_best=1))
+    for step in (1, 2):
+        (tmp_path / f"best-models/step-{step:07d}").mkdir(parents=True)
+    kept = (Kept(2, -0.5, "loss"), Kept(1, -0.7, "loss"))
+    assert best.still_known(Progress(kept=kept)).kept == kept[:1]
+    assert written == []
+
+
+def test_a_validation_that_is_no_number_is_never_the_best(tmp_path: Path) -> None:
+    config = OptimisationConfig(average_best=2, stop_after_validations=3)
+    best, written = best_models(tmp_path, config)
+    progress = Progress(step=1)
+    for step, loss in enumerate((math.nan, 0.9, math.inf, math.nan, 0.8), start=1):
+        progress = replace(progress, step=step)
+        progress = best.after_validation(progress, Found(loss, {}, None))
+        assert progress.validations_since_best == {1: 1, 3: 1, 4: 2}.get(step, 0)
+    assert progress.best == -0.8
+    assert [one.step for one in progress.kept] == [5, 2]
+    folders = [folder.name for folder in written]
+    assert folders == ["step-0000002", "best", "step-0000005", "best"]
+    spoilt = replace(progress, best=math.nan, kept=(Kept(1, math.nan, "loss"), *progress.kept))
+    known = best.still_known(spoilt)
+    assert (known.best, [one.step for one in known.kept]) == (None, [5, 2])
+
+
+def best_models(run: Path, config: OptimisationConfig) -> tuple[BestModels, list[Path]]:
+    """Those of a run, and the folders that it will have written."""
+    written: list[Path] = []
+
+    def write(folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        written.append(folder)
+
+    return BestModels(run, config, write), written
 
 
 def test_validations_tell_corpora_of_one_prefix_apart(text: Path, tmp_path: Path) -> None:
