@@ -56,7 +56,7 @@ class BestModels:
             checkpoint.put_back(former.with_name(former.name[1:].removesuffix(".former")))
 
     def still_known(self, progress: Progress) -> Progress:
-        """A checkpoint's progress, less what is unwanted, of another metric or without its model."""
+        """A checkpoint's progress, less what is unwanted, of another metric or has no model."""
         metric = self._config.stop_on
         kept = [
             one

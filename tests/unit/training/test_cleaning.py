@@ -45,6 +45,21 @@ def test_what_is_not_fit_is_dropped_and_counted(pair: tuple[str, str], reason: s
     assert reports([GOOD, pair]) == Report("text", BOTH, 2, 1, {reason: 1})
 
 
+@pytest.mark.parametrize("hidden_by", ["text.de", "text.de.xz"])
+def test_what_another_form_would_hide_is_not_written(
+    tmp_path: Path, hidden_by: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "text", BOTH, [GOOD])
+    (tmp_path / "recipe.toml").write_text('[data]\ntrain = ["text"]\n')
+    out = tmp_path / "out"
+    words = ["clean", "--config", str(tmp_path / "recipe.toml"), "--data-dir", str(tmp_path)]
+    assert main([*words, "--out", str(out)]) == 0
+    (out / hidden_by).write_text("older\n")
+    assert main([*words, "--out", str(out)]) == 2
+    printed = capsys.readouterr().err
+    assert f"{out / hidden_by} lies there, and text.de.gz and it would hide one another" in printed
+
+
 def test_short_answers_and_names_pass() -> None:
     pairs = [("Yes.", "Ja, doch."), ("Tom is here.", "Tom ist hier."), ("Thanks!", "Danke!")]
     assert reports(pairs).dropped == {}
