@@ -15,7 +15,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, islice, zip_longest
@@ -295,8 +295,9 @@ def write_text(
     except OSError as error:
         raise UsageError(f"{data_dir / text.prefix}: cannot be written: {error}") from error
     finally:
-        for path in partial:
-            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            for path in partial:
+                path.unlink(missing_ok=True)
     return counts
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,19 @@ def test_what_another_form_would_hide_is_not_written(
     assert main([*words, "--out", str(out)]) == 2
     printed = capsys.readouterr().err
     assert f"{out / hidden_by} lies there, and text.de.gz and it would hide one another" in printed
+
+
+def test_text_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    def pairs() -> Iterator[tuple[str, str]]:
+        yield GOOD
+        raise UsageError("line 2 is not UTF-8")
+
+    with pytest.raises(UsageError, match="line 2"):
+        write_pairs(tmp_path / "out/text", BOTH, pairs())
+    assert list((tmp_path / "out").iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_pairs(tmp_path / "file/text", BOTH, [GOOD])
 
 
 def test_short_answers_and_names_pass() -> None:

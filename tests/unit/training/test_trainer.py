@@ -221,6 +221,8 @@ def test_one_process_with_less_memory_holds_nobody_up(text: Path, tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "do not fit the memory of cpu; going on with" in done.stderr
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=2e-4)
+    path = tmp_path / "two/checkpoints/step-0000010/progress.json"
+    assert 1 < json.loads(path.read_text())["most_tokens"] <= 40, "of the one that has least"
 
 
 def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
@@ -257,6 +259,12 @@ def test_a_number_of_processes_without_torchrun_is_refused(
     monkeypatch.setenv("WORLD_SIZE", "two")
     with pytest.raises(UsageError, match="WORLD_SIZE is 'two' without RANK"):
         Trainer(settings(5), text, tmp_path / "run")
+    monkeypatch.delenv("WORLD_SIZE")
+    for name in ("RANK", "LOCAL_RANK", "MASTER_PORT"):
+        monkeypatch.setenv(name, "x")
+        with pytest.raises(UsageError, match=f"{name} is 'x': start with torchrun, or unset it"):
+            Trainer(settings(5), text, tmp_path / "run")
+        monkeypatch.delenv(name)
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(text: Path, tmp_path: Path) -> None:
@@ -723,6 +731,45 @@ def test_what_did_not_fit_the_memory_is_remembered(
     Trainer(settings(25, "training.part_tokens=50"), text, run, resume=True).train()
     progress = json.loads((run / "checkpoints/step-0000025/progress.json").read_text())
     assert progress["most_tokens"] is None, "another size of the parts forgets it"
+
+
+def test_a_validation_is_cut_where_the_memory_is_too_small(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Trainer(settings(10), text, tmp_path / "whole").train()
+    whole, sizes = Transformer.forward, list[int]()
+
+    def forward(self: Transformer, src: Tensor, mask: Tensor, tgt: Tensor) -> Tensor:
+        size = src.size(0) * max(src.size(1), tgt.size(1))
+        if not torch.is_grad_enabled():
+            sizes.append(size)
+            if size > 60:
+                raise torch.OutOfMemoryError("no memory is left")
+        return whole(self, src, mask, tgt)
+
+    monkeypatch.setattr(Transformer, "forward", forward)
+    Trainer(settings(10), text, tmp_path / "cut").train()
+    assert max(sizes) > 60
+    right = losses(tmp_path / "whole", "valid")
+    assert losses(tmp_path / "cut", "valid") == pytest.approx(right, abs=2e-4)
+    sizes.clear()
+    Trainer(settings(10, "training.part_tokens=50"), text, tmp_path / "parts").train()
+    assert 0 < max(sizes) <= 50, "no more at a time than training has"
+
+
+@pytest.mark.parametrize("when", ["at the start", "in a step"])
+def test_too_little_memory_is_one_line(
+    text: Path, tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["model.feed_forward_size=1_000_000_000_000"] if when == "at the start" else []
+
+    def forward(self: Transformer, *inputs: Tensor) -> Tensor:
+        return torch.empty(10**15)  # more than any machine has
+
+    monkeypatch.setattr(Transformer, "forward", forward)
+    with pytest.raises(UsageError, match="the memory of cpu is too small for the model") as raised:
+        Trainer(settings(10, *words), text, tmp_path / "run").train()
+    assert "\n" not in str(raised.value)
 
 
 def test_a_compiled_model_learns_the_same_in_few_graphs(
