@@ -202,8 +202,6 @@ def fetch_corpora(
             files = [fetched[source] for source in corpus.sources if missing]
             for text in missing:
                 yield from _write(text, files, data_dir, watch(text.prefix)).items()
-            for download in files:
-                remember(download, data_dir / LOCK)
             later = set(chain.from_iterable(one.sources for one in corpora[number + 1 :]))
             for source in set(corpus.sources) - later:
                 (downloads / source.name).unlink(missing_ok=True)
@@ -231,7 +229,7 @@ def _is_written(text: FetchedText, data_dir: Path) -> bool:
 def _write(
     text: FetchedText, downloads: Sequence[Download], data_dir: Path, watch: Watch
 ) -> dict[str, int]:
-    """Write a text, and let nothing stay of a download that is damaged."""
+    """Write a text and remember its downloads, or let nothing stay of one that is damaged."""
     try:
         counts = write_text(text, [one.path for one in downloads], data_dir, watch)
     except _Damaged as error:
@@ -239,6 +237,8 @@ def _write(
             if download.path == error.file:
                 discard(download, data_dir / LOCK)
         raise UsageError(f"{error}; it has been removed, run it again to fetch it") from error
+    for download in downloads:
+        remember(download, data_dir / LOCK)
     found = sum(counts.values())
     if text.pairs not in (None, found):
         log.warning("%s: has %d pairs, the registry says %d", text.prefix, found, text.pairs)
@@ -289,7 +289,7 @@ def write_text(
                 if (number + 1) % _LINES_A_REPORT == 0:
                     watch(done, None)
         if not any(counts.values()):
-            raise UsageError(f"{text.prefix}: there is no pair in what was fetched")
+            raise UsageError(f"{text.prefix}: there is no pair in it{_anew(files)}")
         for path, whole in zip(partial, written, strict=True):
             os.replace(path, whole)
     except OSError as error:
@@ -313,11 +313,19 @@ def _pairs(text: FetchedText, files: Sequence[Path]) -> Iterator[tuple[bytes, ..
             found = [f"{n} in {name}" for n, name in zip(counts, text.sides, strict=True)]
             raise UsageError(
                 f"{text.prefix}: the sides differ in their number of lines: {', '.join(found)}"
+                f"{_anew(files)}"
             )
         for line, name in zip(pair, text.sides, strict=True):
             if not _is_utf8(line):
-                raise UsageError(f"{text.prefix}: line {number + 1} in {name} is not UTF-8")
+                raise UsageError(
+                    f"{text.prefix}: line {number + 1} in {name} is not UTF-8{_anew(files)}"
+                )
         yield tuple(line.strip() + b"\n" for line in pair)
+
+
+def _anew(files: Sequence[Path]) -> str:
+    """What to do about files that are whole, where it is not the registry that is wrong."""
+    return f"; to fetch it anew, remove {files[0].parent}"
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -102,7 +102,7 @@ def fetch(
         version.unlink(missing_ok=True)
     except OSError as error:
         raise UsageError(
-            f"{path}: cannot be written: {error.strerror}; what is there is gone on with"
+            f"{path}: cannot be written: {error.strerror}; run it again to go on"
         ) from error
     return Download(source, path, found)
 
