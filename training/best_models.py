@@ -5,6 +5,7 @@ Knows validations and folders; must not know how a model learns.
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -55,25 +56,31 @@ class BestModels:
             checkpoint.put_back(former.with_name(former.name[1:].removesuffix(".former")))
 
     def still_known(self, progress: Progress) -> Progress:
-        """A checkpoint's progress, less validations of another metric and without their models."""
+        """A checkpoint's progress, less what is unwanted, of another metric or has no model."""
         metric = self._config.stop_on
-        kept = (one for one in progress.kept if one.metric == metric and self._folder(one).exists())
-        progress = replace(progress, kept=tuple(kept))
+        kept = [
+            one
+            for one in progress.kept
+            if one.metric == metric and math.isfinite(one.quality) and self._folder(one).exists()
+        ]
+        progress = replace(progress, kept=tuple(kept[: self._config.average_best or 0]))
         has_best = self._config.stop_after_validations is not None and self._best.exists()
-        if not has_best or progress.best_metric != metric:
+        is_known = progress.best is not None and math.isfinite(progress.best)
+        if not has_best or not is_known or progress.best_metric != metric:
             return replace(progress, best=None, best_metric=None, validations_since_best=0)
         return progress
 
     def after_validation(self, progress: Progress, found: Found) -> Progress:
-        """Keep the model as it is now, if it is good enough."""
+        """Keep the model as it is now, if it is good enough; one without a figure never is."""
         metric = self._config.stop_on
         quality = -found.loss if metric == "loss" else found.bleu
         assert quality is not None  # there is text to measure it on, or the run was refused
-        if self._config.average_best is not None:
+        is_number = math.isfinite(quality)
+        if self._config.average_best is not None and is_number:
             progress = self._among_several(progress, Kept(progress.step, quality, metric))
         if self._config.stop_after_validations is None:
             return progress
-        if progress.best is None or quality > progress.best:
+        if is_number and (progress.best is None or quality > progress.best):
             self._write(self._best)
             return replace(progress, best=quality, best_metric=metric, validations_since_best=0)
         return replace(progress, validations_since_best=progress.validations_since_best + 1)

@@ -69,6 +69,8 @@ class Progress:
     """Of fp16."""
     most_tokens: int | None = None
     """Tokens that fit the memory at a time, where those of a part did not."""
+    text: str | None = None
+    """A digest of the encoded text; None in checkpoints of former versions."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -206,7 +206,9 @@ def write_pairs(prefix: Path, languages: Sequence[str], pairs: Iterable[Pair]) -
         for path, whole in zip(partial, paths, strict=True):
             os.replace(path, whole)
     except OSError as error:
-        for path in partial:
-            path.unlink(missing_ok=True)
         where = f"{prefix}.{{{','.join(languages)}}}.gz"
         raise UsageError(f"{where}: cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            for path in partial:
+                path.unlink(missing_ok=True)

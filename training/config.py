@@ -152,7 +152,7 @@ class OptimisationConfig:
     """Tokens in a step, padding included, on whichever side is longer."""
     part_tokens: int | None = None
     """Tokens that go through the model at a time; a step adds up the gradients of its parts. None:
-    the whole step at once, or of several processes' each its share."""
+    the whole step at once, or of several processes' each its share; never more than the step."""
     warmup_steps: int = 4000
     peak_learning_rate: float | None = None
     """None: the paper's E^-0.5 * warmup_steps^-0.5."""

@@ -6,6 +6,8 @@ Knows archives and lines; must not know what is learnt from them.
 from __future__ import annotations
 
 import gzip
+import io
+import logging
 import lzma
 import os
 import re
@@ -13,7 +15,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, islice, zip_longest
@@ -22,13 +24,17 @@ from typing import IO, cast
 
 from dragoman.errors import UsageError
 from dragoman.settings import from_mapping, read_toml
-from training.download import LOCK, Source, Watch, fetch
+from training.data import other_forms
+from training.download import LOCK, Download, Source, Watch, discard, fetch, remember
+
+log = logging.getLogger(__name__)
 
 REGISTRY = Path(__file__).with_name("corpora.toml")
 
 _DOWNLOADS = ".downloads"
 _LINES_A_REPORT = 10_000
 _HELD_OUT = ("valid", "test")
+_LANGUAGE = re.compile(r"[A-Za-z0-9][\w-]*")
 _SEGMENT = re.compile(rb"<seg[^>]*>(.*?)</seg>")
 
 
@@ -42,6 +48,10 @@ class SideFile:
     """Which of the corpus's sources, counted from 0."""
     column: int | None = None
     """Of lines with tabs, counted from 0."""
+
+    def __post_init__(self) -> None:
+        if self.column is not None and self.column < 0:
+            raise UsageError(f"column is {self.column}: give one counted from 0")
 
 
 @dataclass(frozen=True)
@@ -72,12 +82,16 @@ class FetchedText:
 
     def __post_init__(self) -> None:
         prefix = PurePosixPath(self.prefix)
-        if not prefix.name or prefix.is_absolute() or ".." in prefix.parts:
+        leads_out = prefix.is_absolute() or ".." in prefix.parts
+        if not prefix.name or leads_out or not self.prefix.isprintable():
             raise UsageError(
                 f"prefix is {self.prefix!r}: give one below the folder, such as a/train"
             )
         if len(self.sides) < 2:
             raise UsageError(f"{self.prefix}: has {len(self.sides)} sides: give two or more")
+        for language in self.sides:
+            if not _LANGUAGE.fullmatch(language):
+                raise UsageError(f"{self.prefix}: a side is {language!r}: give a code such as en")
         if self.held_out is not None and self.held_out <= len(_HELD_OUT):
             raise UsageError(f"{self.prefix}: held_out is {self.held_out}: give 3 or more")
 
@@ -134,7 +148,25 @@ def read_registry(paths: Sequence[Path] = (REGISTRY,)) -> dict[str, Corpus]:
                 if not 0 <= side.source < len(corpus.sources):
                     raise UsageError(f"{path}: {corpus.name}: there is no source {side.source}")
             found[corpus.name] = corpus
+    _check_apart(found.values())
     return found
+
+
+def _check_apart(corpora: Iterable[Corpus]) -> None:
+    """See that no two texts would be written into one file.
+
+    Raises:
+        UsageError: two would, by name.
+    """
+    known: dict[Path, str] = {}
+    for corpus in corpora:
+        for path in chain.from_iterable(_written(text, Path()) for text in corpus.texts):
+            if path in known:
+                raise UsageError(
+                    f"{corpus.name}: {path} is written by {known[path]} already; give another "
+                    "prefix"
+                )
+            known[path] = corpus.name
 
 
 def fetch_corpora(
@@ -144,7 +176,7 @@ def fetch_corpora(
 ) -> Iterator[tuple[str, int]]:
     """Download corpora and write their texts, one side a language.
 
-    What is there already is left as it is. Downloads are removed once all is written.
+    What is there already is left as it is. A corpus's downloads are removed once it is written.
 
     Args:
         corpora: which.
@@ -155,26 +187,62 @@ def fetch_corpora(
         The prefix of each text that was written, and its number of pairs.
 
     Raises:
-        UsageError: a download fails, is not what it should be, or the disk cannot be written.
+        UsageError: a download fails or is not what it should be, the disk cannot be written, or
+            what would be written is hidden by another form of it.
     """
     downloads = data_dir / _DOWNLOADS
-    fetched: dict[Source, Path] = {}
+    fetched: dict[Source, Download] = {}
     try:
-        for corpus in corpora:
-            for text in corpus.texts:
-                if all(path.exists() for path in _written(text, data_dir)):
-                    continue
-                for source in corpus.sources:
-                    if source not in fetched:
-                        lock = data_dir / LOCK
-                        fetched[source] = fetch(source, downloads, lock, watch(source.url))
-                files = [fetched[source] for source in corpus.sources]
-                yield from write_text(text, files, data_dir, watch(text.prefix)).items()
-        for path in fetched.values():
-            path.unlink()
+        for number, corpus in enumerate(corpora):
+            missing = [text for text in corpus.texts if not _is_written(text, data_dir)]
+            for source in corpus.sources if missing else ():
+                if source not in fetched:
+                    what = (source, downloads, data_dir / LOCK, watch(source.url))
+                    fetched[source] = fetch(*what)
+            files = [fetched[source] for source in corpus.sources if missing]
+            for text in missing:
+                yield from _write(text, files, data_dir, watch(text.prefix)).items()
+            later = set(chain.from_iterable(one.sources for one in corpora[number + 1 :]))
+            for source in set(corpus.sources) - later:
+                (downloads / source.name).unlink(missing_ok=True)
+                fetched.pop(source, None)
     finally:
         if downloads.is_dir() and not any(downloads.iterdir()):
             downloads.rmdir()
+
+
+def _is_written(text: FetchedText, data_dir: Path) -> bool:
+    """Whether it is there; what is there in another form would hide what was written.
+
+    Raises:
+        UsageError: some of it is there in another form.
+    """
+    paths = _written(text, data_dir)
+    if all(path.exists() for path in paths):
+        return True
+    for path in paths:
+        for other in other_forms(path):
+            raise UsageError(f"{path}: {other} lies there, and one would hide the other; remove it")
+    return False
+
+
+def _write(
+    text: FetchedText, downloads: Sequence[Download], data_dir: Path, watch: Watch
+) -> dict[str, int]:
+    """Write a text and remember its downloads, or let nothing stay of one that is damaged."""
+    try:
+        counts = write_text(text, [one.path for one in downloads], data_dir, watch)
+    except _Damaged as error:
+        for download in downloads:
+            if download.path == error.file:
+                discard(download, data_dir / LOCK)
+        raise UsageError(f"{error}; it has been removed, run it again to fetch it") from error
+    for download in downloads:
+        remember(download, data_dir / LOCK)
+    found = sum(counts.values())
+    if text.pairs not in (None, found):
+        log.warning("%s: has %d pairs, the registry says %d", text.prefix, found, text.pairs)
+    return counts
 
 
 def _written(text: FetchedText, data_dir: Path) -> list[Path]:
@@ -201,7 +269,7 @@ def write_text(
 
     Raises:
         UsageError: an archive is damaged or lacks a member, the sides differ in their number of
-            lines, or the disk cannot be written.
+            lines, have none or are no UTF-8, or the disk cannot be written.
     """
     written = _written(text, data_dir)
     partial = [path.with_name(f".{path.name}.partial") for path in written]
@@ -220,13 +288,16 @@ def write_text(
                 )
                 if (number + 1) % _LINES_A_REPORT == 0:
                     watch(done, None)
+        if not any(counts.values()):
+            raise UsageError(f"{text.prefix}: there is no pair in it{_anew(files)}")
         for path, whole in zip(partial, written, strict=True):
             os.replace(path, whole)
     except OSError as error:
         raise UsageError(f"{data_dir / text.prefix}: cannot be written: {error}") from error
     finally:
-        for path in partial:
-            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            for path in partial:
+                path.unlink(missing_ok=True)
     return counts
 
 
@@ -242,8 +313,35 @@ def _pairs(text: FetchedText, files: Sequence[Path]) -> Iterator[tuple[bytes, ..
             found = [f"{n} in {name}" for n, name in zip(counts, text.sides, strict=True)]
             raise UsageError(
                 f"{text.prefix}: the sides differ in their number of lines: {', '.join(found)}"
+                f"{_anew(files)}"
             )
+        for line, name in zip(pair, text.sides, strict=True):
+            if not _is_utf8(line):
+                raise UsageError(
+                    f"{text.prefix}: line {number + 1} in {name} is not UTF-8{_anew(files)}"
+                )
         yield tuple(line.strip() + b"\n" for line in pair)
+
+
+def _anew(files: Sequence[Path]) -> str:
+    """What to do about files that are whole, where it is not the registry that is wrong."""
+    return f"; to fetch it anew, remove {files[0].parent}"
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Damaged(UsageError):
+    """A download that cannot be read."""
+
+    def __init__(self, message: str, file: Path) -> None:
+        super().__init__(message)
+        self.file = file
 
 
 def _lines(file: Path, side: SideFile) -> Iterator[bytes]:
@@ -251,10 +349,7 @@ def _lines(file: Path, side: SideFile) -> Iterator[bytes]:
     what = f"{side.member} in {file}" if side.member else str(file)
     try:
         with ExitStack() as stack:
-            opened: Iterable[bytes] = _open(file, side.member, stack)
-            if side.member.endswith(".gz") or (not side.member and file.suffix == ".gz"):
-                opened = stack.enter_context(gzip.open(cast("IO[bytes]", opened), "rb"))
-            for line in opened:
+            for line in _unpacked(_open(file, side.member, stack), stack):
                 if side.member.endswith(".sgm"):
                     yield from _SEGMENT.findall(line)
                 elif side.column is None:
@@ -265,8 +360,22 @@ def _lines(file: Path, side: SideFile) -> Iterator[bytes]:
     except KeyError as error:
         raise UsageError(f"{what}: is not there") from error
     except _DAMAGES as error:
+        raise _Damaged(f"{what}: cannot be read: {error}", file) from error
+    except RuntimeError as error:  # of a zip file with a password, or packed in a rare way
         raise UsageError(f"{what}: cannot be read: {error}") from error
 
+
+def _unpacked(file: IO[bytes], stack: ExitStack) -> Iterable[bytes]:
+    """The lines of a file that is packed or not, whatever its name says."""
+    begin = cast("io.BufferedReader", file).peek(len(_XZ))
+    if begin.startswith(_GZIP):
+        return stack.enter_context(gzip.open(file, "rb"))
+    if begin.startswith(_XZ):
+        return stack.enter_context(lzma.open(file, "rb"))
+    return file
+
+
+_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 
 _DAMAGES = (
     tarfile.TarError,

@@ -141,6 +141,13 @@ def find_file(prefix: Path, language: str) -> Path | None:
     return next(filter(Path.is_file, candidates), None)
 
 
+def other_forms(path: Path) -> list[Path]:
+    """What lies beside a packed side of a text that is the same side to `find_file`."""
+    plain = path.with_suffix("")
+    forms = [plain.with_name(f"{plain.name}{suffix}") for suffix in _SUFFIXES]
+    return [form for form in forms if form != path and form.is_file()]
+
+
 def iterate_pairs(prefix: Path, languages: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Read a parallel text as it is, line by line.
 

@@ -12,6 +12,7 @@ import json
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +31,7 @@ _CHUNKS_AHEAD = 2
 """So many wait for the teacher, which then never waits for the last ones of a chunk."""
 
 WRITTEN = "written"
-REPEATED, TOO_LONG = "source repeated", "source too long"
+REPEATED, TOO_LONG, UNKNOWN = "source repeated", "source too long", "source of unknown characters"
 CUT, EMPTY = "translation cut", "translation empty"
 
 
@@ -53,8 +54,8 @@ class Teacher(Protocol):
     def candidates(self) -> int:
         """How many translations of each text it gives at most."""
 
-    def fits(self, text: str, target: str) -> bool:
-        """Whether it takes a text of that length."""
+    def reason_against(self, text: str, target: str) -> str | None:
+        """Why it does not take a text, if it does not."""
 
     def begin(self, texts: Sequence[str], source: str, target: str) -> Translated:
         """Begin to translate."""
@@ -159,17 +160,29 @@ def distil(
         UsageError: text that cannot be read, a disk that cannot be written, or what lies there was
             made of another text, by another teacher or with other settings.
     """
-    try:
-        settings = _settings(task, teacher)
-        if all(path.exists() for path in (task.report, *task.files)):
+    settings = _settings(task, teacher)
+    if all(path.exists() for path in (task.report, *task.files)):
+        with _files_of(task):
             return _finished(task, settings)
+    with _files_of(task):
         task.written.parent.mkdir(parents=True, exist_ok=True)
-        with _Journal(task.journal, settings) as journal:
+        opened = _Journal(task.journal, settings)
+    with opened as journal:
+        watch(journal.sources)
+        for chunk in _begun_ahead(_chunks(task, teacher, journal.sources)):
+            outcomes = chunk.outcomes()
+            with _files_of(task):
+                journal.add(outcomes)
             watch(journal.sources)
-            for chunk in _begun_ahead(_chunks(task, teacher, journal.sources)):
-                journal.add(chunk.outcomes())
-                watch(journal.sources)
+    with _files_of(task):
         return _write(task, settings)
+
+
+@contextmanager
+def _files_of(task: Task) -> Iterator[None]:
+    """Around what is done with files alone: other errors of the system are not theirs."""
+    try:
+        yield
     except OSError as error:
         raise UsageError(f"{task.written}: cannot be written: {error.strerror}") from error
 
@@ -214,7 +227,7 @@ def _chunks(task: Task, teacher: Teacher, done: int) -> Iterator[_Chunk]:
     def reason(source: str) -> str | None:
         repeated = teacher.candidates == 1 and hash(source) in seen
         seen.add(hash(source))
-        return REPEATED if repeated else None if teacher.fits(source, tgt) else TOO_LONG
+        return REPEATED if repeated else teacher.reason_against(source, tgt)
 
     sources = task.sources()
     for source, _ in itertools.islice(sources, done):
@@ -270,8 +283,9 @@ class _Journal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what was to be kept is written already."""
+        with suppress(OSError):
+            self._file.close()
 
     def add(self, outcomes: Sequence[object]) -> None:
         """Write down what became of the next sources."""
@@ -294,7 +308,11 @@ def _entry(line: bytes) -> Any:
 
 def _settings(task: Task, teacher: Teacher) -> dict[str, object]:
     """All that decides what is written."""
-    text = [sha256(existing_file(task.text.prefix, language)) for language in task.direction]
+    files = [existing_file(task.text.prefix, language) for language in task.direction]
+    try:
+        text = list(map(sha256, files))
+    except OSError as error:
+        raise UsageError(f"{task.text.prefix}: cannot be read: {error}") from error
     return {**teacher.settings, "text": text, "max_pairs": task.max_pairs}
 
 
@@ -311,6 +329,7 @@ def _check_same(path: Path, known: Mapping[str, Any], settings: Mapping[str, obj
 def _finished(task: Task, settings: Mapping[str, object]) -> dict[str, int]:
     found = _entry(task.report.read_bytes())
     _check_same(task.report, found, settings)
+    task.journal.unlink(missing_ok=True)  # of a run that was killed after all else
     counts: dict[str, int] = found["pairs"]
     return counts
 

@@ -39,8 +39,14 @@ class Source:
     size_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        if urlsplit(self.url).scheme not in ("http", "https"):
+        try:
+            scheme = urlsplit(self.url).scheme
+        except ValueError as error:
+            raise UsageError(f"url is {self.url!r}: {error}") from error
+        if scheme not in ("http", "https"):
             raise UsageError(f"url is {self.url!r}: give one that begins with https:// or http://")
+        if not (self.url.isascii() and self.url.isprintable()) or " " in self.url:
+            raise UsageError(f"url is {self.url!r}: write what is not ASCII, and spaces, as %C3%A4")
 
     @property
     def name(self) -> str:
@@ -49,20 +55,29 @@ class Source:
         return f"{short}-{Path(urlsplit(self.url).path).name}"
 
 
+@dataclass(frozen=True)
+class Download:
+    """A file that was fetched."""
+
+    source: Source
+    path: Path
+    sha256: str
+
+
 Watch = Callable[[int, int | None], None]
 """Told how many bytes are there, and how many there will be."""
 
 
 def fetch(
     source: Source, folder: Path, lock: Path, watch: Watch = lambda done, total: None
-) -> Path:
+) -> Download:
     """Download a file, unless it is there, and check it.
 
     Args:
         source: what.
         folder: where to; a transfer that breaks off leaves a hidden `.partial` there, with which
             the next one goes on, if the server can and has not changed the file.
-        lock: remembers the digests of files; one that was fetched before must be the same again.
+        lock: what `remember` has written; a file that is in there must be the same again.
         watch: see `Watch`.
 
     Raises:
@@ -70,33 +85,69 @@ def fetch(
             disk cannot be written.
     """
     path = folder / source.name
-    if not path.exists():
+    try:
+        if path.exists():
+            return Download(source, path, _checked(source, path, lock))
+        folder.mkdir(parents=True, exist_ok=True)
+        partial, version = _begun(source, folder)
+        _transfer(source, folder, watch)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            partial = _transfer(source, folder, watch)
-            _check(source, partial, lock)
-            os.replace(partial, path)
-        except OSError as error:
-            for begun in _begun(source, folder):
-                begun.unlink(missing_ok=True)
-            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
-    return path
+            found = _checked(source, partial, lock)
+        finally:
+            if not partial.exists():
+                version.unlink(missing_ok=True)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        version.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be written: {error.strerror}; run it again to go on"
+        ) from error
+    return Download(source, path, found)
 
 
-def _transfer(source: Source, folder: Path, watch: Watch) -> Path:
+def remember(download: Download, lock: Path) -> None:
+    """Write into the lock what a URL gave, once that has been of use.
+
+    Raises:
+        UsageError: the lock cannot be read or written.
+    """
+    known = _locked(lock)
+    if known.get(download.source.url) != download.sha256:
+        _write_lock(lock, {**known, download.source.url: download.sha256})
+
+
+def discard(download: Download, lock: Path) -> None:
+    """Remove a file that turned out to be of no use, and forget that its URL gave it.
+
+    Raises:
+        UsageError: the lock cannot be read or written.
+    """
+    download.path.unlink(missing_ok=True)
+    known = _locked(lock)
+    if known.pop(download.source.url, None) is not None:
+        _write_lock(lock, known)
+
+
+def _transfer(source: Source, folder: Path, watch: Watch) -> None:
     """Get the bytes that are missing."""
     partial, version = _begun(source, folder)
-    there = partial.stat().st_size if partial.exists() and version.exists() else 0
+    known = _version(version)
+    there = partial.stat().st_size if partial.exists() and known else 0
     request = urllib.request.Request(source.url, headers={"User-Agent": _AGENT})  # noqa: S310  (see Source)
     if there:
         request.add_header("Range", f"bytes={there}-")
-        request.add_header("If-Range", version.read_text(encoding="utf-8"))
+        request.add_header("If-Range", known)
     try:
         response = urllib.request.urlopen(request, timeout=_TIMEOUT_S)  # noqa: S310
     except urllib.error.HTTPError as error:
         if there and error.code == _RANGE_NOT_SATISFIABLE:
+            if error.headers.get("Content-Range", f"bytes */{there}") == f"bytes */{there}":
+                return  # nothing is missing
             partial.unlink()
-            return _transfer(source, folder, watch)
+            _transfer(source, folder, watch)
+            return
         raise UsageError(f"{source.url}: the server says {error.code} {error.reason}") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
@@ -113,8 +164,6 @@ def _transfer(source: Source, folder: Path, watch: Watch) -> Path:
         done = _receive(source, response, partial, there, total, watch)
     if total is not None and done < total:
         raise _broken(source, done, total, "the server closed the connection")
-    version.unlink(missing_ok=True)
-    return partial
 
 
 def _begun(source: Source, folder: Path) -> tuple[Path, Path]:
@@ -157,14 +206,23 @@ def _remember_version(headers: http.client.HTTPMessage, version: Path) -> None:
     """Keep what tells the file on the server from another one; without it, one begins anew."""
     tag = headers.get("ETag")
     known = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
-    if known:
-        version.write_text(known, encoding="utf-8")
+    if known and known.isascii():
+        version.write_text(known, encoding="ascii")
     else:
         version.unlink(missing_ok=True)
 
 
-def _check(source: Source, path: Path, lock: Path) -> None:
-    """Hold a file against what is known, and write into the lock what was not."""
+def _version(path: Path) -> str:
+    """Of which file on the server a transfer has left bytes; nothing where that is damaged."""
+    try:
+        known = path.read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return ""
+    return known if known.isprintable() else ""
+
+
+def _checked(source: Source, path: Path, lock: Path) -> str:
+    """Hold a file against what is known of it, and give its SHA-256."""
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     known = _locked(lock)
@@ -177,10 +235,7 @@ def _check(source: Source, path: Path, lock: Path) -> None:
     elif source.url in known:
         where = f"when it was first fetched it was, by {lock},"
         _compare(source, path, "SHA-256", sha256, known[source.url], where)
-    known[source.url] = sha256
-    partial = lock.with_name(f".{lock.name}.partial")
-    partial.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(partial, lock)
+    return sha256
 
 
 def _compare(source: Source, path: Path, kind: str, found: str, expected: str, where: str) -> None:
@@ -192,13 +247,26 @@ def _compare(source: Source, path: Path, kind: str, found: str, expected: str, w
         )
 
 
+def _write_lock(lock: Path, known: dict[str, str]) -> None:
+    partial = lock.with_name(f".{lock.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(known, indent=2, sort_keys=True) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, lock)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UsageError(f"{lock}: cannot be written: {error.strerror}") from error
+
+
 def _locked(lock: Path) -> dict[str, str]:
     if not lock.exists():
         return {}
     try:
         known = json.loads(lock.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError(f"{lock}: not valid JSON: {error}") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{lock}: cannot be read: {error}") from error
     if not isinstance(known, dict):
         raise UsageError(f"{lock}: expected a table of URLs")
     return known

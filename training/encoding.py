@@ -5,6 +5,8 @@ Knows texts, ids and files; must not know in which order they are learnt.
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import io
 import itertools
 import json
@@ -12,7 +14,8 @@ import logging
 import os
 import shutil
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -27,10 +30,11 @@ from training.data import ParallelText, TextFiles, drawing_ranks, existing_file
 
 log = logging.getLogger(__name__)
 
-_VERSION = 1
+_VERSION = 2
 _PAIRS_AT_A_TIME = 4096
 _PAIRS_A_REPORT = 1_000_000
 _IDS, _ENDS, _ORDER, _ABOUT = "ids.bin", "ends.bin", "order.bin", "about.json"
+_LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class EncodedText:
     sides: int
     left_out: int
     """Pairs that are too long."""
+    digest: str = ""
+    """Of what it was made of, where that is files."""
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -112,21 +118,37 @@ class TokenFiles:
         """
         assert isinstance(text.pairs, TextFiles)
         files = [existing_file(text.pairs.prefix, language) for language in text.languages]
-        about = {
-            "version": _VERSION,
+        about: dict[str, object] = {
             "text": [sha256(file) for file in files],
             "vocabulary": sha256(self._vocabulary),
             "max_pairs": text.max_pairs,
             "max_length_tokens": limit,
         }
         folder = self._folder / str(number)
-        found = _open(folder, about, len(text.languages), _dtype(tokenizer))
-        if found is None:
-            log.info("encoding %s", text.pairs.prefix)
-            _make(folder, about, text, tokenizer, limit)
+        with _locked(self._folder):
             found = _open(folder, about, len(text.languages), _dtype(tokenizer))
-            assert found is not None
+            if found is None:
+                log.info("encoding %s", text.pairs.prefix)
+                _make(folder, about, text, tokenizer, limit)
+                found = _open(folder, about, len(text.languages), _dtype(tokenizer))
+        if found is None:
+            raise UsageError(f"{folder}: is written by another run too; name another --out")
         return found
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time look for a text, and make it; the next ones find it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / _LOCK).open("ab")
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
+    with lock:
+        # Some network file systems have no locks; what two runs mix there has not its sizes.
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _dtype(tokenizer: Tokenizer) -> npt.DTypeLike:
@@ -139,15 +161,22 @@ def _open(
     """What lies in a folder, if it is whole and was made of the same."""
     try:
         known = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-        left_out = known.pop("left_out")
-        if known != about:
+        left_out, sizes = known.pop("left_out"), known.pop("bytes")
+        if known != {**about, "version": _VERSION} or sizes != _sizes(folder, sizes):
             return None
-        order = _mapped(folder / _ORDER, np.int64) if (folder / _ORDER).exists() else None
+        order = _mapped(folder / _ORDER, np.int64) if _ORDER in sizes else None
         ids, ends = _mapped(folder / _IDS, dtype), _mapped(folder / _ENDS, np.int64)
-    except (OSError, ValueError, LookupError, AttributeError):
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return None
     whole = len(ends) % sides == 1 and ends[-1] == len(ids)
-    return EncodedText(ids, ends, order, sides, left_out) if whole else None
+    if not whole:
+        return None
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    return EncodedText(ids, ends, order, sides, left_out, digest)
+
+
+def _sizes(folder: Path, names: Iterable[str]) -> dict[str, int]:
+    return {name: (folder / name).stat().st_size for name in names}
 
 
 def _mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -173,7 +202,9 @@ def _make(
                 order.tofile(file)
                 _flush(file)
         with (partial / _ABOUT).open("wb") as file:
-            file.write(json.dumps({**about, "left_out": left_out}).encode())
+            sizes = _sizes(partial, [_IDS, _ENDS, *([] if order is None else [_ORDER])])
+            known = {**about, "version": _VERSION, "left_out": left_out, "bytes": sizes}
+            file.write(json.dumps(known).encode())
             _flush(file)
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(partial, folder)

@@ -5,6 +5,7 @@ Knows token ids and lengths; must not know the model or how it is optimised.
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -141,6 +142,12 @@ class Examples:
     def left_out(self) -> int:
         """Pairs that are too long."""
         return sum(corpus.text.left_out for corpus in self._corpora)
+
+    @property
+    def digest(self) -> str:
+        """Of what was encoded, where that lay in files."""
+        digests = [corpus.text.digest for corpus in self._corpora]
+        return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:

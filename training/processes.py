@@ -25,6 +25,7 @@ T = TypeVar("T")
 _LONGEST_WAIT = timedelta(hours=12)
 """The first process encodes text for the others; if one is gone, the rest hear of it at once."""
 _OF_TORCHRUN = ("RANK", "MASTER_ADDR", "MASTER_PORT")
+_NUMBERS = ("RANK", "LOCAL_RANK", "MASTER_PORT")
 
 
 class LostProcess(DragomanError):
@@ -77,6 +78,15 @@ class Processes:
             dist.all_reduce(total)
         return [float(value) for value in total]
 
+    def least(self, value: float) -> float:
+        """The least value of all processes, in every process."""
+        if self.number == 1:
+            return value
+        found = torch.tensor(value, dtype=torch.float64, device=self.device)
+        with _together():
+            dist.all_reduce(found, dist.ReduceOp.MIN)
+        return float(found)
+
     def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
         """Add up the gradients of all processes, in place, and their losses.
 
@@ -118,6 +128,9 @@ def join() -> Processes:
     if not world.isdecimal() or (world != "1" and missing):
         lacks = f" without {missing[0]}" if missing else ""
         raise UsageError(f"WORLD_SIZE is {world!r}{lacks}: start with torchrun, or unset it")
+    for name in _NUMBERS:
+        if not os.environ.get(name, "0").isdecimal():
+            raise UsageError(f"{name} is {os.environ[name]!r}: start with torchrun, or unset it")
     number = int(world)
     on_gpu = torch.cuda.is_available()
     local = int(os.environ.get("LOCAL_RANK", "0"))

@@ -8,6 +8,7 @@ import math
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,8 @@ from training.schedule import learning_rate
 from training.validation import Validation
 
 log = logging.getLogger(__name__)
+
+_NO_CPU_MEMORY = "can't allocate memory"
 
 
 class Trainer:
@@ -56,8 +59,8 @@ class Trainer:
             processes: those that train together; None: whom `join` finds.
 
         Raises:
-            UsageError: text that cannot be read, a folder in use, or a checkpoint that cannot be
-                gone on from.
+            UsageError: text that cannot be read, a folder in use, a checkpoint that cannot be gone
+                on from, or too little memory.
         """
         self._config, self._run = config, run
         self._processes = processes or join()
@@ -72,14 +75,22 @@ class Trainer:
 
         torch.manual_seed(config.training.seed)
         torch.set_float32_matmul_precision("high" if config.training.tf32 else "highest")
+        with _enough_memory(self._processes.device):
+            self._build(text, finished)
+        self._processes.wait()  # until all have read it, no checkpoint may go
+
+    def _build(self, text: RunText, finished: Sequence[Path]) -> None:
+        """Make the model and what trains it, as they were in the last of some checkpoints."""
+        config = self._config
         self._model = Transformer(config.model).to(self._processes.device)
         if config.training.compile:
             self._model.compile(dynamic=True)
         self._optimizer = Optimizer(self._model, config.training.optimizer)
         self._validation = Validation(
-            *(text.held_out, self._model, text.tokenizer, config, self._processes)
+            *(text.held_out, self._model, text.tokenizer, config, self._processes),
+            self._part_tokens,
         )
-        self._best = BestModels(run, config.training, self._write, self._processes.is_first)
+        self._best = BestModels(self._run, config.training, self._write, self._processes.is_first)
         if self._best.wanted and not self._validation.can_measure(config.training.stop_on):
             raise UsageError(
                 "training.stop_after_validations, average_best: no text in data.valid is in a "
@@ -94,7 +105,6 @@ class Trainer:
             *(self._model, self._train.batch, config.training, self._processes),
             self._progress.most_tokens,
         )
-        self._processes.wait()  # until all have read it, no checkpoint may go
 
     def train(self) -> Path:
         """Run to the last step, or until validations say that it gets no better.
@@ -103,7 +113,8 @@ class Trainer:
             The folder of the final model.
 
         Raises:
-            UsageError: a loss that is no number, or a disk that cannot be written.
+            UsageError: a loss or gradients that are no numbers, a disk that cannot be written, or
+                too little memory.
         """
         parameters = sum(weight.numel() for weight in self._model.parameters())
         processes = self._processes
@@ -117,19 +128,15 @@ class Trainer:
                 self._progress.validations_since_best,
             )
         try:
-            if processes.is_first:
-                with RunLog(self._run, self._progress) as run_log:
-                    self._loop(run_log)
-                self._finish()
-            else:
-                self._loop(None)
+            with _enough_memory(processes.device):
+                if processes.is_first:
+                    with RunLog(self._run, self._progress) as run_log:
+                        self._loop(run_log)
+                    self._finish()
+                else:
+                    self._loop(None)
         except OSError as error:
             raise UsageError(f"{self._run}: cannot be written: {error}") from error
-        except torch.OutOfMemoryError as error:
-            raise UsageError(
-                f"the memory of {processes.device} is too small for the model, its optimizer or a "
-                "validation; lower training.part_tokens, or take a smaller model"
-            ) from error
         processes.wait()
         return self._run / checkpoint.FINAL
 
@@ -139,8 +146,9 @@ class Trainer:
         if anew:
             log.info("another optimizer: it knows nothing yet of %d parameters", anew)
         former, config = RunConfig.from_json(folder / checkpoint.CONFIG), self._config
-        known = (progress.part_tokens or self._part_tokens, _plan(former))
-        if progress.batches_of_epoch and known != (self._part_tokens, _plan(config)):
+        text, part_tokens = self._train.digest, self._part_tokens
+        known = (progress.part_tokens or part_tokens, progress.text or text, _plan(former))
+        if progress.batches_of_epoch and known != (part_tokens, text, _plan(config)):
             log.info("other text, batches or processes: epoch %d begins anew", progress.epoch + 1)
             progress = replace(progress, batches_of_epoch=0)
         if progress.part_tokens != self._part_tokens:
@@ -157,7 +165,9 @@ class Trainer:
     @property
     def _part_tokens(self) -> int:
         settings = self._config.training
-        return settings.part_tokens or settings.batch_tokens // self._processes.number
+        if settings.part_tokens is None:
+            return settings.batch_tokens // self._processes.number
+        return min(settings.part_tokens, settings.batch_tokens)
 
     def _loop(self, run_log: RunLog | None) -> None:
         settings = self._config.training
@@ -172,7 +182,6 @@ class Trainer:
                 self._progress,
                 step=step,
                 batches_of_epoch=self._progress.batches_of_epoch + 1,
-                most_tokens=self._gradients.most_tokens,
                 tgt_tokens=self._progress.tgt_tokens + tokens,
                 elapsed_s=time.monotonic() - started_s,
             )
@@ -189,7 +198,9 @@ class Trainer:
 
     def _steps(self) -> Iterator[Sequence[Part]]:
         settings, data = self._config.training, self._config.data
-        self._progress = replace(self._progress, part_tokens=self._part_tokens)
+        self._progress = replace(
+            self._progress, part_tokens=self._part_tokens, text=self._train.digest
+        )
         for epoch in itertools.count(self._progress.epoch):
             if epoch > self._progress.epoch:
                 self._progress = replace(self._progress, epoch=epoch, batches_of_epoch=0)
@@ -210,15 +221,18 @@ class Trainer:
         for weight in weights:
             if factor != 1.0 and weight.grad is not None:
                 weight.grad /= factor
-        norm = torch.nn.utils.clip_grad_norm_(weights, settings.clip_norm)
+        norm = torch.nn.utils.clip_grad_norm_(weights, settings.clip_norm).item()
+        overflowed = not (math.isfinite(value) and math.isfinite(norm))
         if settings.precision == "fp16":
-            overflowed = not (math.isfinite(value) and math.isfinite(norm.item()))
             scale = scale.after_step(step, overflowed)
             self._progress = replace(self._progress, loss_scale=scale)
             if overflowed:
                 return 0.0, 0
-        elif not math.isfinite(value):
-            raise UsageError(f"step {step}: the loss is {value}; lower training.peak_learning_rate")
+        elif overflowed:
+            raise UsageError(
+                f"step {step}: the loss is {value}, and its gradients' norm {norm}; lower "
+                "training.peak_learning_rate"
+            )
         self._optimizer.step()
         return value, tokens
 
@@ -232,6 +246,10 @@ class Trainer:
             self._progress = self._best.after_validation(self._progress, found)
 
     def _save(self) -> None:
+        # Who goes on may be another process, whose memory was too small for less.
+        least = self._processes.least(self._gradients.most_tokens or math.inf)
+        most_tokens = int(least) if math.isfinite(least) else None
+        self._progress = replace(self._progress, most_tokens=most_tokens)
         self._write(
             self._run / "checkpoints" / f"step-{self._progress.step:07d}",
             optimizer=self._optimizer,
@@ -261,6 +279,20 @@ class Trainer:
         checkpoint.save(final, checkpoint.average(folders), self._config, self._tokenizer_path)
         which = "best validations' models" if best else "last checkpoints"
         log.info("the average of %d %s written to %s", len(folders), which, final)
+
+
+@contextmanager
+def _enough_memory(device: torch.device) -> Iterator[None]:
+    """Say in one line that there is not; of a CPU's memory PyTorch has no error of its own."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and _NO_CPU_MEMORY not in str(error):
+            raise
+        raise UsageError(
+            f"the memory of {device} is too small for the model, its optimizer, a step or a "
+            "validation; lower training.part_tokens, or take a smaller model"
+        ) from error
 
 
 def _plan(config: RunConfig) -> tuple[object, ...]:

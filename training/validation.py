@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -13,7 +14,7 @@ from dragoman.text import Tokenizer
 from training.config import RunConfig
 from training.data import ParallelText
 from training.evaluation import measure
-from training.examples import Examples, pieces
+from training.examples import Batch, Examples, pieces
 from training.loss import summed_loss
 from training.model import Transformer
 from training.processes import Processes
@@ -46,8 +47,19 @@ class Validation:
         tokenizer: Tokenizer,
         config: RunConfig,
         processes: Processes,
+        part_tokens: int,
     ) -> None:
-        """Encode the texts of each corpus, by its name."""
+        """Encode texts.
+
+        Args:
+            texts: of each corpus, by its name.
+            model: which is measured.
+            tokenizer: its vocabulary.
+            config: what of a validation is wanted.
+            processes: those that share the text.
+            part_tokens: that go through the model at a time, padding included.
+        """
+        self._part_tokens = part_tokens
         self._model, self._tokenizer, self._config = model, tokenizer, config.training
         self._processes = processes
         limit = config.data.max_length_tokens
@@ -82,15 +94,25 @@ class Validation:
 
     def _loss(self, examples: Examples, most_tokens: int | None) -> tuple[float, float]:
         """Sum over target tokens, and their number."""
-        size = self._config.part_tokens or self._config.batch_tokens
+        size = self._part_tokens
         parts = [part for step in examples.steps(size, size, 0, 0) for part in step]
         total = tokens = 0.0
         for part in self._processes.share(parts):
             for piece in pieces(examples.batch(part), most_tokens):
-                total += summed_loss(self._model, piece, 0.0, self._config.precision).item()
+                total += self._loss_of(piece)
             tokens += part.tgt_tokens
         total, tokens = self._processes.sum([total, tokens])
         return total, tokens
+
+    def _loss_of(self, piece: Batch) -> float:
+        """Sum over target tokens, in halves where the memory is too small for all of it."""
+        try:
+            return summed_loss(self._model, piece, 0.0, self._config.precision).item()
+        except torch.OutOfMemoryError:
+            if len(piece.src_ids) == 1:
+                raise
+        # What the error holds is free here.
+        return sum(map(self._loss_of, pieces(piece, math.ceil(piece.padded_tokens / 2))))
 
     def _bleu(self) -> float:
         translator = Translator(self._model, self._tokenizer, Limits(), beam_width=1)

@@ -93,7 +93,7 @@ def _clean_all(arguments: argparse.Namespace, config: RunConfig) -> list[Report]
 def _check_targets(arguments: argparse.Namespace, config: RunConfig) -> None:
     """See that each file to write lies below --out, is written once, and is none that is read."""
     from training.cleaning import written_file
-    from training.data import find_file
+    from training.data import find_file, other_forms
 
     if arguments.out.resolve() == arguments.data_dir.resolve():
         raise UsageError(f"--out {arguments.out}: holds the text to be cleaned, name another")
@@ -119,6 +119,11 @@ def _check_targets(arguments: argparse.Namespace, config: RunConfig) -> None:
                 raise UsageError(
                     f"the corpus {corpus.prefix!r}: is named twice with {language!r}, and what is "
                     "left of it would lie in one file; name it once, or give it two names by links"
+                )
+            for other in other_forms(target):
+                raise UsageError(
+                    f"--out {arguments.out}: {other} lies there, and {target.name} and it would "
+                    "hide one another; remove it, or name another"
                 )
             targets.add(target)
 

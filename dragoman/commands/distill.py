@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.commands.folders import check_count, check_folder
 
 if TYPE_CHECKING:
+    from serving.request_options import RequestOptions
     from training.distillation import Task
 
 HELP = "translate a recipe's sources with a teacher, for a student to learn from"
@@ -60,6 +61,7 @@ class _Engine:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         from serving.engine.settings import EngineSettings
+        from serving.search_plan import SearchPlan
         from serving.translator import Translator
 
         settings = EngineSettings(precision=arguments.precision)
@@ -79,22 +81,24 @@ class _Engine:
             "best_of": self.candidates,
             **self._search,
         }
+        # What is refused must not become part of what is gone on from.
+        SearchPlan(self._options(*self.directions[0]), manifest.limits, self._tokenizer)
 
-    def fits(self, text: str, target: str) -> bool:
+    def reason_against(self, text: str, target: str) -> str | None:
+        from training.distillation import TOO_LONG, UNKNOWN
+
         if len(text) > _MOST_CHARACTERS:
-            return False
-        ids = self._tokenizer.encode_source(text, target)
+            return TOO_LONG
         # A text of characters that the vocabulary drops has nothing to translate.
-        return bool(self._tokenizer.encode(text)) and len(ids) <= self._most_tokens
+        if not self._tokenizer.encode(text):
+            return UNKNOWN
+        ids = self._tokenizer.encode_source(text, target)
+        return TOO_LONG if len(ids) > self._most_tokens else None
 
     def begin(
         self, texts: Sequence[str], source: str, target: str
     ) -> Callable[[], list[tuple[str, ...]]]:
-        from serving.request_options import RequestOptions
-
-        several = self.candidates if self.candidates > 1 else None
-        options = RequestOptions(source, target, num_return_sequences=several, **self._search)
-        begun = self._translator.submit(texts, options)
+        begun = self._translator.submit(texts, self._options(source, target))
 
         def wait() -> list[tuple[str, ...]]:
             return [
@@ -103,6 +107,12 @@ class _Engine:
             ]
 
         return wait
+
+    def _options(self, source: str, target: str) -> RequestOptions:
+        from serving.request_options import RequestOptions
+
+        several = self.candidates if self.candidates > 1 else None
+        return RequestOptions(source, target, num_return_sequences=several, **self._search)
 
 
 def run(arguments: argparse.Namespace) -> int:

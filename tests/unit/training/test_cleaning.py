@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,34 @@ def reports(
 )
 def test_what_is_not_fit_is_dropped_and_counted(pair: tuple[str, str], reason: str) -> None:
     assert reports([GOOD, pair]) == Report("text", BOTH, 2, 1, {reason: 1})
+
+
+@pytest.mark.parametrize("hidden_by", ["text.de", "text.de.xz"])
+def test_what_another_form_would_hide_is_not_written(
+    tmp_path: Path, hidden_by: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "text", BOTH, [GOOD])
+    (tmp_path / "recipe.toml").write_text('[data]\ntrain = ["text"]\n')
+    out = tmp_path / "out"
+    words = ["clean", "--config", str(tmp_path / "recipe.toml"), "--data-dir", str(tmp_path)]
+    assert main([*words, "--out", str(out)]) == 0
+    (out / hidden_by).write_text("older\n")
+    assert main([*words, "--out", str(out)]) == 2
+    printed = capsys.readouterr().err
+    assert f"{out / hidden_by} lies there, and text.de.gz and it would hide one another" in printed
+
+
+def test_text_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    def pairs() -> Iterator[tuple[str, str]]:
+        yield GOOD
+        raise UsageError("line 2 is not UTF-8")
+
+    with pytest.raises(UsageError, match="line 2"):
+        write_pairs(tmp_path / "out/text", BOTH, pairs())
+    assert list((tmp_path / "out").iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_pairs(tmp_path / "file/text", BOTH, [GOOD])
 
 
 def test_short_answers_and_names_pass() -> None:

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import json
+import lzma
 import re
 import socket
 import tarfile
@@ -56,8 +57,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         tag = f'"{hashlib.sha256(body).hexdigest()}"'
         begin = int(wanted[6:-1]) if wanted and self.headers.get("If-Range") == tag else 0
-        if begin >= len(body):
-            self.send_error(416)
+        if begin and begin >= len(body):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(body)}")
+            self.end_headers()
             return
         self.send_response(206 if begin else 200)
         self.send_header("Content-Length", str(len(body) - begin))
@@ -206,6 +209,9 @@ def test_nothing_leaves_the_folder(server: Server, tmp_path: Path) -> None:
     for prefix in ("../evil", "/evil", ""):
         with pytest.raises(UsageError, match=f"prefix is {prefix!r}"):
             FetchedText(prefix, dict(TEXT.sides))
+    for language in ("/../../../evil", "", "e n", "-"):
+        with pytest.raises(UsageError, match=f"x: a side is {language!r}: give a code such as en"):
+            FetchedText("x", {"en": SideFile(), language: SideFile()})
 
 
 def test_damaged_and_unequal_texts_are_refused(server: Server, tmp_path: Path) -> None:
@@ -224,6 +230,160 @@ def test_damaged_and_unequal_texts_are_refused(server: Server, tmp_path: Path) -
             list(fetch_corpora([corpus(server, name=name)], tmp_path / name))
         assert "\n" not in str(raised.value)
         assert not any("train" in path for path in left(tmp_path / name))
+        assert LOCK not in left(tmp_path / name), "what is of no use is not what must come again"
+
+
+def test_a_damaged_download_is_fetched_again(server: Server, tmp_path: Path) -> None:
+    server.files["a.tgz"] = ARCHIVE[:-40]
+    message = r"a/text.* in .*a\.tgz: cannot be read: .*; it has been removed, run it again"
+    with pytest.raises(UsageError, match=message):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    assert left(tmp_path) == []
+    # A lock of before may hold its digest.
+    digest = hashlib.sha256(server.files["a.tgz"]).hexdigest()
+    other = {"http://other/b": "1" * 64}
+    (tmp_path / LOCK).write_text(json.dumps({server.url("a.tgz"): digest, **other}))
+    with pytest.raises(UsageError, match=message):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    assert json.loads((tmp_path / LOCK).read_text()) == other
+    server.files["a.tgz"] = ARCHIVE
+    assert list(fetch_corpora([corpus(server)], tmp_path)) == [("x/train", 3)]
+
+
+def test_a_download_that_lies_there_is_checked_too(server: Server, tmp_path: Path) -> None:
+    server.files["a.tgz"] = ARCHIVE
+    pinned = corpus(server, sha256=hashlib.sha256(ARCHIVE).hexdigest())
+    path = tmp_path / ".downloads" / pinned.sources[0].name
+    path.parent.mkdir()
+    path.write_bytes(archived({"a/text.en": b"three\n", "a/text.de": b"drei\n"}))
+    with pytest.raises(UsageError, match=r"a\.tgz: has SHA-256 \w+, the registry says"):
+        list(fetch_corpora([pinned], tmp_path))
+    assert list(fetch_corpora([pinned], tmp_path)) == [("x/train", 3)]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"a\nb"])
+def test_a_transfer_that_was_whole_when_it_was_killed_is_used(
+    server: Server, tmp_path: Path, damage: bytes
+) -> None:
+    server.files["a.tgz"], server.breaks_after = ARCHIVE, 100
+    with pytest.raises(UsageError, match="broke off"):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    (partial,) = (tmp_path / ".downloads").glob(".*.partial")
+    partial.write_bytes(ARCHIVE)
+    server.breaks_after = None
+    if damage:
+        partial.with_name(partial.name.replace(".partial", ".version")).write_bytes(damage)
+    assert list(fetch_corpora([corpus(server)], tmp_path)) == [("x/train", 3)]
+    assert server.asked == ["", "" if damage else f"bytes={len(ARCHIVE)}-"]
+    assert left(tmp_path) == WHOLE
+
+
+def test_a_corpus_leaves_no_download_when_the_next_one_fails(
+    server: Server, tmp_path: Path
+) -> None:
+    server.files["a.tgz"] = ARCHIVE
+    missing = corpus(server, FetchedText("y/train", dict(TEXT.sides)), name="none.tgz")
+    with pytest.raises(UsageError, match="404"):
+        list(fetch_corpora([corpus(server), missing], tmp_path))
+    assert left(tmp_path) == WHOLE
+    # One that the next corpus needs too is fetched once.
+    again = corpus(server, FetchedText("y/train", dict(TEXT.sides)))
+    found = dict(fetch_corpora([corpus(server), again], tmp_path / "both"))
+    assert (found, server.asked) == ({"x/train": 3, "y/train": 3}, ["", "", ""])
+    assert not (tmp_path / "both/.downloads").exists()
+
+
+def test_what_a_file_is_packed_by_is_told_by_its_content(server: Server, tmp_path: Path) -> None:
+    server.files |= {"a.txt": gzip.compress(b"one\n"), "b.gz": b"eins\n", "c": b"\x80\n", "d": b""}
+    server.files["e"] = lzma.compress(b"un\n")
+    sources = tuple(Source(server.url(name)) for name in server.files)
+
+    def fetched(prefix: str, second: int, third: int) -> list[tuple[str, ...]]:
+        sides = {"en": SideFile(), "de": SideFile(source=second), "fr": SideFile(source=third)}
+        one = Corpus("a", "free", "here", sources, (FetchedText(prefix, sides, pairs=7),))
+        list(fetch_corpora([one], tmp_path))
+        return read_pairs(tmp_path / prefix, ("en", "de", "fr"))
+
+    assert fetched("x", 1, 4) == [("one", "eins", "un")]
+    with pytest.raises(UsageError, match="y: line 1 in fr is not UTF-8"):
+        fetched("y", 1, 2)
+    with pytest.raises(UsageError, match=r"z: the sides differ .*; to fetch it anew, remove /"):
+        fetched("z", 1, 3)
+
+
+def test_no_pair_is_refused_and_another_number_told(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.files["a.tgz"] = archived({"a/text.en": b"", "a/text.de": b""})
+    with pytest.raises(UsageError, match="x/train: there is no pair in it; to fetch it anew"):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    (tmp_path / "other").mkdir()
+    server.files["b.tgz"] = ARCHIVE
+    for pairs in (3, 4):
+        text = FetchedText(f"x/{pairs}", dict(TEXT.sides), pairs)
+        list(fetch_corpora([corpus(server, text, name="b.tgz")], tmp_path))
+    assert caplog.messages == ["x/4: has 3 pairs, the registry says 4"]
+
+
+def test_a_text_that_lies_there_in_another_form_is_not_hidden(
+    server: Server, tmp_path: Path
+) -> None:
+    server.files["a.tgz"] = ARCHIVE
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x/train.en").write_text("older\n")
+    with pytest.raises(UsageError, match=r"x/train\.en\.gz: .*x/train\.en lies there, and one"):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    assert server.asked == []
+
+
+def test_a_zip_file_with_a_password_is_one_line(server: Server, tmp_path: Path) -> None:
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as archive:
+        for name in ("a/text.en", "a/text.de"):
+            archive.writestr(name, b"one\n")
+    body = bytearray(zipped.getvalue())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        for place in (found.start() for found in re.finditer(mark, bytes(body))):
+            body[place + flags] |= 1
+    server.files["a.zip"] = bytes(body)
+    with pytest.raises(UsageError, match=r"a/text\.en in .*a\.zip: cannot be read: .*password"):
+        list(fetch_corpora([corpus(server, name="a.zip")], tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "message"),
+    [
+        ('"a/text.en"', '"a/text.en", column = -3', "column is -3: give one counted from 0"),
+        ("http://here/a", "http://[x", "url is 'http://[x': Invalid IPv6 URL"),
+        ("http://here/a", "http://here/ä", "url is 'http://here/ä': write what is not ASCII"),
+        ("de =", '"/../../evil" =', "x/train: a side is '/../../evil': give a code such as en"),
+        ('"x/train"', '"x/valid"', "mine: x/valid.en.gz is written by mine already"),
+        ('"x/train"', '"newstest/newstest2013.en-de"', "is written by newstest already"),
+    ],
+)
+def test_a_registry_that_makes_no_sense_is_one_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    written: str,
+    instead: str,
+    message: str,
+) -> None:
+    registry = tmp_path / "own.toml"
+    own = (
+        '[[corpora]]\nname = "mine"\nlicence = "mine"\nhome = "here"\n'
+        'sources = [{ url = "http://here/a" }]\n'
+        '[[corpora.texts]]\nprefix = "x/train"\nheld_out = 20\n'
+        'sides = { en = { member = "a/text.en" }, de = { member = "a/text.de" } }\n'
+    )
+    registry.write_text(own)
+    words = ["corpora", "--registry", str(registry)]
+    assert main(words) == 0
+    capsys.readouterr()
+    registry.write_text(own.replace(written, instead))
+    assert main(words) == 2
+    printed = capsys.readouterr().err.strip()
+    assert message in printed
+    assert "\n" not in printed
 
 
 def test_a_full_disk_leaves_no_text(server: Server, tmp_path: Path) -> None:
@@ -231,8 +391,13 @@ def test_a_full_disk_leaves_no_text(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"] = archived({"a/text.en": noise, "a/text.de": noise})
     with files_no_larger_than(20_000), pytest.raises(UsageError, match="cannot be written"):
         list(fetch_corpora([corpus(server)], tmp_path))
-    assert left(tmp_path) == []
     source = corpus(server).sources[0]
+    begun = [f".downloads/.{source.name}.{name}" for name in ("partial", "version")]
+    assert left(tmp_path) == begun
+    list(fetch_corpora([corpus(server)], tmp_path))
+    assert server.asked == ["", "bytes=20000-"]
+    for path in tmp_path.rglob("*.*"):
+        path.unlink()
     (tmp_path / ".downloads").mkdir()
     (tmp_path / ".downloads" / source.name).write_bytes(server.files["a.tgz"])
     with files_no_larger_than(20_000), pytest.raises(UsageError, match="x/train: cannot be writt"):

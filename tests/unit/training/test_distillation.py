@@ -13,7 +13,7 @@ from tests.conftest import REPOSITORY, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training.config import resolve
 from training.data import TextFiles, read_pairs
-from training.distillation import Task, Translated, distil, nearest, tasks
+from training.distillation import TOO_LONG, Task, Translated, distil, nearest, tasks
 
 
 class Reverser:
@@ -26,8 +26,8 @@ class Reverser:
         self.settings: Mapping[str, object] = {"teacher": name, "beam_width": 4}
         self.asked: list[str] = []
 
-    def fits(self, text: str, target: str) -> bool:
-        return len(text.split()) < 6
+    def reason_against(self, text: str, target: str) -> str | None:
+        return None if len(text.split()) < 6 else TOO_LONG
 
     def begin(self, texts: Sequence[str], source: str, target: str) -> Translated:
         assert (source, target) == ("en", "de")
@@ -99,6 +99,10 @@ def test_a_killed_teacher_is_gone_on_from(tmp_path: Path) -> None:
     third = Reverser()
     assert distil(cut, third) == expected
     assert third.asked == []
+    # Nor does it stay that it was killed before it could tidy up.
+    cut.journal.write_text("{}\n")
+    assert distil(cut, third) == expected
+    assert not cut.journal.exists()
 
 
 def test_another_teacher_does_not_go_on(tmp_path: Path) -> None:
@@ -132,6 +136,15 @@ def test_a_full_disk_is_one_line_and_gone_on_from(tmp_path: Path) -> None:
     other = written(tmp_path / "other")
     assert distil(task, Reverser()) == distil(other, Reverser())
     assert lines(task) == lines(other)
+
+
+def test_what_goes_wrong_with_the_teacher_is_not_the_disks_fault(tmp_path: Path) -> None:
+    class Unreachable(Reverser):
+        def begin(self, texts: Sequence[str], source: str, target: str) -> Translated:
+            raise ConnectionError("the teacher is gone")
+
+    with pytest.raises(ConnectionError, match="the teacher is gone"):
+        distil(written(tmp_path), Unreachable())
 
 
 def test_of_several_translations_the_nearest_to_the_reference_is_taken(tmp_path: Path) -> None:
@@ -199,4 +212,17 @@ def test_one_command_makes_text_that_training_takes(
     assert read[0][1].startswith("Gute")
     assert main(words) == 2
     assert "another best_of, 2 instead of 1" in capsys.readouterr().err
+
+    # A refused option leaves nothing that the right one would have to go on from.
+    fresh = tmp_path / "fresh"
+    words[-1] = str(fresh)
     assert main([*words, "--beam-width", "99"]) == 2
+    assert "beam_width is 99" in capsys.readouterr().err
+    assert not fresh.exists()
+    unknown = [("Good morning.", "Guten Morgen!"), ("\u200b", "Hallo."), ("a " * 9999, "b")]
+    write_pairs(tmp_path / "train", unknown, ("en", "de"))
+    one_way = "data.train=[{prefix='train',one_way=true}]"
+    assert main([*words, "--set", one_way]) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    counted = {"written": 1, "source of unknown characters": 1, "source too long": 1}
+    assert row["pairs"] == counted

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -107,11 +109,15 @@ def test_other_text_limits_and_vocabularies_are_encoded_anew(
     assert is_anew(TokenFiles(folder, other), text(tmp_path, max_pairs=20, seed=2), LIMIT + 1)
     source = text(tmp_path)
     assert is_anew(files, source, LIMIT)
-    ids = folder / "0" / "ids.bin"
-    ids.write_bytes(ids.read_bytes()[:-2])
-    assert is_anew(files, source, LIMIT)
-    (folder / "0" / "about.json").write_text("{")
-    assert is_anew(files, source, LIMIT)
+    assert is_anew(files, source := text(tmp_path, max_pairs=50), LIMIT)
+    made = sorted((folder / "0").iterdir())
+    assert [path.name for path in made] == ["about.json", "ends.bin", "ids.bin", "order.bin"]
+    for path in made:
+        path.write_bytes(path.read_bytes()[:-8])
+        assert is_anew(files, source, LIMIT), f"half of {path.name}"
+        path.unlink()
+        assert is_anew(files, source, LIMIT), f"no {path.name}"
+    assert not is_anew(files, source, LIMIT)
 
 
 def test_a_text_without_a_pair_that_fits_is_none(
@@ -130,7 +136,39 @@ def test_a_full_disk_leaves_no_half_of_it(
     files, source = TokenFiles(tmp_path / "encoded", tokenizer_path), text(tmp_path)
     with files_no_larger_than(500), pytest.raises(UsageError, match="encoded/0: cannot be written"):
         files.encode(0, source, tokenizer, LIMIT)
-    assert list((tmp_path / "encoded").iterdir()) == []
+    assert [path.name for path in (tmp_path / "encoded").iterdir()] == [".lock"]
+
+
+class Waiting(Counting):
+    """Says when it has begun, and goes on when it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.has_begun, self.may_go_on = Event(), Event()
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        self.has_begun.set()
+        assert self.may_go_on.wait(60)
+        return super().encode_all(texts)
+
+
+def test_two_that_begin_at_once_read_the_same_whole_text(
+    tmp_path: Path, counting: Counting, tokenizer_path: Path
+) -> None:
+    source, waiting = text(tmp_path), Waiting(tokenizer_path)
+
+    def encoded(by: Tokenizer) -> EncodedText:
+        return TokenFiles(tmp_path / "encoded", tokenizer_path).encode(0, source, by, LIMIT)
+
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(encoded, waiting)
+        assert waiting.has_begun.wait(60)
+        second = pool.submit(encoded, counting)
+        wait([second], timeout=0.5)  # time to do it in the other's place, if nothing held it up
+        waiting.may_go_on.set()
+        assert pairs_of(first.result()) == pairs_of(second.result())
+    assert counting.encoded == 0
+    assert pairs_of(second.result()) == pairs_of(encode(source, counting, LIMIT))
 
 
 def test_pairs_are_drawn_in_the_order_of_the_text(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,13 @@ from dragoman.manifest import Limits
 from tests.conftest import REPOSITORY, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training import checkpoint
-from training.checkpoint import Progress
-from training.config import CorpusConfig, RunConfig, resolve
+from training.best_models import BestModels
+from training.checkpoint import Kept, Progress
+from training.config import CorpusConfig, OptimisationConfig, RunConfig, resolve
 from training.data import ParallelText, read_pairs
 from training.evaluation import measure
+from training.examples import Part
+from training.gradients import Gradients
 from training.model import ModelConfig, Transformer
 from training.run_log import RunLog
 from training.search import Translator
@@ -217,6 +221,8 @@ def test_one_process_with_less_memory_holds_nobody_up(text: Path, tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "do not fit the memory of cpu; going on with" in done.stderr
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=2e-4)
+    path = tmp_path / "two/checkpoints/step-0000010/progress.json"
+    assert 1 < json.loads(path.read_text())["most_tokens"] <= 40, "of the one that has least"
 
 
 def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
@@ -253,6 +259,12 @@ def test_a_number_of_processes_without_torchrun_is_refused(
     monkeypatch.setenv("WORLD_SIZE", "two")
     with pytest.raises(UsageError, match="WORLD_SIZE is 'two' without RANK"):
         Trainer(settings(5), text, tmp_path / "run")
+    monkeypatch.delenv("WORLD_SIZE")
+    for name in ("RANK", "LOCAL_RANK", "MASTER_PORT"):
+        monkeypatch.setenv(name, "x")
+        with pytest.raises(UsageError, match=f"{name} is 'x': start with torchrun, or unset it"):
+            Trainer(settings(5), text, tmp_path / "run")
+        monkeypatch.delenv(name)
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(text: Path, tmp_path: Path) -> None:
@@ -469,7 +481,7 @@ def test_another_plan_begins_the_epoch_anew(
         ("other", ("training.batch_tokens=220",)),
         ("parts", ("training.part_tokens=100",)),
         ("seed", ("training.seed=2",)),
-        ("text", ("data.train=[{prefix='train',weight=0.9}]",)),
+        ("weight", ("data.train=[{prefix='train',weight=0.9}]",)),
     ):
         run = tmp_path / name
         Trainer(settings(5), text, run).train()
@@ -478,6 +490,102 @@ def test_another_plan_begins_the_epoch_anew(
         anew = "epoch 1 begins anew" in caplog.text
         progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
         assert (anew, progress["batches_of_epoch"]) == ((True, 5) if words else (False, 10)), name
+
+
+def test_other_text_in_the_same_files_begins_the_epoch_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    run = tmp_path / "run"
+    write_pairs(tmp_path / "train", reverse_pairs(400, seed=1), ("en", "de"))
+    write_pairs(tmp_path / "valid", reverse_pairs(20, seed=2), ("en", "de"))
+    Trainer(settings(5), tmp_path, run).train()
+    write_pairs(tmp_path / "train", reverse_pairs(380, seed=3), ("en", "de"))
+    # A checkpoint of before knows no text, and so of no change.
+    path = run / "checkpoints/step-0000005/progress.json"
+    progress = json.loads(path.read_text())
+    path.write_text(json.dumps({**progress, "text": None}))
+    Trainer(settings(10), tmp_path, run, resume=True)
+    assert "begins anew" not in caplog.text
+    path.write_text(json.dumps(progress))
+    Trainer(settings(10), tmp_path, run, resume=True).train()
+    assert "other text, batches or processes: epoch 1 begins anew" in caplog.text
+
+
+def test_a_step_is_no_larger_than_it_may_be(text: Path, tmp_path: Path) -> None:
+    Trainer(settings(10), text, tmp_path / "whole").train()
+    Trainer(settings(10, "training.part_tokens=700"), text, tmp_path / "parts").train()
+    assert_same_weights(tmp_path / "parts/final", tmp_path / "whole/final")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_gradients_that_are_no_numbers_spoil_no_checkpoint(
+    text: Path, tmp_path: Path, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, whole = tmp_path / "run", Gradients.add_up
+    words = (f"training.precision={precision}", "training.checkpoint_every_steps=1")
+
+    def add_up(self: Gradients, parts: Sequence[Part], step: int, divisor: float) -> float:
+        value = whole(self, parts, step, divisor)
+        if step == 3:
+            first = next(self._model.parameters())
+            first.grad = torch.full_like(first, math.inf)
+        return value
+
+    monkeypatch.setattr(Gradients, "add_up", add_up)
+    message = r"step 3: the loss is \d.*, and its gradients' norm (nan|inf); lower training.peak"
+    with pytest.raises(UsageError, match=message):
+        Trainer(settings(5, *words), text, run).train()
+    newest = checkpoint.step_folders(run)[-1]
+    assert newest.name == "step-0000002"
+    for tensor in checkpoint.load(newest).model.state_dict().values():
+        assert torch.isfinite(tensor).all()
+
+
+def test_what_is_no_longer_averaged_is_not_what_a_run_ends_with(text: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    Trainer(settings(10, "training.average_best=1"), text, run).train()
+    final = Trainer(settings(40), text, run, resume=True).train()
+    mean = checkpoint.average(checkpoint.step_folders(run)[-2:])
+    state = checkpoint.load(final).model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in mean.items())
+
+
+def test_of_the_best_only_as_many_stay_as_are_wanted(tmp_path: Path) -> None:
+    best, written = best_models(tmp_path, OptimisationConfig(average_best=1))
+    for step in (1, 2):
+        (tmp_path / f"best-models/step-{step:07d}").mkdir(parents=True)
+    kept = (Kept(2, -0.5, "loss"), Kept(1, -0.7, "loss"))
+    assert best.still_known(Progress(kept=kept)).kept == kept[:1]
+    assert written == []
+
+
+def test_a_validation_that_is_no_number_is_never_the_best(tmp_path: Path) -> None:
+    config = OptimisationConfig(average_best=2, stop_after_validations=3)
+    best, written = best_models(tmp_path, config)
+    progress = Progress(step=1)
+    for step, loss in enumerate((math.nan, 0.9, math.inf, math.nan, 0.8), start=1):
+        progress = replace(progress, step=step)
+        progress = best.after_validation(progress, Found(loss, {}, None))
+        assert progress.validations_since_best == {1: 1, 3: 1, 4: 2}.get(step, 0)
+    assert progress.best == -0.8
+    assert [one.step for one in progress.kept] == [5, 2]
+    folders = [folder.name for folder in written]
+    assert folders == ["step-0000002", "best", "step-0000005", "best"]
+    spoilt = replace(progress, best=math.nan, kept=(Kept(1, math.nan, "loss"), *progress.kept))
+    known = best.still_known(spoilt)
+    assert (known.best, [one.step for one in known.kept]) == (None, [5, 2])
+
+
+def best_models(run: Path, config: OptimisationConfig) -> tuple[BestModels, list[Path]]:
+    """Those of a run, and the folders that it will have written."""
+    written: list[Path] = []
+
+    def write(folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        written.append(folder)
+
+    return BestModels(run, config, write), written
 
 
 def test_validations_tell_corpora_of_one_prefix_apart(text: Path, tmp_path: Path) -> None:
@@ -623,6 +731,45 @@ def test_what_did_not_fit_the_memory_is_remembered(
     Trainer(settings(25, "training.part_tokens=50"), text, run, resume=True).train()
     progress = json.loads((run / "checkpoints/step-0000025/progress.json").read_text())
     assert progress["most_tokens"] is None, "another size of the parts forgets it"
+
+
+def test_a_validation_is_cut_where_the_memory_is_too_small(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Trainer(settings(10), text, tmp_path / "whole").train()
+    whole, sizes = Transformer.forward, list[int]()
+
+    def forward(self: Transformer, src: Tensor, mask: Tensor, tgt: Tensor) -> Tensor:
+        size = src.size(0) * max(src.size(1), tgt.size(1))
+        if not torch.is_grad_enabled():
+            sizes.append(size)
+            if size > 60:
+                raise torch.OutOfMemoryError("no memory is left")
+        return whole(self, src, mask, tgt)
+
+    monkeypatch.setattr(Transformer, "forward", forward)
+    Trainer(settings(10), text, tmp_path / "cut").train()
+    assert max(sizes) > 60
+    right = losses(tmp_path / "whole", "valid")
+    assert losses(tmp_path / "cut", "valid") == pytest.approx(right, abs=2e-4)
+    sizes.clear()
+    Trainer(settings(10, "training.part_tokens=50"), text, tmp_path / "parts").train()
+    assert 0 < max(sizes) <= 50, "no more at a time than training has"
+
+
+@pytest.mark.parametrize("when", ["at the start", "in a step"])
+def test_too_little_memory_is_one_line(
+    text: Path, tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["model.feed_forward_size=1_000_000_000_000"] if when == "at the start" else []
+
+    def forward(self: Transformer, *inputs: Tensor) -> Tensor:
+        return torch.empty(10**15)  # more than any machine has
+
+    monkeypatch.setattr(Transformer, "forward", forward)
+    with pytest.raises(UsageError, match="the memory of cpu is too small for the model") as raised:
+        Trainer(settings(10, *words), text, tmp_path / "run").train()
+    assert "\n" not in str(raised.value)
 
 
 def test_a_compiled_model_learns_the_same_in_few_graphs(
