@@ -267,9 +267,9 @@ class Translator:
         self._engine.close()
         self._scorer.close()
 
-    def _sentences(self, pieces: Sequence[Sequence[Piece]], each: int = 1) -> list[Sentence]:
+    def _sentences(self, pieces: Sequence[Sequence[Piece]], each: int = 1) -> list[SourceSentence]:
         """The sentences of texts, of which so many translations each are searched for."""
-        found = [piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)]
+        found = [one for of_text in pieces for one in of_text if isinstance(one, SourceSentence)]
         if (number := each * len(found)) > self._limits.waiting:
             raise InvalidRequest(
                 f"{number} sentences in one request, more than {self._limits.waiting}: send fewer"
