@@ -127,6 +127,8 @@ class Translator:
         sentences = self._sentences(pieces, max(plan.samples, plan.alternatives, 1))
         if options.assessed:
             self._assessor.check(len(sentences) * plan.hypotheses, options)
+            lengths = [len(sentence.src_ids) for sentence in sentences]
+            self._assessor.check_lengths(lengths, plan.hypotheses, options)
         if plan.coverage_penalty:
             self._assessor.check(len(sentences) * plan.width, options)
         follow_up = FollowUp(plan, self._tokenizer, self._engine.submit, self._scorer)

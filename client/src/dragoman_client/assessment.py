@@ -113,7 +113,7 @@ class SoftAlignment:
         return cls(source, target, weights)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Attention:
     """What every head of every layer looked at, from 0 to 1.
 
@@ -130,9 +130,9 @@ class Attention:
     source: tuple[str, ...]
     read: tuple[str, ...]
     said: tuple[str, ...]
-    encoder: Weights = dataclasses.field(compare=False, repr=False)
-    decoder: Weights = dataclasses.field(compare=False, repr=False)
-    cross: Weights = dataclasses.field(compare=False, repr=False)
+    encoder: Weights = dataclasses.field(repr=False)
+    decoder: Weights = dataclasses.field(repr=False)
+    cross: Weights = dataclasses.field(repr=False)
 
     @classmethod
     def parse(cls, answer: str) -> Attention:
