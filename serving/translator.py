@@ -309,9 +309,10 @@ class Translator:
                 pieces += [line_breaks.put_into(line_breaks.line), kept]
                 continue
             if len(src_ids) > limits.max_source_tokens:
+                or_else = "" if options.return_attention else ", or set split_sentences"
                 raise InvalidRequest(
                     f"text {index} has {len(src_ids)} tokens, more than "
-                    f"{limits.max_source_tokens}: shorten it, or set split_sentences"
+                    f"{limits.max_source_tokens}: shorten it{or_else}"
                 )
             max_tokens, search = plan.of_sentence(index, line_breaks.line, src_ids)
             pieces.append(

@@ -113,7 +113,7 @@ class SoftAlignment:
         return cls(source, target, weights)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class Attention:
     """What every head of every layer looked at, from 0 to 1.
 
@@ -130,9 +130,16 @@ class Attention:
     source: tuple[str, ...]
     read: tuple[str, ...]
     said: tuple[str, ...]
-    encoder: Weights = dataclasses.field(repr=False)
-    decoder: Weights = dataclasses.field(repr=False)
-    cross: Weights = dataclasses.field(repr=False)
+    encoder: Weights = dataclasses.field(compare=False, repr=False)
+    decoder: Weights = dataclasses.field(compare=False, repr=False)
+    cross: Weights = dataclasses.field(compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all tokens and all weights are the same."""
+        if not isinstance(other, Attention):
+            return NotImplemented
+        fields = dataclasses.fields(self)
+        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields)
 
     @classmethod
     def parse(cls, answer: str) -> Attention:
