@@ -32,7 +32,6 @@ from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
-from dragoman.text import Tokenizer
 from serving.alignment import Linked, Words, moses_pairs
 from serving.scoring import Pair, ScoreGraph, looked_at
 from training.data import Side, read_directions, read_pairs
@@ -111,7 +110,8 @@ def model_links(
     bundle: Path, manifest: Manifest, src_side: Side, tgt_side: Side
 ) -> Iterator[tuple[str, list[Links]]]:
     """Links by the chosen heads, by all of them, and by the diagonal."""
-    tokenizer, graph = Tokenizer(bundle / manifest.tokenizer), ScoreGraph(bundle, manifest)
+    tokenizer, graph = manifest.open_tokenizer(bundle), ScoreGraph(bundle, manifest)
+    vocabulary = tokenizer.target
     chosen, sizes = manifest.alignment, manifest.dimensions
     assert chosen is not None
     every = tuple(product(range(sizes.decoder_layers), range(sizes.heads)))
@@ -126,19 +126,19 @@ def model_links(
         for begin in range(0, len(pairs), _TOGETHER):
             texts = pairs[begin : begin + _TOGETHER]
             given = [
-                Pair(tuple(tokenizer.encode_source(s, language)), tuple(tokenizer.encode(t)))
+                Pair(tuple(tokenizer.encode_source(s, language)), tuple(vocabulary.encode(t)))
                 for s, t in texts
             ]
             _, attention = graph.run(given)
             for (source, target), of_pair in zip(texts, attention, strict=True):
-                src, tgt = tokenizer.pieces(source), tokenizer.pieces(target)
+                src, tgt = tokenizer.pieces(source), vocabulary.pieces(target)
                 for name, heads in methods.items():
                     if heads is None:
                         weights = np.zeros((len(tgt), len(src)), np.float32)
                         at = (np.arange(len(tgt)) + 0.5) / len(tgt) * len(src)
                         weights[np.arange(len(tgt)), at.astype(int)] = 1
                     else:
-                        weights = looked_at(of_pair, heads)[:, 1:-1]
+                        weights = looked_at(of_pair, heads)[:, tokenizer.tags : -1]
                     links = moses_pairs(source, target, [Linked(src, tgt, weights)])
                     found[name].append(_links(links))
                 advance(language)

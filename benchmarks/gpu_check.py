@@ -45,7 +45,6 @@ from benchmarks.test_set import read_test_set
 from benchmarks.worker_protocol import TokenIds
 from dragoman.errors import CheckFailed, DragomanError, UsageError
 from dragoman.manifest import Dimensions, Manifest
-from dragoman.text import Tokenizer
 from serving.engine.device.gpu import gpu_obstacle
 from serving.tensorrt_library import local_compute_capability
 from training import checkpoint
@@ -102,14 +101,14 @@ def check_tokens(
 ) -> None:
     """Compare every contender's tokens of real sentences with the oracle's."""
     model = checkpoint.load(bundle).model
-    tokenizer = Tokenizer(bundle / Manifest.load(bundle).tokenizer)
+    tokenizer = Manifest.load(bundle).open_tokenizer(bundle)
     oracle = {
         1: greedy_search(model, inputs.sources, inputs.max_tokens),
         4: beam_search(model, inputs.sources, inputs.max_tokens, 4, LENGTH_PENALTY),
     }
 
     def bleu(translated: Sequence[tuple[int, ...]]) -> float:
-        texts = [tokenizer.decode(ids) for ids in translated]
+        texts = [tokenizer.target.decode(ids) for ids in translated]
         return float(sacrebleu.corpus_bleu(texts, [list(references)]).score)
 
     for contender in found:
@@ -222,7 +221,7 @@ def check(arguments: argparse.Namespace) -> Report:
         test = read_test_set(
             arguments.data_dir, "tatoeba-en-de/test", arguments.sentences, bundle, manifest
         )
-        tokenizer = Tokenizer(bundle / manifest.tokenizer)
+        tokenizer = manifest.open_tokenizer(bundle)
         sources = [tokenizer.encode_source(text, TARGET_LANGUAGE) for text in test.texts]
         inputs = TokenIds(sources, [manifest.limits.target_tokens(len(ids)) for ids in sources])
         found, report.missing = contenders(bundle, device, _ROWS)

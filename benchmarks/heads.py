@@ -25,8 +25,8 @@ import numpy.typing as npt
 from benchmarks.console import Advance, positive, progress
 from benchmarks.head_probes import Case, Probe, probes
 from benchmarks.report import markdown_table
+from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
-from dragoman.text import Tokenizer
 from serving.scoring import AttentionGraph, Pair
 from training.data import read_directions
 
@@ -53,16 +53,18 @@ class Looker:
         """Load it.
 
         Raises:
-            UsageError: the bundle is damaged, or has no graph for it.
+            UsageError: the bundle is damaged, has no tags, or no graph for it.
         """
         self.manifest = Manifest.load(bundle)
-        self.tokenizer = Tokenizer(bundle / self.manifest.tokenizer)
+        self.tokenizer = self.manifest.open_tokenizer(bundle)
+        if not self.tokenizer.tags:
+            raise UsageError(f"{bundle}: has no tags of languages, which the tables tell of")
         self._graph = AttentionGraph(bundle, self.manifest)
 
     def look(self, text: str, target_language: str, target: str = "") -> tuple[Floats, ...]:
         """Weights of encoder [L, H, S, S], decoder [L, H, T, T] and cross-attention."""
         src_ids = tuple(self.tokenizer.encode_source(text, target_language))
-        found = self._graph.run(Pair(src_ids, tuple(self.tokenizer.encode(target))))
+        found = self._graph.run(Pair(src_ids, tuple(self.tokenizer.target.encode(target))))
         return tuple(weights.astype(np.float64) for weights in found)
 
     def tokens(self, text: str, span: tuple[int, int]) -> list[int]:
@@ -84,7 +86,10 @@ def main() -> None:
     parser.add_argument("--sentences", type=positive, default=500, help="a direction")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    looker = Looker(arguments.bundle)
+    try:
+        looker = Looker(arguments.bundle)
+    except UsageError as error:
+        parser.error(str(error))
     known = looker.manifest.all_directions
     directions = read_directions(arguments.data_dir / arguments.text, known, arguments.sentences)
     pairs = [

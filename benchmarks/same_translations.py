@@ -17,7 +17,6 @@ from benchmarks.test_set import TestSet
 from benchmarks.worker_protocol import BatchSearch, TokenIds
 from dragoman.errors import CheckFailed
 from dragoman.manifest import Manifest
-from dragoman.text import Tokenizer
 from training.evaluation import measure
 
 BEAM_WIDTH = 4
@@ -65,7 +64,7 @@ class Asker:
             bundle: for its vocabulary.
             manifest: of the bundle.
         """
-        self._tokenizer = Tokenizer(bundle / manifest.tokenizer)
+        self._tokenizer = manifest.open_tokenizer(bundle)
         sources = [self._tokenizer.encode_source(text, TARGET_LANGUAGE) for text in test.texts]
         limits = [manifest.limits.target_tokens(len(source)) for source in sources]
         self._inputs = TokenIds(sources, limits)
@@ -76,7 +75,7 @@ class Asker:
             _ids(process.run(self._inputs, BatchSearch(width, 1, LENGTH_PENALTY)))
             for width in (1, BEAM_WIDTH)
         )
-        return Found(greedy, beam, [self._tokenizer.decode(ids) for ids in beam])
+        return Found(greedy, beam, [self._tokenizer.target.decode(ids) for ids in beam])
 
 
 def compare(found: Mapping[str, Found], references: Sequence[str]) -> list[Likeness]:

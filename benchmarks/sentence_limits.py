@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, help="only so many lines of a test set")
     arguments = parser.parse_args()
     translator = Translator(arguments.bundle)
-    tokenizer = Tokenizer(arguments.bundle / translator.manifest.tokenizer)
+    tokenizer = translator.manifest.open_tokenizer(arguments.bundle)
     results = []
     for test in arguments.test or TESTS:
         pairs = read_pairs(arguments.data_dir / test, ("en", "de"))[: arguments.first]

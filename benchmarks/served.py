@@ -38,7 +38,6 @@ from benchmarks.served_match import COMPARED, Loads, Match, Outcome, play
 from benchmarks.served_report import Case, processor_table, throughput_table
 from dragoman.errors import CheckFailed, DragomanError, UsageError
 from dragoman.manifest import Manifest
-from dragoman.text import Tokenizer
 from training.data import read_lines
 
 TEST = "tatoeba-en-de/test"
@@ -56,7 +55,7 @@ def read_texts(data_dir: Path, sentences: int, bundle: Path) -> tuple[str, ...]:
         UsageError: a file is missing, or no sentence is left.
     """
     manifest = Manifest.load(bundle)
-    tokenizer = Tokenizer(bundle / manifest.tokenizer)
+    tokenizer = manifest.open_tokenizer(bundle)
     most = manifest.limits.max_source_tokens
     lines = read_lines(data_dir / TEST, SOURCE_LANGUAGE)[:sentences]
     kept = [

@@ -11,7 +11,6 @@ from pathlib import Path
 from benchmarks.contenders import SOURCE_LANGUAGE, TARGET_LANGUAGE
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
-from dragoman.text import Tokenizer
 from training.data import read_pairs
 
 
@@ -41,7 +40,7 @@ def read_test_set(
     Raises:
         UsageError: a file is missing, or no sentence is left.
     """
-    tokenizer = Tokenizer(bundle / manifest.tokenizer)
+    tokenizer = manifest.open_tokenizer(bundle)
     pairs = read_pairs(data_dir / name, (SOURCE_LANGUAGE, TARGET_LANGUAGE))[:sentences]
     kept = []
     source_tokens = 0

@@ -136,7 +136,9 @@ class Tokenizer:
         return ids
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """As `encode`, of many texts, on all cores."""
+        """As `encode`, of many texts; on all cores, but for imported vocabularies."""
+        if self._is_part:
+            return list(map(self.encode, texts))
         return [list(ids) for ids in self._pieces.EncodeAsIds(list(texts))]
 
     def encode_source(self, text: str, target_language: str) -> list[int]:

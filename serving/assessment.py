@@ -123,6 +123,23 @@ class Assessor:
             )
         self._scorer.check_room(sentences)
 
+    def check_lengths(
+        self, lengths: Sequence[int], translations: int, options: RequestOptions
+    ) -> None:
+        """Refuse early what would have too much attention, however short the translations.
+
+        Args:
+            lengths: tokens of each sentence of a request.
+            translations: of each.
+            options: of the request.
+
+        Raises:
+            InvalidRequest: it would.
+        """
+        least = translations * sum(self._weights(length, 1) for length in lengths)
+        if options.return_attention and least > MOST_WEIGHTS:
+            raise InvalidRequest(_too_many(f"{least} or more"))
+
     def assess(
         self,
         candidates: Sequence[Candidate],
@@ -193,18 +210,17 @@ class Assessor:
         """
         if not options.return_attention:
             return
-        sizes = self._manifest.dimensions
-        layers = sizes.encoder_layers, sizes.decoder_layers
         number = sum(
-            count_weights((len(one.src_ids), len(one.tgt_ids) + 1), *layers, sizes.heads)
+            self._weights(len(one.src_ids), len(one.tgt_ids) + 1)
             for candidate in candidates
             for one in candidate.sentences
         )
         if number > MOST_WEIGHTS:
-            raise InvalidRequest(
-                f"return_attention: {number} weights, more than {MOST_WEIGHTS}: "
-                "send fewer or shorter texts"
-            )
+            raise InvalidRequest(_too_many(str(number)))
+
+    def _weights(self, src: int, tgt: int) -> int:
+        sizes = self._manifest.dimensions
+        return count_weights((src, tgt), sizes.encoder_layers, sizes.decoder_layers, sizes.heads)
 
     def _alignment(self, candidate: Candidate, scored: Sequence[Scored], form: str) -> str:
         linked = []
@@ -227,6 +243,13 @@ class Assessor:
         if pair.target is None:
             return self._tokenizer.target.decoded_pieces(pair.tgt_ids)
         return self._tokenizer.target.pieces(pair.target)
+
+
+def _too_many(weights: str) -> str:
+    return (
+        f"return_attention: {weights} weights, more than {MOST_WEIGHTS}: "
+        "send fewer or shorter texts"
+    )
 
 
 def _check_amount(candidates: Sequence[Candidate], options: RequestOptions) -> None:

@@ -22,6 +22,7 @@ from serving.futures import followed_by, when_all_done
 from serving.placeholders import find_placeholders, split_at_placeholders
 from serving.scoring import Pair, Scored, Scorer
 from serving.search_plan import SearchPlan, with_sample
+from serving.translation import SourceSentence
 
 _LEAST_SEEN = 1e-6
 """What a source token counts as that nothing looked at, so that a score stays finite."""
@@ -48,7 +49,7 @@ class FollowUp:
         self._tokenizer = tokenizer
         self._submit = submit
 
-    def submit(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+    def submit(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
         """Begin to translate sentences.
 
         Args:
@@ -148,25 +149,24 @@ class FollowUp:
         coverage = float(np.log(np.clip(seen, _LEAST_SEEN, 1.0)).sum())
         return _score(one) + self._plan.coverage_penalty * coverage
 
-    def _keep(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+    def _keep(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
         """Where a placeholder was lost after all, what stands between them is translated apart."""
         return [
             followed_by(future, partial(self._check, sentence))
             for sentence, future in zip(sentences, self._submit(sentences), strict=True)
         ]
 
-    def _check(self, sentence: Sentence, found: Hypothesis) -> Future[Hypothesis]:
-        tags = self._tokenizer.tags
-        tag, end = sentence.src_ids[:tags], sentence.src_ids[-1]
-        text = self._tokenizer.decode(sentence.src_ids[tags:-1])
-        placeholders = find_placeholders(text)
+    def _check(self, sentence: SourceSentence, found: Hypothesis) -> Future[Hypothesis]:
+        tag, end = sentence.src_ids[: self._tokenizer.tags], sentence.src_ids[-1]
+        # As the target writes them: the source's vocabulary may lack some of their characters.
+        placeholders = self._plan.placeholders(sentence.text)
         translated = self._tokenizer.target.decode(found.ids)
         kept = Counter(find_placeholders(translated))
         if all(kept[one] == count for one, count in Counter(placeholders).items()):
             done: Future[Hypothesis] = Future()
             done.set_result(found)
             return done
-        between = split_at_placeholders(text)
+        between = split_at_placeholders(sentence.text)
         parts = [self._tokenizer.encode(part) for part in between]
         futures = self._submit(
             [
@@ -188,7 +188,7 @@ class FollowUp:
 
         return when_all_done(futures, join)
 
-    def _part(self, sentence: Sentence, text: str, src_ids: tuple[int, ...]) -> Sentence:
+    def _part(self, sentence: SourceSentence, text: str, src_ids: tuple[int, ...]) -> Sentence:
         """What stands between two placeholders, as a sentence by itself."""
         most, search = self._plan.of_part(text, src_ids)
         most = min(most, sentence.max_tokens)

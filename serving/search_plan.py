@@ -122,9 +122,7 @@ class SearchPlan:
             return most, self._usual if rules is self._rules else self._search((), None, rules)
         prefix = tuple(self._target.encode(self._prefixes[index])) if self._prefixes else ()
         if UNKNOWN_ID in prefix:
-            raise InvalidRequest(
-                "prefix: the model's vocabulary cannot write " + brief(self._prefixes[index])
-            )
+            raise InvalidRequest(_cannot_write("prefix", self._prefixes[index]))
         terms = self._terms(text)
         given = (prefix, *terms.sequences) if terms else (prefix,)
         most = self._most_tokens(src_ids, sum(map(len, given)))
@@ -144,16 +142,25 @@ class SearchPlan:
             text: the sentence.
 
         Raises:
-            InvalidRequest: what is a placeholder in the one is none in the other.
+            InvalidRequest: the vocabulary lacks a character of one, or what is a placeholder in the
+                one is none in the other.
         """
         if not self.keeps_placeholders:
             return ()
-        raw, written = find_placeholders(text), find_placeholders(self._normalised(text))
+        raw, written = find_placeholders(text), self.placeholders(text)
+        for placeholder in raw:
+            # As decoded it has other characters in its place, which can be written.
+            if UNKNOWN_ID in self._target.encode(placeholder):
+                raise InvalidRequest(_cannot_write("keep_placeholders", placeholder))
         if len(raw) != len(written):
             raise InvalidRequest(
                 f"text {index} has placeholders that the model's vocabulary cannot write"
             )
         return tuple(pair for pair in zip(written, raw, strict=True) if pair[0] != pair[1])
+
+    def placeholders(self, text: str) -> list[str]:
+        """The placeholders of a sentence as the vocabulary writes them."""
+        return find_placeholders(self._normalised(text))
 
     def of_part(self, text: str, src_ids: Sequence[int]) -> tuple[int, SearchOptions]:
         """As `of_sentence`, of what stands between two placeholders."""
@@ -248,7 +255,7 @@ class SearchPlan:
         """
         ids = self._target.encode(word)
         if not ids or not all(self._target.vocabulary[token] for token in ids):
-            raise InvalidRequest(f"suppress: the model's vocabulary cannot write {brief(word)}")
+            raise InvalidRequest(_cannot_write("suppress", word))
         return self._target.decode(ids)
 
     def _rules_of(self, src_ids: Sequence[int], most: int) -> tuple[Rule, ...]:
@@ -284,7 +291,7 @@ class SearchPlan:
         of_glossary = len(terms)
         last_tag: int | None = None
         if self.keeps_placeholders and placeholders:
-            for placeholder in find_placeholders(self._normalised(text)):
+            for placeholder in self.placeholders(text):
                 after.append(last_tag if is_tag(placeholder) else None)
                 if is_tag(placeholder):
                     last_tag = len(terms)
@@ -295,9 +302,7 @@ class SearchPlan:
         for place, sequence in enumerate(sequences):
             if not sequence or UNKNOWN_ID in sequence:
                 name = "glossary" if place < of_glossary else "keep_placeholders"
-                raise InvalidRequest(
-                    f"{name}: the model's vocabulary cannot write {brief(terms[place])}"
-                )
+                raise InvalidRequest(_cannot_write(name, terms[place]))
         return TermConstraints(sequences, self._continuing, tuple(after))
 
     @cached_property
@@ -320,3 +325,7 @@ def with_sample(search: SearchOptions, number: int) -> SearchOptions:
     assert guidance.sampling is not None
     sampling = replace(guidance.sampling, seed=(guidance.sampling.seed[0], number))
     return replace(search, guidance=replace(guidance, sampling=sampling))
+
+
+def _cannot_write(option: str, text: str) -> str:
+    return f"{option}: the model's vocabulary cannot write {brief(text)}"

@@ -127,6 +127,8 @@ class Translator:
         sentences = self._sentences(pieces, max(plan.samples, plan.alternatives, 1))
         if options.assessed:
             self._assessor.check(len(sentences) * plan.hypotheses, options)
+            lengths = [len(sentence.src_ids) for sentence in sentences]
+            self._assessor.check_lengths(lengths, plan.hypotheses, options)
         if plan.coverage_penalty:
             self._assessor.check(len(sentences) * plan.width, options)
         follow_up = FollowUp(plan, self._tokenizer, self._engine.submit, self._scorer)
@@ -267,9 +269,9 @@ class Translator:
         self._engine.close()
         self._scorer.close()
 
-    def _sentences(self, pieces: Sequence[Sequence[Piece]], each: int = 1) -> list[Sentence]:
+    def _sentences(self, pieces: Sequence[Sequence[Piece]], each: int = 1) -> list[SourceSentence]:
         """The sentences of texts, of which so many translations each are searched for."""
-        found = [piece for of_text in pieces for piece in of_text if isinstance(piece, Sentence)]
+        found = [one for of_text in pieces for one in of_text if isinstance(one, SourceSentence)]
         if (number := each * len(found)) > self._limits.waiting:
             raise InvalidRequest(
                 f"{number} sentences in one request, more than {self._limits.waiting}: send fewer"
@@ -307,9 +309,10 @@ class Translator:
                 pieces += [line_breaks.put_into(line_breaks.line), kept]
                 continue
             if len(src_ids) > limits.max_source_tokens:
+                or_else = "" if options.return_attention else ", or set split_sentences"
                 raise InvalidRequest(
                     f"text {index} has {len(src_ids)} tokens, more than "
-                    f"{limits.max_source_tokens}: shorten it, or set split_sentences"
+                    f"{limits.max_source_tokens}: shorten it{or_else}"
                 )
             max_tokens, search = plan.of_sentence(index, line_breaks.line, src_ids)
             pieces.append(

@@ -152,10 +152,20 @@ def browsing(chromium: Path, profile: Path) -> Iterator[Page]:
     try:
         yield Page(to, back, profile)
     finally:
-        process.terminate()
+        try:
+            _end(process)
+        finally:
+            os.close(to)
+            os.close(back)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
         process.wait(30)
-        os.close(to)
-        os.close(back)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _surroundings(chromium: Path) -> dict[str, str]:

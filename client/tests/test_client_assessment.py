@@ -17,6 +17,7 @@ from dragoman_client import (
     Translator,
     WordAlignment,
 )
+from dragoman_client.assessment import Attention
 from dragoman_client.line_formats import PlainLinesToJson
 from dragoman_client.request import build_stream_inputs, read_outputs
 
@@ -200,6 +201,15 @@ def test_attention_becomes_weights_by_layer_and_head() -> None:
     assert json.loads(PlainLinesToJson().write("x", found))["attention"] == ATTENTION
     (plain,) = read_outputs(attention(), 1, 0.0)
     assert plain.attention is None
+
+
+def test_attention_is_equal_where_its_weights_are() -> None:
+    one, same = (Attention.parse(json.dumps(ATTENTION)) for _ in range(2))
+    other = Attention.parse(json.dumps({**ATTENTION, "encoder": [[[[0.5, 0.5], [1, 0]]]]}))
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != other
+    assert one != ATTENTION
 
 
 @pytest.mark.parametrize(

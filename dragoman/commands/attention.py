@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,12 +15,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dragoman.attention import Attention, Kind
+    from dragoman.drawing.architecture import Architecture
 
 HELP = "draw what each attention head of a model looks at, as a page or for print"
 
 _PAGE = ".html"
 _PRINT = (".svg", ".png", ".pdf")
-_MOST_POSITIONS = 512
+_KIND = "encoder"
+_POSITIONS, _MOST_POSITIONS = 100, 512
+_MOST_COLUMNS = 1 << 16
+_OF_ATTENTION = (
+    *("text", "translation", "source_language", "target_language"),
+    *("kind", "layer", "head", "token"),
+)
+"""What says nothing of the model by itself."""
+_WORDS = {"source_language": "--from", "target_language": "--to", "text": "the text"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +66,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind",
         choices=("encoder", "decoder", "cross"),
-        default="encoder",
         help="self-attention of the encoder or the decoder, or that of the decoder to the encoder; "
         "a page has all three and begins with this one (default: encoder)",
     )
@@ -75,9 +84,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--positions",
         type=int,
-        default=100,
         metavar="N",
-        help="how many --figure positions shows (default: 100)",
+        help=f"how many --figure positions shows (default: {_POSITIONS})",
     )
     configure_server(parser, "--server")
 
@@ -85,6 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Draw, and print the file's name."""
     _check(arguments)
+    arguments.kind = arguments.kind or _KIND
     if arguments.figure == "attention":
         attention, translation = _look(arguments)
         _check_choice(arguments, attention)
@@ -109,19 +118,36 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--out {out}: {out.parent} is no folder")
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
+    if arguments.positions is not None and figure != "positions":
+        raise UsageError(f"--positions {arguments.positions}: is for --figure positions")
     if figure == "attention":
-        if arguments.text is None:
-            raise UsageError("no text: give a sentence to look at")
-        for what in ("text", "translation"):
-            _check_text(what, getattr(arguments, what))
-        if arguments.token is not None and arguments.layer is None and out.suffix.lower() != _PAGE:
-            raise UsageError(f"--token {arguments.token}: name a --layer; without, all is shown")
-        return
+        _check_attention(arguments)
+    else:
+        _check_model(arguments)
+
+
+def _check_attention(arguments: argparse.Namespace) -> None:
+    if arguments.text is None:
+        raise UsageError("no text: give a sentence to look at")
+    for what in ("text", "translation"):
+        _check_text(what, getattr(arguments, what))
+    is_page = arguments.out.suffix.lower() == _PAGE
+    if arguments.token is not None and arguments.layer is None and not is_page:
+        raise UsageError(f"--token {arguments.token}: name a --layer; without, all is shown")
+    heads = arguments.head or []
+    if twice := [head for head in heads if heads.count(head) > 1]:
+        raise UsageError(f"--head {twice[0]}: is named twice")
+
+
+def _check_model(arguments: argparse.Namespace) -> None:
+    figure = arguments.figure
     if arguments.model is None:
         raise UsageError(f"--figure {figure}: name a bundle or a checkpoint by --model")
-    if arguments.text is not None:
-        raise UsageError(f"--figure {figure}: is of the model alone, leave out the text")
-    if not 1 <= arguments.positions <= _MOST_POSITIONS:
+    for name in _OF_ATTENTION:
+        if getattr(arguments, name) is not None:
+            word = _WORDS.get(name, f"--{name}")
+            raise UsageError(f"--figure {figure}: is of the model alone, leave out {word}")
+    if arguments.positions is not None and not 1 <= arguments.positions <= _MOST_POSITIONS:
         raise UsageError(f"--positions {arguments.positions}: give 1 to {_MOST_POSITIONS}")
 
 
@@ -254,13 +280,41 @@ def _draw(arguments: argparse.Namespace, attention: Attention, translation: str)
 
 
 def _of_the_model(arguments: argparse.Namespace) -> Figure:
-    from dragoman.drawing.architecture import Architecture, draw_architecture
+    from dragoman.drawing.architecture import draw_architecture
     from dragoman.drawing.figures import draw_positions
 
-    architecture = Architecture.read(arguments.model)
+    architecture = _architecture(arguments.model)
     if arguments.figure == "architecture":
         return draw_architecture(architecture)
-    return draw_positions(architecture.sizes.model_size, arguments.positions)
+    size = architecture.sizes.model_size
+    if size % 2 or size > _MOST_COLUMNS:
+        raise UsageError(
+            f"{arguments.model}: model_size is {size}: position encodings are drawn of even "
+            f"numbers up to {_MOST_COLUMNS}"
+        )
+    return draw_positions(size, arguments.positions or _POSITIONS)
+
+
+def _architecture(folder: Path) -> Architecture:
+    from dragoman.drawing.architecture import Architecture
+    from dragoman.manifest import FILE_NAME, Dimensions
+
+    if not folder.is_dir():
+        raise UsageError(f"--model {folder}: there is no such folder")
+    if (folder / FILE_NAME).exists():
+        return Architecture.of_bundle(folder)
+    from training.checkpoint import CONFIG
+    from training.config import RunConfig
+
+    config = RunConfig.from_json(folder / CONFIG)
+    model = config.model
+    return Architecture(
+        Dimensions(**{one.name: getattr(model, one.name) for one in fields(Dimensions)}),
+        config.data.languages,
+        model.norm,
+        model.activation,
+        model.own_output,
+    )
 
 
 def _save(figure: Figure, path: Path) -> None:

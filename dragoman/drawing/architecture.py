@@ -1,23 +1,21 @@
 """A model as it was built, in boxes: the paper's Figure 1 with the model's own sizes.
 
-Knows the sizes that stand in a bundle or a checkpoint, and matplotlib; must not know weights.
+Knows the sizes that stand in a bundle, and matplotlib; must not know weights.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from dragoman.drawing.style import plain, style
 from dragoman.errors import UsageError
-from dragoman.manifest import FILE_NAME, Dimensions, Manifest
+from dragoman.manifest import Dimensions, Manifest
 
 _CONFIG = "config.json"
 _COLOURS = {
@@ -28,7 +26,6 @@ _COLOURS = {
     "output": "#dcdff5",
     "softmax": "#d3efd5",
 }
-_STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "dragoman", "font.size": 9}
 _LEFT, _RIGHT = 0.0, 5.2
 _WIDTH, _HEIGHT, _GAP = 3.6, 0.62, 0.26
 _INK = "#333333"
@@ -48,42 +45,35 @@ class Architecture:
     """Whether the output projection is not the embedding."""
 
     @classmethod
-    def read(cls, folder: Path) -> Architecture:
-        """Read that of a bundle or a checkpoint.
+    def of_bundle(cls, folder: Path) -> Architecture:
+        """Read that of a bundle.
 
         Raises:
-            UsageError: it is neither, or damaged.
+            UsageError: it is damaged.
         """
-        manifest = Manifest.load(folder) if (folder / FILE_NAME).exists() else None
+        manifest = Manifest.load(folder)
         path = folder / _CONFIG
         try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-            model, languages = config["model"], tuple(config["data"]["languages"])
-            sizes = Dimensions(**{one: int(model[one]) for one in _names(model)})
+            model = json.loads(path.read_text(encoding="utf-8"))["model"]
+            norm, own_output = model.get("norm", cls.norm), model.get("own_output", cls.own_output)
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-        except (KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"{path}: is not a model's configuration: {error}") from error
-        if manifest is not None:
-            sizes, languages = manifest.dimensions, manifest.languages
-        known = {one.name for one in fields(cls)} & model.keys()
-        return cls(sizes=sizes, languages=languages, **{name: model[name] for name in known})
-
-
-def _names(model: Mapping[str, Any]) -> list[str]:
-    """The sizes that a model's configuration must have, or has."""
-    names = {one.name: one.default is not MISSING for one in fields(Dimensions)}
-    return [name for name, optional in names.items() if not optional or model.get(name) is not None]
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise UsageError(f"{path}: is not a model's configuration") from error
+        if norm not in ("post", "pre") or type(own_output) is not bool:
+            raise UsageError(f"{path}: is not a model's configuration")
+        sizes, languages = manifest.dimensions, manifest.languages
+        return cls(sizes, languages, norm, manifest.activation, own_output)
 
 
 def draw_architecture(architecture: Architecture) -> Figure:
     """The encoder on the left, the decoder on the right, data going upwards."""
     sizes = architecture.sizes
-    with matplotlib.rc_context(_STYLE):
+    with style():
         figure = Figure(figsize=(7.6, 8.2), layout="constrained")
         axes = figure.add_subplot()
         axes.set_title(
-            f"{', '.join(architecture.languages)}; vocabulary {sizes.vocab_size:,}, "
+            f"{plain(', '.join(architecture.languages))}; vocabulary {sizes.vocab_size:,}, "
             f"{'norm after' if architecture.norm == 'post' else 'norm before'} each sub-layer",
             fontsize=10,
         )

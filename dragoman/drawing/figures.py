@@ -5,36 +5,30 @@ Knows attention and matplotlib; must not know models. `draw_architecture` stands
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import logging
+import re
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Any
 
-import matplotlib
 from matplotlib.figure import Figure
 
 from dragoman.attention import Attention, Kind
 from dragoman.drawing.colours import head_colours
 from dragoman.drawing.page import LEAST, NAMES
+from dragoman.drawing.style import plain, style
 from dragoman.errors import UsageError
 from dragoman.positions import sinusoidal_positions
 
+_log = logging.getLogger(__name__)
+
 FORMATS = (".svg", ".png", ".pdf")
-_STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "dragoman",
-    "font.family": "sans-serif",
-    "font.size": 9,
-}
 _ROW_INCHES = 0.2
+_NO_GLYPH = re.compile(r"Glyph (\d+) ")
 _MOST_LABELS = 40
 """Tokens that have their names beside a heat map; more could not be read."""
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    with matplotlib.rc_context(_STYLE):
-        yield
 
 
 def draw_lines(
@@ -56,7 +50,7 @@ def draw_lines(
     weights = attention.weights(kind)[layer]
     queries, keys = attention.queries(kind), attention.keys(kind)
     colours = head_colours(len(weights))
-    with _style():
+    with style():
         rows = max(len(queries), len(keys))
         figure = Figure(figsize=(5.5, 0.7 + _ROW_INCHES * rows), layout="constrained")
         axes = figure.add_subplot()
@@ -66,9 +60,9 @@ def draw_lines(
         axes.set_title(f"{NAMES[kind]}, layer {layer}, {where}", fontsize=10)
         for place, token in enumerate(queries):
             face = "bold" if tokens is not None and place in tokens else "normal"
-            axes.text(-0.03, place, _plain(token), ha="right", va="center", fontweight=face)
+            axes.text(-0.03, place, plain(token), ha="right", va="center", fontweight=face)
         for place, token in enumerate(keys):
-            axes.text(1.03, place, _plain(token), ha="left", va="center")
+            axes.text(1.03, place, plain(token), ha="left", va="center")
         for head in heads:
             for query, key in zip(*(weights[head] >= LEAST).nonzero(), strict=True):
                 if tokens is not None and query not in tokens:
@@ -97,7 +91,7 @@ def draw_grid(attention: Attention, kind: Kind, heads: Sequence[int] | None = No
     layers = len(weights)
     shown = range(weights.shape[1]) if heads is None else heads
     queries, keys = attention.queries(kind), attention.keys(kind)
-    with _style():
+    with style():
         size = 1.7 if max(len(queries), len(keys)) <= _MOST_LABELS else 2.2
         figure = Figure(figsize=(1.2 + size * len(shown), 1 + size * layers), layout="constrained")
         figure.suptitle(f"{NAMES[kind]}: rows look, columns are looked at", fontsize=10)
@@ -116,7 +110,7 @@ def draw_grid(attention: Attention, kind: Kind, heads: Sequence[int] | None = No
 def draw_positions(model_size: int, positions: int) -> Figure:
     """The sinusoids that are added to the embeddings of so many positions."""
     table = sinusoidal_positions(positions, model_size)
-    with _style():
+    with style():
         figure = Figure(figsize=(7, 5.2), layout="constrained")
         above, below = figure.subplots(2, 1, height_ratios=(1.6, 1))
         image = above.imshow(
@@ -142,11 +136,22 @@ def save(figure: Figure, path: Path) -> None:
         UsageError: the file cannot be written.
     """
     undated: Any = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    ending = path.suffix.lower()
     try:
-        with _style():
-            figure.savefig(path, dpi=150, metadata=undated.get(path.suffix.lower()))
+        with style(), warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            figure.savefig(path, dpi=150, metadata=undated.get(ending))
     except OSError as error:
         raise UsageError(f"--out {path}: cannot be written: {error.strerror}") from error
+    missing = {match[1] for one in found if (match := _NO_GLYPH.match(str(one.message)))}
+    # What shows an SVG has fonts of its own.
+    if missing and ending != ".svg":
+        characters = "".join(sorted(map(chr, map(int, missing))))
+        _log.warning(
+            "%s: no font is installed that has %s: there are boxes; install one, "
+            "such as Noto Sans CJK, or draw an .svg or a page",
+            *(path, brief(characters)),
+        )
 
 
 def _label(axes: Any, queries: Sequence[str], keys: Sequence[str]) -> None:
@@ -155,9 +160,4 @@ def _label(axes: Any, queries: Sequence[str], keys: Sequence[str]) -> None:
             axis.set_ticks([])
             continue
         size = 5 if len(tokens) > _MOST_LABELS // 2 else 6
-        axis.set_ticks(range(len(tokens)), map(_plain, tokens), fontsize=size, rotation=turn)
-
-
-def _plain(token: str) -> str:
-    """A token that matplotlib does not take for mathematics."""
-    return token.replace("$", r"\$")
+        axis.set_ticks(range(len(tokens)), map(plain, tokens), fontsize=size, rotation=turn)

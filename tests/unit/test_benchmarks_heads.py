@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from benchmarks import attention_figures
+from benchmarks import attention_figures, heads
 from benchmarks.attention_figures import FIGURES
 from benchmarks.head_probes import Case, Probe, probes
 from benchmarks.heads import (
@@ -25,7 +25,11 @@ from benchmarks.heads import (
     measure,
     rows_of,
 )
+from export.bundle import export_bundle
 from tests.conftest import REPOSITORY
+from tests.marian_models import MarianModel, write_marian
+from training.marian.importing import import_marian
+from training.marian.languages import Languages
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +182,36 @@ def test_the_pages_table_is_what_is_measured(looker: Looker) -> None:
 
 def texts_of(path: Path) -> list[str]:
     return [one.text or "" for one in ElementTree.parse(path).iter() if one.tag.endswith("}text")]
+
+
+def imported_bundle(folder: Path, tags: tuple[str, ...]) -> Path:
+    """A bundle whose sides have two vocabularies."""
+    alone = {"share_encoder_decoder_embeddings": False}
+    write_marian(folder / "model", MarianModel(separate_lists=True, tags=tags, settings=alone))
+    languages = Languages(("en",), () if tags else (("de", None),))
+    import_marian(folder / "model", folder / "checkpoint", languages)
+    export_bundle(folder / "checkpoint", folder / "bundle")
+    return folder / "bundle"
+
+
+def test_a_translation_is_cut_by_its_own_vocabulary(tmp_path: Path) -> None:
+    looker = Looker(imported_bundle(tmp_path, ("deu", "fra")))
+    text, target = "Tom is here.", "Das schöne Haus ist für dich."
+    vocabulary = looker.tokenizer.target
+    assert len(vocabulary.encode(target)) != len(looker.tokenizer.encode(target))
+    encoder, decoder, cross = looker.look(text, "de", target)
+    steps, tokens = len(vocabulary.encode(target)) + 1, len(looker.tokenizer.encode(text)) + 2
+    assert encoder.shape[2:] == (tokens, tokens)
+    assert decoder.shape[2:] == (steps, steps)
+    assert cross.shape[2:] == (steps, tokens)
+
+
+def test_bundles_without_tags_are_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = imported_bundle(tmp_path, ())
+    monkeypatch.setattr("sys.argv", ["heads", "--data-dir", "none", "--bundle", str(bundle)])
+    with pytest.raises(SystemExit):
+        heads.main()
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert f"{bundle}: has no tags of languages" in told

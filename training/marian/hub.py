@@ -31,7 +31,7 @@ ENDPOINT = "https://huggingface.co"
 _NEEDED = (CONFIG, LIST, SOURCE_PIECES, TARGET_PIECES)
 _OPTIONAL = (TOKENIZER_CONFIG, TARGET_LIST)
 _WEIGHTS = (SAFETENSORS, PICKLE)
-_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_S = 30.0
 
@@ -50,15 +50,19 @@ class Hub:
         revision: branch, tag or commit.
 
     Raises:
-        UsageError: the endpoint is no address of HTTP.
+        UsageError: the endpoint is no address of HTTP, or the revision is not UTF-8.
     """
 
     endpoint: str = ENDPOINT
     revision: str = "main"
 
     def __post_init__(self) -> None:
-        if not self.endpoint.startswith(("https://", "http://")):
-            raise UsageError(f"--endpoint {self.endpoint}: write it as {ENDPOINT}")
+        if not _is_address(self.endpoint):
+            raise UsageError(f"--endpoint {self.endpoint!r}: write it as {ENDPOINT}")
+        try:
+            self.revision.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(f"--revision {self.revision!r}: is not UTF-8") from error
 
     def fetch(self, name: str, folder: Path, told: Callable[[str, int, int | None], None]) -> None:
         """Fetch a model's files.
@@ -117,3 +121,15 @@ class Hub:
         if size is not None and done < size:
             raise UsageError(f"{address}: broke off after {done} of {size} bytes")
         return True
+
+
+def _is_address(text: str) -> bool:
+    """Whether addresses of HTTP may begin like this."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        host, path = (parts.hostname or "").encode("idna"), parts.path.encode("ascii")
+        has_place = bool(host) and parts.port != 0
+    except ValueError:
+        return False
+    plain = not parts.query and not parts.fragment and b" " not in host + path
+    return parts.scheme in ("https", "http") and has_place and plain and text.isprintable()

@@ -50,7 +50,9 @@ def import_marian(
     theirs = MarianSettings.read(source / CONFIG)
     words = read_json(source / TOKENIZER_CONFIG) if (source / TOKENIZER_CONFIG).exists() else {}
     lists = _Lists.read(source, theirs, words)
-    sources, tags, targets = find_languages(languages or Languages(), lists.source, words, name)
+    sources, tags, targets = find_languages(
+        languages or Languages(), lists.source.pieces, words, name
+    )
     src_entries, tgt_entries = lists.arranged(tags)
     weights, model = convert(source, theirs, src_entries, tgt_entries)
     config = RunConfig(
@@ -85,58 +87,82 @@ def _check_pieces(source: Path, path: Path, tgt_path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _Lists:
-    """The lists of pieces, each with its specials; one for both sides, or one a side."""
+class _List:
+    """A list of pieces, and which of them mean something."""
 
-    source: Mapping[str, int]
-    target: Mapping[str, int]
-    src_specials: MarianSpecials
-    tgt_specials: MarianSpecials
+    path: Path
+    pieces: Mapping[str, int]
+    pad: int
+    unknown: int
+    end: int
+
+    @classmethod
+    def read(cls, path: Path, words: Mapping[str, Any]) -> _List:
+        """Read one; `words` say what the specials are called."""
+        pieces = read_list(path)
+        ids = {}
+        for kind, usual in (("pad", "<pad>"), ("unk", "<unk>"), ("eos", "</s>")):
+            token = content_of(words.get(f"{kind}_token", usual))
+            if token not in pieces:
+                raise UsageError(f"{path}: has no entry {token!r}")
+            ids[kind] = pieces[token]
+        return cls(path, pieces, ids["pad"], ids["unk"], ids["eos"])
+
+    def check_size(self, name: str, said: int) -> None:
+        """Refuse a list that is not as long as the configuration says."""
+        if len(self.pieces) != said:
+            raise UsageError(
+                f"{self.path}: has {len(self.pieces)} entries, but {CONFIG} says {name} {said}"
+            )
+
+    def arranged(self, begin: int, tags: Mapping[str, str]) -> list[Entry]:
+        """The entries in our order."""
+        specials = MarianSpecials(self.pad, self.unknown, begin, self.end)
+        return arrange(self.pieces, specials, tags)
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """One list for both sides, which is the same object then, or one a side."""
+
+    source: _List
+    target: _List
+    begin: int
+    """The target's id that decoding starts with."""
 
     @classmethod
     def read(cls, folder: Path, theirs: MarianSettings, words: Mapping[str, Any]) -> _Lists:
-        of_side = [(folder / LIST, read_list(folder / LIST))]
-        if words.get("separate_vocabs"):
-            of_side.append((folder / TARGET_LIST, read_list(folder / TARGET_LIST)))
-        specials = []
-        for path, pieces in of_side:
-            ids = {}
-            for kind, usual in (("pad", "<pad>"), ("unk", "<unk>"), ("eos", "</s>")):
-                token = content_of(words.get(f"{kind}_token", usual))
-                if token not in pieces:
-                    raise UsageError(f"{path}: has no entry {token!r}")
-                ids[kind] = pieces[token]
-            begin = theirs.begin if path is of_side[-1][0] else ids["pad"]
-            specials.append(MarianSpecials(ids["pad"], ids["unk"], begin, ids["eos"]))
-        path, pieces = of_side[-1]
-        if theirs.shared and len(of_side) > 1:
+        """Read what there is, and see that it fits the configuration."""
+        source = _List.read(folder / LIST, words)
+        separate = words.get("separate_vocabs")
+        target = _List.read(folder / TARGET_LIST, words) if separate else source
+        found = cls(source, target, theirs.begin)
+        found._check(theirs)
+        return found
+
+    def _check(self, theirs: MarianSettings) -> None:
+        target = self.target
+        if theirs.shared and self.source is not target:
             raise UsageError(f"{theirs.path}: one embedding for two vocabularies")
-        for name, (one, listed), said in (
-            ("vocab_size", of_side[0], theirs.sizes.vocab_size),
-            ("decoder_vocab_size", of_side[-1], theirs.tgt_vocab_size),
-        ):
-            if len(listed) != said:
-                raise UsageError(
-                    f"{one}: has {len(listed)} entries, but {CONFIG} says {name} {said}"
-                )
+        self.source.check_size("vocab_size", theirs.sizes.vocab_size)
+        target.check_size("decoder_vocab_size", theirs.tgt_vocab_size)
         for name, found, said in (
-            ("pad_token_id", specials[-1].pad, theirs.pad),
-            ("eos_token_id", specials[-1].end, theirs.end),
+            ("pad_token_id", target.pad, theirs.pad),
+            ("eos_token_id", target.end, theirs.end),
         ):
             if found != said:
                 raise UsageError(
-                    f"{theirs.path}: {name} is {said}, but {path.name} and {TOKENIZER_CONFIG} "
-                    f"say {found}"
+                    f"{theirs.path}: {name} is {said}, but {target.path.name} and "
+                    f"{TOKENIZER_CONFIG} say {found}"
                 )
-        if not theirs.begin < len(pieces):
-            raise UsageError(f"{theirs.path}: decoder_start_token_id is {theirs.begin}: no entry")
-        return cls(of_side[0][1], pieces, specials[0], specials[-1])
+        if not self.begin < len(target.pieces):
+            raise UsageError(f"{theirs.path}: decoder_start_token_id is {self.begin}: no entry")
 
     def arranged(self, tags: Mapping[str, str]) -> tuple[list[Entry], list[Entry]]:
         """Each side's entries in our order; the same ones where there is one list."""
         if self.source is self.target:
-            entries = arrange(self.source, self.tgt_specials, tags)
+            entries = self.target.arranged(self.begin, tags)
             return entries, entries
-        return arrange(self.source, self.src_specials, tags), arrange(
-            self.target, self.tgt_specials, {}
-        )
+        # Nothing is decoded on the source's side.
+        source = self.source.arranged(self.source.pad, tags)
+        return source, self.target.arranged(self.begin, {})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.errors import UsageError
@@ -49,6 +49,7 @@ def find_languages(
     Raises:
         UsageError: they are not known, or not what the model has.
     """
+    wanted = replace(wanted, targets=_distinct(wanted.targets))
     named = _NAME.search(name)
     source, target = (
         short_code(content_of(words.get(key)) or (named.group(group) if named else ""))
@@ -72,6 +73,22 @@ def find_languages(
             f"{name}: source and target are both {sources[0]!r}: name them with --source, --target"
         )
     return sources, tags, targets
+
+
+def _distinct(targets: Sequence[tuple[str, str | None]]) -> tuple[tuple[str, str | None], ...]:
+    """Target languages as they were named, each once.
+
+    Raises:
+        UsageError: one was named in two ways, or is asked for without a tag and not alone.
+    """
+    found = dict(targets)
+    distinct = tuple(dict.fromkeys(targets))
+    for language, tag in distinct:
+        if found[language] != tag:
+            raise UsageError(f"--target {language}: is named twice, with different tags")
+        if tag == "" and len(distinct) > 1:
+            raise UsageError(f"--target {language}=: has no tag, so no other can be asked for")
+    return distinct
 
 
 def _tags(wanted: Languages, known: Mapping[str, str], name: str) -> dict[str, str]:

@@ -9,7 +9,6 @@ Knows pieces and ids; must not know weights.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +36,7 @@ from training.marian.piece_file import (
     Model,
     Piece,
 )
+from training.marian.settings import read_json
 
 _MULTIPLE = 64
 """Of V: the best tokens are found block by block, where V can be cut into blocks."""
@@ -77,14 +77,13 @@ def read_list(path: Path) -> dict[str, int]:
     Raises:
         UsageError: it cannot be read, or its ids are not all those from 0 on, each once.
     """
-    try:
-        values: Any = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{path}: not valid JSON: {error}") from error
-    if not isinstance(values, dict) or not all(type(one) is int for one in values.values()):
+    values = read_json(path)
+    if not all(type(one) is int for one in values.values()):
         raise UsageError(f"{path}: is not a JSON object of ids by piece")
+    try:
+        "".join(values).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{path}: a piece holds half of a character") from error
     if sorted(values.values()) != list(range(len(values))):
         raise UsageError(f"{path}: its ids are not those from 0 to {len(values) - 1}, each once")
     return values

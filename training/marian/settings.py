@@ -63,72 +63,94 @@ class MarianSettings:
         Raises:
             UsageError: it cannot be read, or describes another kind of model.
         """
-        values = read_json(path)
-        if values.get("model_type") != "marian":
-            raise UsageError(f"{path}: model_type is {values.get('model_type')!r}, not 'marian'")
-        for name in _NOT_IN_TRANSFORMERS:
-            if values.get(name):
-                raise UsageError(f"{path}: {name} is set, which is not supported")
-        if "quantization_config" in values:
-            raise UsageError(f"{path}: the weights are quantised; import the model before that")
-
-        def number(name: str, default: int | None = None) -> int:
-            value = values.get(name, default)
-            if isinstance(value, list) and len(value) == 1:
-                value = value[0]
-            if type(value) is not int or value < 0:
-                raise UsageError(f"{path}: {name} is {value!r}: expected a number")
-            return value
-
-        def either(name: str) -> int:
-            """What both sides must have alike."""
-            numbers = {side: number(f"{side}_{name}") for side in ("encoder", "decoder")}
-            if numbers["encoder"] != numbers["decoder"]:
-                raise UsageError(f"{path}: {name} is not the same on both sides: {numbers}")
-            return numbers["encoder"]
-
-        def flag(name: str, default: bool) -> bool:
-            value = values.get(name, default)
-            if type(value) is not bool:
-                raise UsageError(f"{path}: {name} is {value!r}: expected true or false")
-            return value
-
-        activation = _ACTIVATIONS.get(values.get("activation_function", "gelu"))
-        if activation is None:
-            known = ", ".join(_ACTIVATIONS)
-            raise UsageError(
-                f"{path}: activation_function is {values['activation_function']!r}; known: {known}"
-            )
-        try:
-            sizes = ModelConfig(
-                vocab_size=number("vocab_size"),
-                model_size=number("d_model"),
-                feed_forward_size=either("ffn_dim"),
-                heads=either("attention_heads"),
-                encoder_layers=number("encoder_layers"),
-                decoder_layers=number("decoder_layers"),
-                activation=activation,
-                attention_bias=True,
-                output_bias=True,
-            )
-        except UsageError as error:
-            raise UsageError(f"{path}: {error}") from error
-        shared = flag("share_encoder_decoder_embeddings", True)
-        tgt_vocab_size = sizes.vocab_size
-        if not shared and values.get("decoder_vocab_size") is not None:
-            tgt_vocab_size = number("decoder_vocab_size")
+        values = _Values(path, read_json(path))
+        values.check_kind()
+        sizes = values.sizes()
+        shared = values.flag("share_encoder_decoder_embeddings", True)
         return cls(
             path,
             sizes,
-            tgt_vocab_size=tgt_vocab_size,
-            scaled=flag("scale_embedding", False),
+            tgt_vocab_size=sizes.vocab_size if shared else values.tgt_vocab_size(),
+            scaled=values.flag("scale_embedding", False),
             shared=shared,
-            tied=flag("tie_word_embeddings", True),
-            max_tokens=number("max_position_embeddings", 1024),
-            pad=number("pad_token_id"),
-            begin=number("decoder_start_token_id"),
-            end=number("eos_token_id"),
+            tied=values.flag("tie_word_embeddings", True),
+            max_tokens=values.number("max_position_embeddings", 1024),
+            pad=values.number("pad_token_id"),
+            begin=values.number("decoder_start_token_id"),
+            end=values.number("eos_token_id"),
         )
+
+
+@dataclass(frozen=True)
+class _Values:
+    """A file's values by name, each of the type that it must have."""
+
+    path: Path
+    values: Mapping[str, Any]
+
+    def check_kind(self) -> None:
+        """Refuse other kinds of models."""
+        kind = self.values.get("model_type")
+        if kind != "marian":
+            raise UsageError(f"{self.path}: model_type is {kind!r}, not 'marian'")
+        for name in _NOT_IN_TRANSFORMERS:
+            if self.values.get(name):
+                raise UsageError(f"{self.path}: {name} is set, which is not supported")
+        if "quantization_config" in self.values:
+            raise UsageError(
+                f"{self.path}: the weights are quantised; import the model before that"
+            )
+
+    def sizes(self) -> ModelConfig:
+        """What `training.model` needs to know."""
+        found: dict[str, Any] = {
+            "vocab_size": self.number("vocab_size"),
+            "model_size": self.number("d_model"),
+            "feed_forward_size": self.number_of_both("ffn_dim"),
+            "heads": self.number_of_both("attention_heads"),
+            "encoder_layers": self.number("encoder_layers"),
+            "decoder_layers": self.number("decoder_layers"),
+        }
+        activation = self.activation()
+        try:
+            return ModelConfig(
+                **found, activation=activation, attention_bias=True, output_bias=True
+            )
+        except UsageError as error:
+            raise UsageError(f"{self.path}: {error}") from error
+
+    def number(self, name: str, default: int | None = None) -> int:
+        value = self.values.get(name, default)
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if type(value) is not int or value < 0:
+            raise UsageError(f"{self.path}: {name} is {value!r}: expected a number")
+        return value
+
+    def number_of_both(self, name: str) -> int:
+        """What both sides must have alike."""
+        numbers = {side: self.number(f"{side}_{name}") for side in ("encoder", "decoder")}
+        if numbers["encoder"] != numbers["decoder"]:
+            raise UsageError(f"{self.path}: {name} is not the same on both sides: {numbers}")
+        return numbers["encoder"]
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.values.get(name, default)
+        if type(value) is not bool:
+            raise UsageError(f"{self.path}: {name} is {value!r}: expected true or false")
+        return value
+
+    def activation(self) -> Activation:
+        name = self.values.get("activation_function", "gelu")
+        if not isinstance(name, str) or name not in _ACTIVATIONS:
+            known = ", ".join(_ACTIVATIONS)
+            raise UsageError(f"{self.path}: activation_function is {name!r}; known: {known}")
+        return _ACTIVATIONS[name]
+
+    def tgt_vocab_size(self) -> int:
+        """Where it is not said, the source's."""
+        said = self.values.get("decoder_vocab_size") is not None
+        return self.number("decoder_vocab_size" if said else "vocab_size")
 
 
 def content_of(token: Any) -> str:
@@ -150,6 +172,8 @@ def read_json(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{path}: not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: not valid JSON: nested too deeply") from error
     if not isinstance(values, dict):
         raise UsageError(f"{path}: is not a JSON object")
     return values

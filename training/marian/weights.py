@@ -16,6 +16,7 @@ import math
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import safetensors
@@ -73,10 +74,11 @@ class _Tensors:
             raise UsageError(
                 f"{path}: holds other things than tensors, maybe code, and is not loaded"
             ) from error
-        except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        # Nothing of the file runs, but what reads a damaged one fails in any way there is.
+        except Exception as error:
             raise UsageError(f"{path}: cannot be read: {_first_line(error)}") from error
         if not isinstance(tensors, dict) or not all(
-            isinstance(t, Tensor) for t in tensors.values()
+            isinstance(name, str) and isinstance(t, Tensor) for name, t in tensors.items()
         ):
             raise UsageError(f"{path}: is not a list of tensors by name")
         return cls(path, tensors)
@@ -89,6 +91,8 @@ class _Tensors:
         tensor = self._tensors.pop(name, None)
         if tensor is None:
             raise UsageError(f"{self.path}: the tensor {name!r} is missing")
+        if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested:
+            raise UsageError(f"{self.path}: {name!r} is not stored number by number")
         if tuple(tensor.shape) != shape:
             raise UsageError(
                 f"{self.path}: {name!r} has shape {list(tensor.shape)}, "
@@ -96,7 +100,10 @@ class _Tensors:
             )
         if not tensor.is_floating_point():
             raise UsageError(f"{self.path}: {name!r} is of {tensor.dtype}, not floating-point")
-        return tensor.float()
+        tensor = tensor.float()
+        if not tensor.isfinite().all():
+            raise UsageError(f"{self.path}: {name!r} holds numbers that are not finite")
+        return tensor
 
     def check_empty(self) -> None:
         """Refuse what nobody has taken."""
@@ -117,10 +124,14 @@ class _Weights:
     ) -> None:
         self._tensors, self._theirs = tensors, theirs
         self._src_entries, self._tgt_entries = src_entries, tgt_entries
-        size = theirs.sizes.model_size
-        # Sine and cosine of each frequency beside each other.
-        self._order = torch.arange(size).view(2, size // 2).T.flatten()
         self._found: dict[str, Tensor] = {}
+
+    @cached_property
+    def _order(self) -> Tensor:
+        """Sine and cosine of each frequency beside each other."""
+        # Made once a tensor of this size was found: a file may say any number.
+        size = self._theirs.sizes.model_size
+        return torch.arange(size).view(2, size // 2).T.flatten()
 
     def converted(self) -> tuple[dict[str, Tensor], ModelConfig]:
         """All weights by our names, and the configuration that fits them."""

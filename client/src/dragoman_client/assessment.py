@@ -134,6 +134,13 @@ class Attention:
     decoder: Weights = dataclasses.field(compare=False, repr=False)
     cross: Weights = dataclasses.field(compare=False, repr=False)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all tokens and all weights are the same."""
+        if not isinstance(other, Attention):
+            return NotImplemented
+        fields = dataclasses.fields(self)
+        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields)
+
     @classmethod
     def parse(cls, answer: str) -> Attention:
         """Read what the server answers.

@@ -59,7 +59,7 @@ function column(tokens, x, anchor, looking) {
     element("rect", { x: left, y: y - ROW / 2, width, height: ROW }, group);
     element("text", { x, y, "text-anchor": anchor }, group, token);
     if (looking) {
-      group.addEventListener("focus", () => look(place));
+      group.addEventListener("focus", () => leaving || look(place));
       group.addEventListener("mouseenter", () => look(place));
     }
   });
@@ -129,12 +129,19 @@ function mark() {
   });
 }
 
+// While the focus stays where it is, though its token is not to be looked at any more.
+let leaving = false;
+
 function look(query) {
   if (state.query === query) return;
-  const focused = document.activeElement.classList.contains("query");
+  const focused = document.activeElement;
+  const place = focused.classList.contains("query") ? query ?? +focused.dataset.place : null;
   state.query = query;
   draw();
-  if (focused && query !== null) drawing.querySelectorAll(".query")[query].focus();
+  if (place === null) return;
+  leaving = query === null;
+  drawing.querySelectorAll(".query")[place].focus();
+  leaving = false;
 }
 
 drawing.addEventListener("keydown", (event) => {
@@ -142,9 +149,10 @@ drawing.addEventListener("keydown", (event) => {
   const queries = drawing.querySelectorAll(".query");
   if (event.key === "Escape") {
     look(null);
-  } else if (step && state.query !== null) {
+  } else if (step && document.activeElement.classList.contains("query")) {
     event.preventDefault();
-    queries[(state.query + step + queries.length) % queries.length].focus();
+    const place = +document.activeElement.dataset.place;
+    queries[(place + step + queries.length) % queries.length].focus();
   }
 });
 drawing.addEventListener("mouseleave", () => look(null));

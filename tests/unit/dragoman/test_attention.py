@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,8 +17,11 @@ import torch
 
 from dragoman.attention import KINDS, Attention
 from dragoman.cli import main
+from dragoman.drawing.architecture import Architecture, draw_architecture
 from dragoman.drawing.colours import head_colours
+from dragoman.drawing.figures import draw_lines, save
 from dragoman.drawing.page import write_page
+from dragoman.manifest import Dimensions, Manifest, digests
 from dragoman.text import Tokenizer
 from tests.conftest import MakeBundle
 from training import checkpoint
@@ -136,7 +140,7 @@ def test_no_text_ends_the_script_it_stands_in() -> None:
     ("words", "message"),
     [
         (("",), "text 0 is empty"),
-        (("red " * 400,), "more than 256: shorten it"),
+        (("red " * 400,), "more than 256: shorten it\n"),
         (("red", "--to", "xx"), "target_language 'xx' is unknown; known: en, de"),
         (("red", "--from", "xx"), "source_language 'xx' is unknown"),
         (("red", "--translation", " "), "target 0 is empty"),
@@ -148,6 +152,8 @@ def test_no_text_ends_the_script_it_stands_in() -> None:
         (("red \udcff",), "the text is not UTF-8 at character 4"),
         (("red", "--translation", "\udcff"), "the translation is not UTF-8 at character 0"),
         (("red", "--from", "de", "--to", "de"), "are both 'de'"),
+        (("red", "--head", "0", "1", "0"), "--head 0: is named twice"),
+        (("red", "--positions", "9999"), "--positions 9999: is for --figure positions"),
         (("red", "--figure", "positions"), "name a file that ends in .svg, .png, .pdf"),
     ],
 )
@@ -164,6 +170,132 @@ def test_wrong_input_is_one_line(
     assert told.count("\n") == 1
     assert message in told
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("red",), "leave out the text"),
+        (("--translation", "rot"), "leave out --translation"),
+        (("--from", "en"), "leave out --from"),
+        (("--to", "de"), "leave out --to"),
+        (("--kind", "encoder"), "leave out --kind"),
+        (("--layer", "0"), "leave out --layer"),
+        (("--head", "0"), "leave out --head"),
+        (("--token", "0"), "leave out --token"),
+        (("--positions", "9"), "--positions 9: is for --figure positions"),
+        (("--figure", "positions", "--positions", "0"), "--positions 0: give 1 to 512"),
+        (("--figure", "positions", "--positions", "513"), "--positions 513: give 1 to 512"),
+    ],
+)
+def test_what_says_nothing_of_a_model_alone_is_refused(
+    words: tuple[str, ...],
+    message: str,
+    random_bundle: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "a.svg"
+    figure = () if "--figure" in words else ("--figure", "architecture")
+    assert run(*figure, *words, "--model", random_bundle, "--out", out) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert message in told
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("figure", ["architecture", "positions"])
+@pytest.mark.parametrize(
+    ("table", "name", "value"),
+    [
+        ("model", "heads", 0),
+        ("model", "heads", float("inf")),
+        ("model", "model_size", 63),
+        ("model", "model_size", -64),
+        ("model", "activation", "$x^$"),
+        ("model", "encoder_layers", -3),
+        ("model", "norm", 5),
+        ("model", None, "x"),
+        ("data", "languages", [1, 2]),
+    ],
+)
+def test_checkpoints_that_cannot_be_are_not_drawn(
+    figure: str,
+    table: str,
+    name: str | None,
+    value: object,
+    random_checkpoint: MakeBundle,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = random_checkpoint("post") / checkpoint.CONFIG
+    values = json.loads(config.read_text(encoding="utf-8"))
+    values[table] = {**values[table], name: value} if name else value
+    config.write_text(json.dumps(values), encoding="utf-8")
+    out = tmp_path / "a.svg"
+    assert run("--figure", figure, "--model", config.parent, "--out", out) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert (name or table) in told
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("model", [{"norm": 5}, {"own_output": "x"}, [], "x"])
+def test_bundles_that_cannot_be_are_not_drawn(
+    model: object, random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
+    (bundle / "config.json").write_text(json.dumps({"model": model}))
+    manifest = Manifest.load(random_bundle)
+    files = manifest.files | digests(bundle, ["config.json"])
+    replace(manifest, files=files).write(bundle)
+    out = tmp_path / "a.svg"
+    assert run("--figure", "architecture", "--model", bundle, "--out", out) == 2
+    assert capsys.readouterr().err.endswith("config.json: is not a model's configuration\n")
+
+
+@pytest.mark.parametrize("size", [63, 1 << 40])
+def test_positions_of_odd_sizes_are_not_drawn(
+    size: int, random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
+    manifest = Manifest.load(random_bundle)
+    sizes = replace(manifest.dimensions, model_size=size, heads=1)
+    replace(manifest, dimensions=sizes).write(bundle)
+    out = tmp_path / "a.svg"
+    assert run("--figure", "positions", "--model", bundle, "--out", out) == 2
+    assert f"model_size is {size}: position encodings are drawn of" in capsys.readouterr().err
+
+
+def test_checkpoints_are_drawn_as_bundles_are(
+    random_bundle: Path, random_checkpoint: MakeBundle, tmp_path: Path
+) -> None:
+    drawn: list[bytes] = []
+    for model in (random_bundle, random_checkpoint("post"), random_checkpoint("pre")):
+        out = tmp_path / f"{len(drawn)}.svg"
+        assert run("--figure", "architecture", "--model", model, "--out", out) == 0
+        drawn.append(out.read_bytes())
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_names_of_languages_are_no_mathematics(tmp_path: Path) -> None:
+    sizes = Dimensions(**dict.fromkeys([f.name for f in fields(Dimensions)][:-1], 4))
+    figure = draw_architecture(Architecture(sizes, ("$x^$", "\ud800")))
+    save(figure, tmp_path / "a.svg")
+    assert any("$x^$, ?;" in text for text in texts_of(tmp_path / "a.svg"))
+
+
+def test_characters_without_a_font_are_told_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    weights = np.ones((1, 1, 1, 1), np.float32)
+    odd = Attention(("\U000f0000\U000f0001",), ("<s>",), ("</s>",), *[weights] * 3)
+    for name, lines in (("a.png", 1), ("a.pdf", 1), ("a.svg", 0)):
+        caplog.clear()
+        save(draw_lines(odd, "encoder", 0, [0]), tmp_path / name)
+        assert len(caplog.messages) == lines
+        assert all(r"that has '\U000f0000\U000f0001'" in told for told in caplog.messages)
+    assert "Warning" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

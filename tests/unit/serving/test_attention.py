@@ -87,6 +87,10 @@ def test_what_cannot_be_told_is_refused(
         InvalidRequest, match=r"return_attention: .* weights, more than 100: send fewer or"
     ):
         translator.score(["red"], ["blue"], options())
+    before = translator.counts
+    with pytest.raises(InvalidRequest, match=r"\d or more weights, more than 100: send fewer or"):
+        translator.submit(["red"], options())
+    assert translator.counts == before
 
 
 def test_a_bundle_of_before_says_what_it_lacks(

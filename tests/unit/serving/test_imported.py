@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,17 @@ import pytest
 import torch
 
 from dragoman.cli import main
+from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import AlignmentHeads, Manifest
-from dragoman.text import BEGIN_ID, END_ID
+from dragoman.text import BEGIN_ID, END_ID, UNKNOWN_ID
 from export.bundle import export_bundle
+from serving.engine.sentence import Sentence
 from serving.engine.settings import EngineSettings
+from serving.follow_up import FollowUp
 from serving.request_options import InvalidRequest, RequestOptions
-from serving.translation import Translation
+from serving.scoring import Scorer
+from serving.search_plan import SearchPlan
+from serving.translation import SourceSentence, Translation
 from serving.translator import Translator
 from tests.marian_models import MarianModel, sentences, write_marian
 from tests.toy import write_pairs
@@ -172,3 +179,27 @@ def test_a_manifest_tells_all_that_serving_needs(served: Served) -> None:
     assert manifest.tgt_tokenizer == checkpoint.TGT_TOKENIZER
     assert set(manifest.special_ids.tags) == ({"de", "fr"} if manifest.special_ids.tags else set())
     assert isinstance(manifest, Manifest)
+
+
+def test_placeholders_that_the_source_cannot_read_are_kept(served: Served) -> None:
+    tokenizer = served.oracle.tokenizer
+    if tokenizer.tags:
+        pytest.skip("both sides have the same letters")
+    assert UNKNOWN_ID in tokenizer.encode("www.ö.de")
+    assert UNKNOWN_ID not in tokenizer.target.encode("www.ö.de")
+
+    def nothing(sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        """An engine that translates everything by an empty text."""
+        futures: list[Future[Hypothesis]] = [Future() for _ in sentences]
+        for future in futures:
+            future.set_result(Hypothesis((), -1.0, True))
+        return futures
+
+    text = "Tom www.ö.de and www.ö.com"
+    manifest = served.translator.manifest
+    plan = SearchPlan(RequestOptions(keep_placeholders=True), manifest.limits, tokenizer)
+    src_ids = tuple(tokenizer.encode_source(text, "de"))
+    sentence = SourceSentence(src_ids, *plan.of_sentence(0, text, src_ids), text=text)
+    with closing(Scorer(served.bundle, manifest, 8)) as scorer:
+        (found,) = FollowUp(plan, tokenizer, nothing, scorer).submit([sentence])
+    assert tokenizer.target.decode(found.result().ids) == "www.ö.de www.ö.com"

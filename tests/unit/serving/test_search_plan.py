@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentencepiece
 
 from dragoman.manifest import Limits
-from dragoman.text import Tokenizer
+from dragoman.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, Tokenizer
 from serving.engine.guidance import FewestTokens
 from serving.request_options import InvalidRequest, RequestOptions
 from serving.search_plan import SearchPlan
@@ -174,3 +175,24 @@ def test_tags_keep_their_order_and_others_may_move(tokenizer: Tokenizer) -> None
     assert search.guidance is not None
     assert search.guidance.terms is not None
     assert search.guidance.terms.after == (None, None, 0, None, 2)
+
+
+def test_placeholders_of_unknown_characters_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.model"
+    with path.open("wb") as writer:
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(["{name} is here? {x}"] * 20),
+            model_writer=writer,
+            model_type="char",
+            vocab_size=22,
+            hard_vocab_limit=False,
+            pad_id=PAD_ID,
+            unk_id=UNKNOWN_ID,
+            bos_id=BEGIN_ID,
+            eos_id=END_ID,
+            minloglevel=2,
+        )
+    planned = plan(Tokenizer(path), keep_placeholders=True)
+    assert planned.altered_placeholders(0, "{name} 名 {x}") == ()
+    with pytest.raises(InvalidRequest, match=r"vocabulary cannot write '\{名\}'"):
+        planned.altered_placeholders(0, "{名} is here.")

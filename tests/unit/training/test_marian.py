@@ -234,6 +234,10 @@ def test_texts_are_cut_and_joined_as_by_transformers(imported: Imported) -> None
         right = [ours[token] for token in theirs(text)["input_ids"] if token != end]
         assert tokenizer.encode(text) == right, text
         assert [piece.id for piece in tokenizer.pieces(text)] == right
+    assert tokenizer.encode_all(odd) == list(map(tokenizer.encode, odd))
+    for one in (tokenizer, tokenizer.target):
+        for side in sides:
+            assert one.encode_all(side) == list(map(one.encode, side))
     ours = imported.our_ids("target")
     unknown = theirs.unk_token_id
     for text in (*sides[0][-300:], *sides[1][-300:]):

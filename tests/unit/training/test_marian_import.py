@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import json
+import math
 import os
 import pickle
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,20 +82,72 @@ def remove(name: str) -> Change:
     return lambda folder: (folder / name).unlink()
 
 
+@dataclass(frozen=True)
 class Code:
-    """What runs code when it is unpickled."""
+    """What makes a file when it is unpickled."""
+
+    path: Path
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, ("touch /tmp/must-not-be-there",)
+        return os.system, (f"touch '{self.path}'",)
 
 
-def bare_pickle(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"weight": Code()}))
+def with_code(write: Callable[[object, Path], object]) -> Change:
+    """A pickle that would leave a file in the model's folder."""
+
+    def apply(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        write({"weight": Code(folder / CODE_RAN)}, folder / "pytorch_model.bin")
+
+    return apply
+
+
+def bare_pickle(content: object, path: Path) -> None:
+    path.write_bytes(pickle.dumps(content))
+
+
+def as_bytes(content: bytes) -> Change:
+    def apply(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        (folder / "pytorch_model.bin").write_bytes(content)
+
+    return apply
+
+
+def odd_tensor(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+    """A pickle in which one tensor is stored in another way."""
+
+    def apply(folder: Path) -> None:
+        tensors = safetensors.torch.load_file(folder / "model.safetensors")
+        as_pickle(tensors | {LAYER: change(tensors[LAYER])})(folder)
+
+    return apply
+
+
+def of_value(value: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    def apply(tensor: torch.Tensor) -> torch.Tensor:
+        tensor[1, 1] = value
+        return tensor
+
+    return apply
 
 
 BIAS = "final_logits_bias"
 LAYER = "model.encoder.layers.0.fc1.weight"
+CODE_RAN = "code-ran"
+DEEP = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+NOT_LOADED = "pytorch_model.bin: holds other things than tensors, maybe code, and is not loaded"
+
+
+DAMAGED_PICKLES = (
+    b"x",
+    b"\x80\x02",
+    b"\x80\x02X\x01",
+    b"\x80\x020.",
+    b"\x80\x02].a",
+    b"\x80\x02K\x01K\x02\x86R.",
+    b"\x80\x02}(K\x01u.",
+)
 
 
 @pytest.mark.parametrize(
@@ -137,10 +192,30 @@ LAYER = "model.encoder.layers.0.fc1.weight"
             ),
             "holds other positions than sinusoids",
         ),
-        (as_pickle({"weight": Code()}), "holds other things than tensors, maybe code"),
+        (with_code(torch.save), NOT_LOADED),
+        (with_code(bare_pickle), NOT_LOADED),
         (as_pickle([torch.ones(1)]), "is not a list of tensors by name"),
-        (bare_pickle, "pytorch_model.bin: "),
-        (lambda f: (remove("model.safetensors")(f), write("pytorch_model.bin", b"x")(f)), ".bin: "),
+        (as_pickle({1: torch.ones(1), "a": torch.ones(1)}), "is not a list of tensors by name"),
+        *((as_bytes(damaged), "pytorch_model.bin: ") for damaged in DAMAGED_PICKLES),
+        (odd_tensor(torch.Tensor.to_sparse), f"{LAYER!r} is not stored number by number"),
+        (odd_tensor(lambda t: t.to("meta")), f"{LAYER!r} is not stored number by number"),
+        (odd_tensor(of_value(math.nan)), f"{LAYER!r} holds numbers that are not finite"),
+        (
+            in_tensors(lambda t: of_value(math.inf)(t[LAYER])),
+            f"{LAYER!r} holds numbers that are not finite",
+        ),
+        (
+            in_tensors(lambda t: t.update({LAYER: t[LAYER].double() * 1e300})),
+            f"{LAYER!r} holds numbers that are not finite",
+        ),
+        (settings(activation_function=["relu"]), "activation_function is ['relu']; known: relu"),
+        (settings(d_model=1 << 45), "config.json and the vocabulary say ["),
+        (write("config.json", DEEP), "config.json: not valid JSON: nested too deeply"),
+        (write("vocab.json", DEEP), "vocab.json: not valid JSON: nested too deeply"),
+        (
+            in_json("vocab.json", lambda v: v.update({"\ud800": len(v)})),
+            "vocab.json: a piece holds half of a character",
+        ),
     ],
 )
 def test_what_is_damaged_or_foreign_is_named_in_one_line(
@@ -154,7 +229,7 @@ def test_what_is_damaged_or_foreign_is_named_in_one_line(
     assert told.count("\n") == 1
     assert NAME in told or "config" in told
     assert sorted(path.name for path in folder.parent.iterdir()) == [NAME]
-    assert not Path("/tmp/must-not-be-there").exists()
+    assert not (folder / CODE_RAN).exists()
 
 
 def test_a_checkpoint_is_like_those_that_training_writes(
@@ -211,6 +286,8 @@ def test_weights_may_lie_in_the_format_of_old(folder: Path, tmp_path: Path) -> N
         (["--target", "de", "fr"], "has one target language; name it with --target"),
         (["--target", "fr=fra"], "has no tag 'fra'; known: "),
         (["--target", "en"], "source and target are both 'en'"),
+        (["--target", "de=fra", "de=deu"], "--target de: is named twice, with different tags"),
+        (["--target", "de=", "fr"], "--target de=: has no tag, so no other can be asked for"),
         (["--source", "en.gb"], "'en.gb' is no language; write it as de or cmn_Hans"),
     ],
 )
@@ -236,6 +313,7 @@ TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
         ("opus-mt-tc-big-gmq-en", {}, Languages(), {}, ("gmq", {}, "en")),
         ("any", {"source_lang": "eng", "target_lang": "deu"}, Languages(), {}, ("en", {}, "de")),
         ("any", {}, Languages(("en",), (("de", None),)), {}, ("en", {}, "de")),
+        ("any", {}, Languages(("en",), (("de", None), ("de", None))), {}, ("en", {}, "de")),
         (
             "opus-mt-en-mul",
             {},
@@ -290,11 +368,11 @@ class Hub(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def hub(original: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a hub that has the model `owner/opus-mt-en-de`."""
+@contextlib.contextmanager
+def hub_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a hub that has a folder's model as `owner/opus-mt-en-de`."""
     monkeypatch.setattr(Hub, "misbehaves", "")
-    handler = functools.partial(Hub, directory=str(original))
+    handler = functools.partial(Hub, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -304,11 +382,35 @@ def hub(original: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.usefixtures("hub")
-def test_a_hub_gives_what_a_folder_does(original: Path, tmp_path: Path) -> None:
-    import_marian(original, tmp_path / "right", name=f"owner/{NAME}")
-    assert main(["import-marian", f"owner/{NAME}", "--out", str(tmp_path / "found")]) == 0
-    for name in (checkpoint.WEIGHTS, checkpoint.TOKENIZER, checkpoint.CONFIG):
+@pytest.fixture
+def hub(original: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with hub_of(original, monkeypatch) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MarianModel(),
+        MarianModel(
+            separate_lists=True,
+            pickled=True,
+            settings={"share_encoder_decoder_embeddings": False},
+        ),
+    ],
+    ids=["one list, safetensors", "a list a side, pickled"],
+)
+def test_a_hub_gives_what_a_folder_does(
+    model: MarianModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_marian(tmp_path / "model", model)
+    import_marian(tmp_path / "model", tmp_path / "right", name=f"owner/{NAME}")
+    with hub_of(tmp_path / "model", monkeypatch):
+        assert main(["import-marian", f"owner/{NAME}", "--out", str(tmp_path / "found")]) == 0
+    names = {path.name for path in (tmp_path / "right").iterdir()}
+    assert names == {path.name for path in (tmp_path / "found").iterdir()}
+    assert checkpoint.TGT_TOKENIZER in names
+    for name in names:
         right, found = ((tmp_path / side / name).read_bytes() for side in ("right", "found"))
         assert found == right
 
@@ -324,8 +426,14 @@ def test_a_hub_gives_what_a_folder_does(original: Path, tmp_path: Path) -> None:
         (["secret/none"], "", "401 Unauthorized; there is no such model, or it is not public"),
         ([f"owner/{NAME}", "--revision", "v2"], "", "there is no such file or model"),
         ([f"owner/{NAME}"], "breaks off", "source.spm: broke off after 4 of 1000 bytes"),
-        (["owner/none", "--endpoint", "file:///etc"], "", "--endpoint file:///etc: write it as"),
+        (["owner/none", "--endpoint", "file:///etc"], "", "--endpoint 'file:///etc': write it as"),
         (["owner/none", "--endpoint", "http://127.0.0.1:1"], "", "cannot be reached: "),
+        (["owner/none", "--endpoint", "http://[bad"], "", "--endpoint 'http://[bad': write it as"),
+        (["owner/none", "--endpoint", "http://ä..example"], "", "..example': write it as"),
+        (["owner/none", "--endpoint", "http://a/ü"], "", "write it as"),
+        (["owner/none", "--endpoint", "http://a:b"], "", "write it as"),
+        (["owner/none", "--revision", "\udcff"], "", "--revision '\\udcff': is not UTF-8"),
+        (["Ünï/model"], "", "there is no such folder, and a hub's names read owner/model"),
     ],
 )
 def test_what_a_hub_does_not_give_is_told_and_leaves_nothing(
@@ -339,5 +447,7 @@ def test_what_a_hub_does_not_give_is_told_and_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(Hub, "misbehaves", misbehaves)
     assert main(["import-marian", *words, "--out", str(tmp_path / "checkpoint")]) == 2
-    assert message in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
     assert not list(tmp_path.iterdir())
