@@ -268,7 +268,7 @@ class Manifest:
             values = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{path}: not valid JSON: {error}") from error
         version = values.get("format_version") if isinstance(values, dict) else None
         if version != FORMAT_VERSION:

@@ -258,7 +258,7 @@ class RunConfig:
             settings = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{path}: not valid JSON: {error}") from error
         if isinstance(settings, dict):
             _spell_out_corpora(settings)

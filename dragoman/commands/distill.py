@@ -75,8 +75,9 @@ class _Engine:
             "beam_width": arguments.beam_width,
             "length_penalty": arguments.length_penalty,
         }
+        files = (manifest.weights, manifest.tokenizer, manifest.tgt_tokenizer)
         self.settings: Mapping[str, object] = {
-            "teacher": [manifest.files[name] for name in (manifest.weights, manifest.tokenizer)],
+            "teacher": [manifest.files[name] for name in files if name is not None],
             "precision": self._translator.layout.precision,
             "best_of": self.candidates,
             **self._search,

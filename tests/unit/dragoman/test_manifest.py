@@ -114,9 +114,10 @@ def test_links_out_of_the_bundle_are_refused(bundle: Path, tmp_path: Path) -> No
 def test_missing_and_broken_manifests_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"manifest\.json: cannot be read"):
         Manifest.load(tmp_path)
-    (tmp_path / FILE_NAME).write_text("{")
-    with pytest.raises(UsageError, match=r"manifest\.json: not valid JSON"):
-        Manifest.load(tmp_path)
+    for damaged in ("{", "[" * 100_000):
+        (tmp_path / FILE_NAME).write_text(damaged)
+        with pytest.raises(UsageError, match=r"manifest\.json: not valid JSON"):
+            Manifest.load(tmp_path)
 
 
 def test_target_limits_follow_the_source() -> None:
