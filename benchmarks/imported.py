@@ -2,7 +2,7 @@
 
 Run from the project's folder, with nothing else at work on the machine:
 
-    python -m benchmarks.imported [--rounds N] [--json FILE]
+    CT2_FORCE_CPU_ISA=AVX512 python -m benchmarks.imported [--rounds N] [--json FILE]
 
 The model has the size of Helsinki-NLP/opus-mt-en-de and random weights. `dragoman import-marian`
 and CTranslate2's own converter read the same folder. Sources are 32 ids, all translations 32
