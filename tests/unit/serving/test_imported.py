@@ -30,6 +30,7 @@ from serving.translator import Translator
 from tests.marian_models import MarianModel, sentences, write_marian
 from tests.toy import write_pairs
 from training import checkpoint
+from training.looking import look
 from training.marian.importing import import_marian
 from training.search import Translator as Oracle
 
@@ -81,6 +82,26 @@ def test_texts_are_translated_as_the_oracle_does(served: Served) -> None:
         assert [one.text for one in found] == [decode(one.ids) for one in right]
         assert [one.complete for one in found] == [one.complete for one in right]
         assert len({one.text for one in found}) > 4
+
+
+def test_attention_is_that_of_the_oracle(served: Served) -> None:
+    tokenizer, model = served.oracle.tokenizer, served.oracle.model
+    target = "fr" if tokenizer.tags else "de"
+    found = served.translate(target_language=target, return_attention=True)
+    hypotheses = served.oracle.translate(served.texts, target)
+    for text, one, hypothesis in zip(served.texts, found, hypotheses, strict=True):
+        assert one.assessment
+        assert one.assessment.attention
+        seen = one.assessment.attention
+        src_ids = tokenizer.encode_source(text, target)
+        tgt_ids = [*hypothesis.ids, *([END_ID] if hypothesis.complete else [])]
+        assert seen.source == tuple(map(tokenizer.piece, src_ids))
+        assert seen.said == tuple(map(tokenizer.target.piece, tgt_ids))
+        src = torch.tensor([src_ids])
+        read = torch.tensor([[BEGIN_ID, *tgt_ids][: len(tgt_ids)]])
+        right = look(model, src, torch.ones_like(src, dtype=torch.bool), read)
+        for weights, expected in zip((seen.encoder, seen.decoder, seen.cross), right, strict=True):
+            torch.testing.assert_close(torch.tensor(weights), expected[0], rtol=0, atol=1e-4)
 
 
 def test_directions_are_those_that_were_imported(served: Served) -> None:
