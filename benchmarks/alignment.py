@@ -33,7 +33,7 @@ from benchmarks.report import markdown_table
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
 from serving.alignment import Linked, Words, moses_pairs
-from serving.scoring import Pair, ScoreGraph, looked_at
+from serving.score_graphs import Pair, ScoreGraph, looked_at
 from training.data import Side, read_directions, read_pairs
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")

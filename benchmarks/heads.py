@@ -27,7 +27,7 @@ from benchmarks.head_probes import Case, Probe, probes
 from benchmarks.report import markdown_table
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
-from serving.scoring import AttentionGraph, Pair
+from serving.score_graphs import AttentionGraph, Pair
 from training.data import read_directions
 
 SHIPPED = Path("model_repository/translate/1/bundle")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from dragoman.errors import UsageError
-from dragoman.settings import from_mapping
+from dragoman.settings import from_mapping, read_json
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 
 FORMAT_VERSION = 2
@@ -264,12 +264,7 @@ class Manifest:
                 leaves the bundle, or a file that is missing or not the one that was listed.
         """
         path = bundle / FILE_NAME
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"{path}: not valid JSON: {error}") from error
+        values = read_json(path)
         version = values.get("format_version") if isinstance(values, dict) else None
         if version != FORMAT_VERSION:
             raise UsageError(

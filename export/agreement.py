@@ -25,7 +25,7 @@ import numpy.typing as npt
 from dragoman.errors import UsageError
 from dragoman.manifest import Criterion, Limits, Manifest
 from dragoman.text import Tokenizer
-from serving.scoring import Floats, Pair, ScoreGraph, like_lengths
+from serving.score_graphs import Floats, Pair, ScoreGraph, like_lengths
 
 _FEWEST_PAIRS = 50
 """With fewer the choice would be chance."""

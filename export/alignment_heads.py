@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 from dragoman.manifest import AlignmentHeads, Criterion
 from export.agreement import Directions
 from export.anchors import Anchors
-from serving.scoring import Floats
+from serving.score_graphs import Floats
 
 _LEAST_RIGHT = 0.5
 """Of anchors, by heads that were chosen without them."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dragoman.errors import UsageError
 from dragoman.manifest import Criterion, Manifest
 from dragoman.text import Piece, Tokenizer
-from serving.scoring import Floats, Pair, ScoreGraph, like_lengths
+from serving.score_graphs import Floats, Pair, ScoreGraph, like_lengths
 
 _WORD = re.compile(r"[^\W_]+")
 _FEWEST_ANCHORS = 50

@@ -18,7 +18,8 @@ from serving.alignment import Linked, moses_pairs, soft_json
 from serving.engine.search import length_penalty
 from serving.futures import when_all_done
 from serving.request_options import InvalidRequest, RequestOptions
-from serving.scoring import Pair, Scored, Scorer, TooLong
+from serving.score_graphs import Pair
+from serving.scoring import Scored, Scorer, TooLong
 
 _MOST_TOKENS = 1_000_000
 """Whose scores an answer may hold."""

@@ -20,7 +20,8 @@ from serving.engine.search import length_penalty
 from serving.engine.sentence import Sentence
 from serving.futures import followed_by, when_all_done
 from serving.placeholders import find_placeholders, split_at_placeholders
-from serving.scoring import Pair, Scored, Scorer
+from serving.score_graphs import Pair
+from serving.scoring import Scored, Scorer
 from serving.search_plan import SearchPlan, with_sample
 from serving.translation import SourceSentence
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Limits
-from dragoman.settings import from_mapping, override, read_toml
+from dragoman.settings import from_mapping, override, read_json, read_toml
 from training.model import PRESETS, ModelConfig
 
 
@@ -254,12 +254,7 @@ class RunConfig:
         Raises:
             UsageError: the file is missing, is not JSON, or holds what is not known here.
         """
-        try:
-            settings = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"{path}: not valid JSON: {error}") from error
+        settings = read_json(path)
         if isinstance(settings, dict):
             _spell_out_corpora(settings)
         return from_mapping(cls, settings, str(path))

@@ -81,20 +81,22 @@ class Gradients:
         for number, part in own:
             torch.manual_seed(_seed(self._config.seed, step, number))
             for piece in pieces(self._batch(part), self.most_tokens):
-                try:
-                    value += self._of_piece(piece, divisor)
-                    continue
-                except torch.OutOfMemoryError:
-                    pass  # what the error holds is free when this block is left
-                self._lower(piece, step)
-                return None
+                loss = self._of_piece(piece, divisor)
+                if loss is None:
+                    self._lower(piece, step)
+                    return None
+                value += loss
         return value
 
-    def _of_piece(self, piece: Batch, divisor: float) -> float:
+    def _of_piece(self, piece: Batch, divisor: float) -> float | None:
+        """The loss of a piece, whose gradients are added; None where the memory was too small."""
         config = self._config
-        loss = summed_loss(self._model, piece, config.label_smoothing, config.precision)
-        (loss / divisor).backward()  # type: ignore[no-untyped-call]
-        return loss.item()
+        try:
+            loss = summed_loss(self._model, piece, config.label_smoothing, config.precision)
+            (loss / divisor).backward()  # type: ignore[no-untyped-call]
+            return loss.item()
+        except torch.OutOfMemoryError:
+            return None  # what the error held is free by now
 
     def _lower(self, piece: Batch, step: int) -> None:
         if len(piece.src_ids) == 1:

@@ -61,8 +61,8 @@ def _fetch(arguments: argparse.Namespace, corpora: list[Corpus]) -> None:
         TransferSpeedColumn,
     )
 
-    from training.corpora import fetch_corpora
     from training.download import Watch
+    from training.fetching import fetch_corpora
 
     quiet = arguments.quiet or not sys.stderr.isatty()
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())

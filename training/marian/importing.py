@@ -17,7 +17,7 @@ from training import checkpoint
 from training.config import DataConfig, ImportConfig, RunConfig, VocabularyConfig
 from training.marian.languages import Languages, find_languages
 from training.marian.pieces import Entry, MarianSpecials, arrange, read_list, write_sentencepiece
-from training.marian.settings import CONFIG, MarianSettings, content_of, read_json
+from training.marian.settings import CONFIG, MarianSettings, content_of, read_object
 from training.marian.weights import convert
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -48,7 +48,7 @@ def import_marian(
         raise UsageError(f"{out}: exists already; name another folder, or remove it")
     name = name or source.resolve().name
     theirs = MarianSettings.read(source / CONFIG)
-    words = read_json(source / TOKENIZER_CONFIG) if (source / TOKENIZER_CONFIG).exists() else {}
+    words = read_object(source / TOKENIZER_CONFIG) if (source / TOKENIZER_CONFIG).exists() else {}
     lists = _Lists.read(source, theirs, words)
     sources, tags, targets = find_languages(
         languages or Languages(), lists.source.pieces, words, name

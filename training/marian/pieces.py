@@ -36,7 +36,7 @@ from training.marian.piece_file import (
     Model,
     Piece,
 )
-from training.marian.settings import read_json
+from training.marian.settings import read_object
 
 _MULTIPLE = 64
 """Of V: the best tokens are found block by block, where V can be cut into blocks."""
@@ -77,7 +77,7 @@ def read_list(path: Path) -> dict[str, int]:
     Raises:
         UsageError: it cannot be read, or its ids are not all those from 0 on, each once.
     """
-    values = read_json(path)
+    values = read_object(path)
     if not all(type(one) is int for one in values.values()):
         raise UsageError(f"{path}: is not a JSON object of ids by piece")
     try:

@@ -5,7 +5,6 @@ Source: https://huggingface.co/docs/transformers/model_doc/marian
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Activation
+from dragoman.settings import read_json
 from training.model import ModelConfig
 
 CONFIG = "config.json"
@@ -63,7 +63,7 @@ class MarianSettings:
         Raises:
             UsageError: it cannot be read, or describes another kind of model.
         """
-        values = _Values(path, read_json(path))
+        values = _Values(path, read_object(path))
         values.check_kind()
         sizes = values.sizes()
         shared = values.flag("share_encoder_decoder_embeddings", True)
@@ -160,20 +160,13 @@ def content_of(token: Any) -> str:
     return token if isinstance(token, str) else ""
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object.
 
     Raises:
         UsageError: it cannot be read, or is none.
     """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{path}: not valid JSON: {error}") from error
-    except RecursionError as error:
-        raise UsageError(f"{path}: not valid JSON: nested too deeply") from error
+    values = read_json(path)
     if not isinstance(values, dict):
         raise UsageError(f"{path}: is not a JSON object")
     return values

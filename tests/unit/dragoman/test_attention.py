@@ -34,6 +34,12 @@ def run(*words: object) -> int:
     return main(["attention", *map(str, words)])
 
 
+def only_line(capsys: pytest.CaptureFixture[str]) -> str:
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    return told
+
+
 def data_of(page: Path) -> dict[str, Any]:
     found = re.search(
         r'<script type="application/json" id="attention">(.*?)</script>',
@@ -166,9 +172,7 @@ def test_wrong_input_is_one_line(
 ) -> None:
     out = tmp_path / "a.html"
     assert run(*words, "--model", random_bundle, "--out", out) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert message in told
+    assert message in only_line(capsys)
     assert not out.exists()
 
 
@@ -198,9 +202,7 @@ def test_what_says_nothing_of_a_model_alone_is_refused(
     out = tmp_path / "a.svg"
     figure = () if "--figure" in words else ("--figure", "architecture")
     assert run(*figure, *words, "--model", random_bundle, "--out", out) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert message in told
+    assert message in only_line(capsys)
     assert not out.exists()
 
 
@@ -316,9 +318,7 @@ def test_wrong_input_to_a_checkpoint_is_one_line(
 ) -> None:
     out = tmp_path / "a.html"
     assert run(*words, "--model", random_checkpoint("post"), "--out", out) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert message in told
+    assert message in only_line(capsys)
 
 
 def test_a_file_that_cannot_be_written_is_named_at_once(

@@ -11,7 +11,7 @@ from dragoman.text import Tokenizer
 from export.agreement import Agreement, Directions, LikePairs, look_both_ways
 from export.alignment_heads import choose_heads, nominate, total_of
 from export.anchors import Anchors
-from serving.scoring import Floats, Pair, ScoreGraph
+from serving.score_graphs import Floats, Pair, ScoreGraph
 from tests.toy import reverse_pairs
 
 LAYERS, HEADS = 2, 4

@@ -10,7 +10,7 @@ from dragoman.manifest import Manifest
 from dragoman.text import Tokenizer
 from export.alignment_heads import choose_heads, total_of
 from export.anchors import Anchors, accuracy_of, anchors_of, find_anchors
-from serving.scoring import Pair, ScoreGraph
+from serving.score_graphs import Pair, ScoreGraph
 from tests.toy import reverse_pairs
 
 

@@ -17,7 +17,7 @@ from dragoman.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
 from export.bundle import add_attention_graph, export_bundle
 from export.parity import TOLERANCE
 from serving.engine.onnx_session import load_graph
-from serving.scoring import AttentionGraph, Pair
+from serving.score_graphs import AttentionGraph, Pair
 from tests.conftest import REPOSITORY, MakeBundle, tiny_model
 from training import checkpoint
 from training.looking import look

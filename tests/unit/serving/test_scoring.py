@@ -19,15 +19,8 @@ from export.parity import TOLERANCE
 from serving import scoring
 from serving.engine.batch import DeadlineExceeded
 from serving.engine.scheduler import Closed, Overloaded
-from serving.scoring import (
-    Pair,
-    ScoreGraph,
-    Scorer,
-    ScoringFailure,
-    TooLong,
-    like_lengths,
-    looked_at,
-)
+from serving.score_graphs import MOST_TOKENS, Pair, ScoreGraph, like_lengths, looked_at
+from serving.scoring import Scorer, ScoringFailure, TooLong
 from tests.conftest import tiny_model
 from training.model import Transformer
 
@@ -299,6 +292,6 @@ def test_runs_are_of_like_lengths_and_bounded() -> None:
     assert 1 < len(groups) < len(lengths)
     for group in groups:
         for side in zip(*lengths[group], strict=True):
-            assert len(side) * max(side) <= scoring._MOST_TOKENS
+            assert len(side) * max(side) <= MOST_TOKENS
     assert like_lengths([(10**6, 1)]) == [slice(0, 1)]
     assert like_lengths([]) == []

@@ -25,11 +25,11 @@ from training.corpora import (
     Corpus,
     FetchedText,
     SideFile,
-    fetch_corpora,
     read_registry,
 )
 from training.data import read_pairs
 from training.download import LOCK, Source
+from training.fetching import fetch_corpora
 
 
 class Server(ThreadingHTTPServer):
