@@ -6,7 +6,7 @@ Knows how each is started and run on token ids; must not know what is measured.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -25,7 +25,7 @@ from serving.engine.engine import Engine
 from serving.engine.network import Network
 from serving.engine.scheduler import BatchLimits
 from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import FloatPrecision
+from serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
 from serving.tensorrt_library import load
 from training import checkpoint
 from training.model import Transformer
@@ -45,17 +45,20 @@ class Contender:
 
     name: str
     is_ours: bool
-    precision: FloatPrecision
+    precision: Precision
     begin: Callable[[], contextlib.AbstractContextManager[Decode]]
 
 
-def contenders(bundle: Path, device: str, rows: int) -> tuple[list[Contender], dict[str, str]]:
+def contenders(
+    bundle: Path, device: str, rows: int, sources: Sequence[Sequence[int]]
+) -> tuple[list[Contender], dict[str, str]]:
     """All that can decode here, and why the others cannot.
 
     Args:
         bundle: a bundle that may be written to.
         device: `cuda`, or `cpu` for a rehearsal.
         rows: most rows at once.
+        sources: texts that 8-bit products are calibrated on.
     """
     manifest = Manifest.load(bundle)
     found: list[Contender] = []
@@ -70,13 +73,14 @@ def contenders(bundle: Path, device: str, rows: int) -> tuple[list[Contender], d
         "ONNX Runtime": (
             runtime_obstacle("onnxruntime_cuda", bundle, manifest, "fp16") if on_gpu else None
         ),
-        "TensorRT": _build_plans(bundle, rows) if on_gpu else "a rehearsal on a CPU",
+        "TensorRT": _build_plans(bundle, rows, sources) if on_gpu else "a rehearsal on a CPU",
     }
     for name, obstacle in runtimes.items():
         if obstacle is not None:
             missing[name] = obstacle
             continue
-        for precision in PRECISIONS:
+        quantized = get_args(QuantizedPrecision) if name == "TensorRT" else ()
+        for precision in (*PRECISIONS, *quantized):
             if not on_gpu and precision == "bf16":
                 continue  # ONNX Runtime has no such kernels for CPUs
             network = _network(bundle, manifest, name, precision, device)
@@ -85,21 +89,26 @@ def contenders(bundle: Path, device: str, rows: int) -> tuple[list[Contender], d
     return found, missing
 
 
-def _build_plans(bundle: Path, rows: int) -> str | None:
+def _build_plans(bundle: Path, rows: int, sources: Sequence[Sequence[int]]) -> str | None:
     """Why there are no TensorRT plans, if so."""
     try:
         library = load()
-        for precision in PRECISIONS:
-            list(build_plans(bundle, PlanSettings(precision, library=library.name, max_rows=rows)))
+        for precision in get_args(Precision):
+            settings = PlanSettings(
+                precision, library=library.name, max_rows=rows, calibration=sources
+            )
+            list(build_plans(bundle, settings))
     except DragomanError as error:
         return str(error)
     return None
 
 
 def _network(
-    bundle: Path, manifest: Manifest, name: str, precision: FloatPrecision, device: str
+    bundle: Path, manifest: Manifest, name: str, precision: Precision, device: str
 ) -> Callable[[], Network]:
     if device == "cpu":
+        assert precision != "int8"
+        assert precision != "fp8"
         memory = HostMemory()
         return lambda: DeviceNetwork(
             manifest, OnnxRunner(bundle, manifest, precision, "cpu", memory), memory

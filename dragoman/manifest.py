@@ -148,7 +148,8 @@ class PlanEntry:
     graph: str
     file: str
     sha256: str
-    precision: Literal["fp32", "fp16", "bf16"]
+    precision: Literal["fp32", "fp16", "bf16", "int8", "fp8"]
+    """Of products; with 8-bit ones all else is as in fp16."""
     library: str
     version: str
     compute_capability: str

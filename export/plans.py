@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import onnx
 
@@ -23,7 +23,8 @@ from dragoman.errors import DragomanError, UsageError
 from dragoman.manifest import Limits, Manifest, PlanEntry, Profile, sha256
 from dragoman.tensors import best_name, cache_tensors, plain_name, plan_name
 from export.plain_cache import without_scatter
-from serving.engine.settings import FloatPrecision
+from export.quantized_products import Products, quantize_products
+from serving.engine.settings import Precision, QuantizedPrecision
 from serving.half_precision import lower_precision
 from serving.tensorrt_library import LibraryName, TensorRT, load, local_compute_capability
 
@@ -46,7 +47,8 @@ class PlanSettings:
     """What plans to build.
 
     Attributes:
-        precision: of products, attention and the cache; what else there is stays in fp32.
+        precision: of products, attention and the cache; what else there is stays in fp32. In int8
+            and fp8 it is of products alone, and attention and the cache are in fp16.
         compute_capability: of the GPUs to build for, such as `8.9`; None for the one that is there.
         library: which TensorRT; None for the one that is installed.
         max_rows: rows that a step may have.
@@ -54,9 +56,11 @@ class PlanSettings:
         workspace_bytes: most that a plan may use to compute in; 0 leaves it to the library.
         timing_cache: file in which measurements are kept from one build to the next.
         plain: encoder and decoder for Triton's own backend, instead of what the engine needs.
+        calibration: ids of source texts, tag and end symbol included, by which the scales of int8
+            and fp8 are chosen.
     """
 
-    precision: FloatPrecision = "fp16"
+    precision: Precision = "fp16"
     compute_capability: str | None = None
     library: LibraryName | None = None
     max_rows: int = 256
@@ -64,6 +68,12 @@ class PlanSettings:
     workspace_bytes: int = 0
     timing_cache: Path | None = None
     plain: bool = False
+    calibration: Sequence[Sequence[int]] = ()
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether products are of 8-bit numbers."""
+        return self.precision in get_args(QuantizedPrecision)
 
     def __post_init__(self) -> None:
         if self.max_rows < 1:
@@ -72,6 +82,8 @@ class PlanSettings:
             raise UsageError(f"workspace_bytes is {self.workspace_bytes}: give 0 or more")
         if self.timing_cache is not None and not self.timing_cache.parent.is_dir():
             raise UsageError(f"{self.timing_cache}: there is no such folder")
+        if self.is_quantized and not self.calibration:
+            raise UsageError(f"precision is {self.precision}, which needs text to be calibrated on")
         for tokens in self.cache_tokens:
             if tokens < 1:
                 raise UsageError(f"cache_tokens is {tokens}: give 1 or more")
@@ -116,9 +128,14 @@ def build_plans(bundle: Path, settings: PlanSettings, monitor: Any = None) -> It
         raise UsageError(f"{bundle}: may not be written to, and the plans go there")
     library = load(settings.library)
     capability = settings.compute_capability or local_compute_capability()
+    products: Products = {}
+    if settings.is_quantized:
+        from export.calibration import calibrate  # translates, which building else has no need to
+
+        products = calibrate(bundle, manifest, settings.calibration)
     for request in requests(manifest, settings):
         file = plan_name(request.name, settings.precision, capability, library.name)
-        plan = build(bundle, manifest, request, library, settings, capability, monitor)
+        plan = build(bundle, manifest, request, library, settings, capability, products, monitor)
         partial = bundle / f"{file}.partial"
         partial.write_bytes(plan)
         os.replace(partial, bundle / file)
@@ -215,9 +232,10 @@ def build(
     library: TensorRT,
     settings: PlanSettings,
     compute_capability: str,
+    products: Products | None = None,
     monitor: Any = None,
 ) -> bytes:
-    """Build one plan.
+    """Build one plan; `products` are needed for int8 and fp8.
 
     Raises:
         UsageError: the library does not build for that GPU.
@@ -227,7 +245,7 @@ def build(
     logger = _logger(trt)
     builder = trt.Builder(logger)
     network = library.create_network(builder)
-    parse(bundle, manifest, request, settings.precision, trt, network, logger)
+    parse(bundle, manifest, request, settings.precision, trt, network, logger, products)
     config = builder.create_builder_config()
     library.build_for(config, compute_capability)
     if hasattr(trt.BuilderFlag, "TF32"):
@@ -253,20 +271,25 @@ def parse(
     bundle: Path,
     manifest: Manifest,
     request: PlanRequest,
-    precision: FloatPrecision,
+    precision: Precision,
     trt: Any,
     network: Any,
     logger: Any,
+    products: Products | None = None,
 ) -> None:
-    """Read a graph into a network.
+    """Read a graph into a network; `products` are needed for int8 and fp8.
 
     Raises:
         BuildFailed: TensorRT's parser refuses it; the message says at which node.
     """
     path = bundle / manifest.graphs[request.graph].file
     model = onnx.load(path, load_external_data=False)
-    if precision != "fp32":
-        model = lower_precision(model, precision, cache_tensors(manifest.dimensions.decoder_layers))
+    cache = cache_tensors(manifest.dimensions.decoder_layers)
+    if precision == "int8" or precision == "fp8":
+        model = lower_precision(model, "fp16", cache)
+        model = quantize_products(model, (products or {}).get(request.graph, {}), precision)
+    elif precision != "fp32":
+        model = lower_precision(model, precision, cache)
     if request.cache_tokens is not None:
         _fix_cache_tokens(model, request.cache_tokens)
         if request.plain:

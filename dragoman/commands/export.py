@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from dragoman.commands import align_heads
-from dragoman.commands.folders import check_folder
+from dragoman.commands.folders import check_count, check_folder
 from dragoman.errors import UsageError
 from dragoman.tensors import ATTENTION_GRAPH
 
@@ -41,9 +41,23 @@ def _configure_tensorrt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", type=Path, help="folder of a bundle")
     parser.add_argument(
         "--precision",
-        choices=("fp32", "fp16", "bf16"),
+        choices=("fp32", "fp16", "bf16", "int8", "fp8"),
         default="fp16",
-        help="of products, attention and the cache; the rest stays in fp32 (default: fp16)",
+        help="of products, attention and the cache; the rest stays in fp32. int8 and fp8 are of "
+        "products alone, and need text (default: fp16)",
+    )
+    parser.add_argument(
+        "--calibration-text",
+        metavar="PREFIX",
+        help="text by which the scales of int8 and fp8 are chosen, such as tatoeba-en-de/valid",
+    )
+    parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefix begins")
+    parser.add_argument(
+        "--calibration-sentences",
+        type=int,
+        default=128,
+        metavar="N",
+        help="of the text, in each direction (default: 128)",
     )
     parser.add_argument(
         "--compute-capability",
@@ -124,11 +138,35 @@ def _tensorrt(arguments: argparse.Namespace) -> int:
         workspace_bytes=arguments.workspace_mib << 20,
         timing_cache=arguments.timing_cache,
         plain=arguments.plain,
+        calibration=_calibration(arguments),
     )
     with build_progress(settings.library, quiet=arguments.quiet) as monitor:
         for plan in build_plans(arguments.bundle, settings, monitor):
             print(arguments.bundle / plan.file, flush=True)
     return 0
+
+
+def _calibration(arguments: argparse.Namespace) -> list[list[int]]:
+    """Ids of source texts, in all directions that the text has."""
+    from dragoman.manifest import Manifest
+    from training.data import read_directions
+
+    text = arguments.calibration_text
+    if text is None:
+        if arguments.precision in ("int8", "fp8"):
+            raise UsageError(f"--precision {arguments.precision}: needs a --calibration-text")
+        return []
+    check_count("--calibration-sentences", arguments.calibration_sentences)
+    manifest = Manifest.load(arguments.bundle)
+    tokenizer = manifest.open_tokenizer(arguments.bundle)
+    directions = read_directions(
+        arguments.data_dir / text, manifest.all_directions, arguments.calibration_sentences
+    )
+    longest = manifest.limits.max_source_tokens
+    found = [
+        tokenizer.encode_source(one, tgt.language) for src, tgt in directions for one in src.texts
+    ]
+    return [ids for ids in found if len(ids) <= longest]
 
 
 def _attention(arguments: argparse.Namespace) -> int:

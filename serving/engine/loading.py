@@ -104,7 +104,6 @@ def _open_network(
     if layout.runtime == "native":
         return NativeNetwork(bundle, manifest)
     if layout.runtime == "onnxruntime_cuda" or layout.runtime == "tensorrt":
-        assert precision != "int8"  # which `choose_layout` refuses
         return open_gpu_network(bundle, manifest, layout.runtime, precision)
     lone_threads = settings.lone_threads or default_lone_threads(manifest.dimensions, workers)
     lone = None
@@ -144,9 +143,9 @@ def choose_cpu_precision(settings: EngineSettings) -> Precision:
     exact = exact_int8_products()
     if settings.precision == "auto":
         return "int8" if exact else "fp32"
-    if settings.precision in ("fp16", "bf16"):
+    if settings.precision in ("fp16", "bf16", "fp8"):
         raise UsageError(
-            f"precision is {settings.precision}, which is for GPUs, and there is none to use: "
+            f"precision is {settings.precision}, which is for GPUs, and none here can be used so: "
             "serve with precision auto"
         )
     if settings.precision == "int8" and not exact:

@@ -8,7 +8,8 @@ from typing import Literal
 from dragoman.errors import UsageError
 
 FloatPrecision = Literal["fp32", "fp16", "bf16"]
-Precision = Literal["int8", FloatPrecision]
+QuantizedPrecision = Literal["int8", "fp8"]
+Precision = Literal[QuantizedPrecision, FloatPrecision]
 Runtime = Literal["onnxruntime", "native", "onnxruntime_cuda", "tensorrt"]
 
 
@@ -21,7 +22,8 @@ class EngineSettings:
     """
 
     precision: Precision | Literal["auto"] = "auto"
-    """`auto` is fp16 on a GPU; on a CPU int8 where its 8-bit products are exact, else fp32."""
+    """`fp8` is for TensorRT alone. `auto` is fp16 on a GPU; on a CPU int8 where its 8-bit products
+    are exact, else fp32."""
     runtime: Runtime | Literal["auto"] = "auto"
     """The last two are for a GPU; `native` is our own compiled code, for int8 alone. `auto` takes
     the fastest that this machine and the bundle have: TensorRT where the bundle has plans that fit,

@@ -7,6 +7,7 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -22,7 +23,7 @@ from serving.engine.device.gpu import (
 from serving.engine.engine import Engine
 from serving.engine.scheduler import BatchLimits
 from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import FloatPrecision
+from serving.engine.settings import Precision
 from training import checkpoint
 from training.search import beam_search, greedy_search
 
@@ -40,24 +41,25 @@ def runtime(request: pytest.FixtureRequest) -> GpuRuntime:
     return runtime
 
 
-@pytest.fixture(scope="module", params=["fp32", "fp16", "bf16"])
-def precision(request: pytest.FixtureRequest) -> FloatPrecision:
-    precision: FloatPrecision = request.param
+@pytest.fixture(scope="module", params=get_args(Precision))
+def precision(request: pytest.FixtureRequest) -> Precision:
+    precision: Precision = request.param
     return precision
 
 
 @pytest.fixture(scope="module")
 def engine(
     runtime: GpuRuntime,
-    precision: FloatPrecision,
+    precision: Precision,
     random_bundle: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Engine]:
     bundle = tmp_path_factory.mktemp("gpu") / "bundle"
     shutil.copytree(random_bundle, bundle)
     if runtime == "tensorrt":
+        texts = [sentence.src_ids for sentence in asked(3, 40)]
         try:
-            list(build_plans(bundle, PlanSettings(precision, max_rows=32)))
+            list(build_plans(bundle, PlanSettings(precision, max_rows=32, calibration=texts)))
         except UsageError as error:
             pytest.skip(str(error))
     manifest = Manifest.load(bundle)
@@ -82,7 +84,7 @@ def asked(seed: int, number: int) -> list[Sentence]:
 
 
 def test_what_is_translated_together_is_what_is_translated_alone(
-    engine: Engine, precision: FloatPrecision
+    engine: Engine, precision: Precision
 ) -> None:
     sentences = asked(0, 40)
     together = [future.result(WAIT_S).ids for future in engine.submit(sentences)]
@@ -92,9 +94,7 @@ def test_what_is_translated_together_is_what_is_translated_alone(
     assert equal >= (1.0 if precision == "fp32" else 0.9) * len(sentences)
 
 
-def test_fp32_is_the_oracle_s(
-    engine: Engine, precision: FloatPrecision, random_bundle: Path
-) -> None:
+def test_fp32_is_the_oracle_s(engine: Engine, precision: Precision, random_bundle: Path) -> None:
     if precision != "fp32":
         pytest.skip("only fp32 must be equal")
     model = checkpoint.load(random_bundle).model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import onnxruntime
 
@@ -17,7 +17,7 @@ from serving.engine.device.network import DeviceNetwork
 from serving.engine.device.onnx_runner import OnnxRunner
 from serving.engine.device.plans import Target, fitting_plans
 from serving.engine.device.tensorrt_runner import TensorRTRunner
-from serving.engine.settings import FloatPrecision, Precision
+from serving.engine.settings import Precision, QuantizedPrecision
 from serving.tensorrt_library import load, local_compute_capability
 
 log = logging.getLogger(__name__)
@@ -49,9 +49,9 @@ def runtime_obstacle(
     """Why a runtime cannot decode a bundle on this machine's GPU, if so."""
     if obstacle := gpu_obstacle():
         return obstacle
-    if precision == "int8":
-        return "it computes in fp32, fp16 or bf16"
     if runtime == "onnxruntime_cuda":
+        if precision in get_args(QuantizedPrecision):
+            return "it computes in fp32, fp16 or bf16"
         return cuda_provider_obstacle()
     try:
         library = load()
@@ -79,7 +79,7 @@ def choose_gpu_runtime(bundle: Path, manifest: Manifest, precision: Precision) -
 
 
 def open_gpu_network(
-    bundle: Path, manifest: Manifest, runtime: GpuRuntime, precision: FloatPrecision
+    bundle: Path, manifest: Manifest, runtime: GpuRuntime, precision: Precision
 ) -> DeviceNetwork:
     """Load a bundle onto the GPU, for which there is no `runtime_obstacle`.
 
@@ -91,5 +91,7 @@ def open_gpu_network(
     if runtime == "tensorrt":
         runner = TensorRTRunner(bundle, manifest, precision, memory)
     else:
+        assert precision != "int8"  # which is a `runtime_obstacle`
+        assert precision != "fp8"
         runner = OnnxRunner(bundle, manifest, precision, "cuda", memory)
     return DeviceNetwork(manifest, runner, memory)

@@ -23,19 +23,25 @@ from serving.engine.device.plans import (
     fitting_profile,
     most_rows,
 )
-from serving.engine.settings import FloatPrecision
+from serving.engine.settings import Precision
 from serving.tensorrt_library import load, local_compute_capability
 
 log = logging.getLogger(__name__)
 
-_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+_CACHE_DTYPES = {
+    "fp32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "int8": "float16",
+    "fp8": "float16",
+}
 
 
 class TensorRTRunner:
     """See `Runner`."""
 
     def __init__(
-        self, bundle: Path, manifest: Manifest, precision: FloatPrecision, memory: CudaMemory
+        self, bundle: Path, manifest: Manifest, precision: Precision, memory: CudaMemory
     ) -> None:
         """Load the plans.
 
@@ -52,7 +58,7 @@ class TensorRTRunner:
         library = load()
         target = Target(library.name, library.version, local_compute_capability(), precision)
         self._plans = fitting_plans(bundle, manifest, target)
-        self.cache_dtype = _DTYPES[precision]
+        self.cache_dtype = _CACHE_DTYPES[precision]
         self.most_rows = most_rows(self._plans)
         self.target_capacities = cache_lengths(self._plans)
         self.source_capacities = capacities(manifest.limits.max_source_tokens)

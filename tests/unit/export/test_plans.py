@@ -19,6 +19,7 @@ from benchmarks.base_model import write_random_bundle
 from dragoman.cli import main
 from dragoman.manifest import Manifest, TensorEntry, sha256
 from dragoman.tensors import cache_tensors, plain_name, plan_name
+from export.calibration import calibrate
 from export.plain_cache import without_scatter
 from export.plans import (
     PlanRequest,
@@ -27,7 +28,8 @@ from export.plans import (
     parse,
     requests,
 )
-from serving.engine.settings import FloatPrecision
+from export.quantized_products import Products
+from serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
 from serving.tensorrt_library import TensorRT, load
 from tests.conftest import REPOSITORY
 
@@ -36,6 +38,7 @@ pytest.importorskip("tensorrt_rtx")
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 CAPABILITIES = ("8.9", "12.0")
 PRECISIONS = get_args(FloatPrecision)
+SOURCES = [[5, 9, 8, 7, 3], [5, 11, 3]]
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +50,12 @@ def library() -> TensorRT:
 def base_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The base size of Vaswani et al. 2017, with random weights."""
     return write_random_bundle(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def products() -> Products:
+    """What the shipped model multiplies."""
+    return calibrate(SHIPPED, Manifest.load(SHIPPED), SOURCES)
 
 
 @pytest.fixture(params=["shipped", "base_bundle", "elaborate_bundle"])
@@ -111,6 +120,57 @@ def test_a_plan_comes_out(
     assert len(plan) > manifest.dimensions.vocab_size * manifest.dimensions.model_size
 
 
+@pytest.mark.parametrize("graph", ["encoder", "decoder"])
+@pytest.mark.parametrize("precision", get_args(QuantizedPrecision))
+def test_a_network_multiplies_8_bit_numbers(
+    library: TensorRT, products: Products, precision: QuantizedPrecision, graph: str
+) -> None:
+    trt, manifest = library.module, Manifest.load(SHIPPED)
+    plan = wanted_plan(SHIPPED, graph, PlanSettings(precision, calibration=SOURCES))
+    logger = trt.Logger(trt.Logger.ERROR)
+    builder = trt.Builder(logger)
+    network = library.create_network(builder)
+    parse(SHIPPED, manifest, plan, precision, trt, network, logger, products)
+    layers = [network.get_layer(index) for index in range(network.num_layers)]
+    codes = {"int8": trt.int8, "fp8": trt.fp8}[precision]
+    rounded = {
+        layer.get_output(0).name: layer
+        for layer in layers
+        if layer.type == trt.LayerType.DEQUANTIZE
+    }
+    assert all(layer.get_input(0).dtype == codes for layer in rounded.values())
+    assert all(layer.get_output(0).dtype == trt.float16 for layer in rounded.values())
+    of_rounded = [
+        layer
+        for layer in layers
+        if layer.type == trt.LayerType.MATRIX_MULTIPLY and layer.get_input(0).name in rounded
+    ]
+    assert len(of_rounded) == len(products[graph])
+    for name in manifest.graphs[graph].outputs:
+        found = next(
+            network.get_output(index)
+            for index in range(network.num_outputs)
+            if network.get_output(index).name == name.name
+        )
+        is_cache = name.name in cache_tensors(manifest.dimensions.decoder_layers)
+        assert found.dtype == (trt.float16 if is_cache else trt.float32)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("graph", ["encoder", "decoder"])
+@pytest.mark.parametrize("precision", get_args(QuantizedPrecision))
+def test_a_plan_of_8_bit_products_comes_out_and_is_smaller(
+    library: TensorRT, products: Products, precision: Precision, graph: str, capability: str
+) -> None:
+    manifest, sizes = Manifest.load(SHIPPED), []
+    for one in ("fp16", precision):
+        settings = PlanSettings(one, calibration=SOURCES)
+        wanted = wanted_plan(SHIPPED, graph, settings)
+        plan = build(SHIPPED, manifest, wanted, library, settings, capability, products)
+        sizes.append(len(plan))
+    assert sizes[1] < 0.9 * sizes[0]
+
+
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("graph", ["encoder", "decoder"])
 def test_a_plan_of_the_base_size_comes_out(
@@ -158,6 +218,17 @@ def test_the_command_builds_what_the_engine_needs_and_notes_it(
     assert len(again.plans) == len(manifest.plans) + 6
     assert again.plans[: len(manifest.plans)] == Manifest.load(copied).plans[: len(manifest.plans)]
     assert not list(copied.glob("*.partial"))
+
+
+def test_the_command_calibrates_8_bit_products(copied: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    for language, line in (("en", "a b c"), ("de", "c b a")):
+        text.with_name(f"text.{language}").write_text(f"{line}\n" * 4, "utf-8")
+    words = ("--compute-capability", "8.9", "--max-rows", "16", "--precision", "int8")
+    assert export(copied, *words, "--calibration-text", str(text)) == 0
+    plans = Manifest.load(copied).plans
+    assert {plan.precision for plan in plans} == {"int8"}
+    assert {plan.graph for plan in plans} >= {"encoder", "decoder"}
 
 
 def test_plain_plans_have_no_cache_that_is_updated_in_place(
@@ -213,6 +284,12 @@ def test_a_plain_decoder_computes_the_same(random_bundle: Path) -> None:
     [
         (["--compute-capability", "9.0"], "builds for no compute capability 9.0: give one of 7.5"),
         (["--compute-capability", "8.9", "--library", "tensorrt"], "tensorrt is not installed"),
+        (["--precision", "int8"], "--precision int8: needs a --calibration-text"),
+        (["--precision", "fp8", "--calibration-text", "no/such"], "no/such: needs files in two"),
+        (
+            ["--precision", "fp8", "--calibration-text", "x", "--calibration-sentences", "0"],
+            "--calibration-sentences 0: give 1 or more",
+        ),
         (["--compute-capability", "8.9", "--max-rows", "0"], "max_rows is 0"),
         (["--compute-capability", "8.9", "--max-rows", "7"], "a beam may be 8 wide"),
         (["--compute-capability", "8.9", "--workspace-mib", "-5"], "workspace_bytes is -5"),

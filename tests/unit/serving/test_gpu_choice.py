@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import onnxruntime
 import pytest
@@ -13,7 +14,7 @@ from serving import diagnosis
 from serving.engine import loading
 from serving.engine.device import gpu
 from serving.engine.loading import Layout, batch_limits, choose_layout, open_engine
-from serving.engine.settings import EngineSettings
+from serving.engine.settings import EngineSettings, QuantizedPrecision
 from serving.tensorrt_library import TensorRT
 
 
@@ -59,16 +60,21 @@ def test_a_gpu_is_used_where_there_is_one(manifest: Manifest) -> None:
 def test_plans_that_fit_are_taken(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "fitting_plans", lambda *_: {})
     assert choose_layout(EngineSettings(), Path(), manifest) == Layout("tensorrt", "fp16")
+    for precision in get_args(QuantizedPrecision):
+        settings = EngineSettings(precision=precision)
+        assert choose_layout(settings, Path(), manifest) == Layout("tensorrt", precision)
 
 
 @pytest.mark.usefixtures("with_gpu")
 def test_what_is_asked_for_and_cannot_be_is_said(manifest: Manifest) -> None:
     with pytest.raises(UsageError, match="runtime is tensorrt, but model: has no TensorRT plans"):
         choose_layout(EngineSettings(runtime="tensorrt"), Path("model"), manifest)
-    with pytest.raises(UsageError, match="it computes in fp32, fp16 or bf16"):
-        choose_layout(
-            EngineSettings(runtime="onnxruntime_cuda", precision="int8"), Path(), manifest
-        )
+    for precision in get_args(QuantizedPrecision):
+        settings = EngineSettings(runtime="onnxruntime_cuda", precision=precision)
+        with pytest.raises(UsageError, match="it computes in fp32, fp16 or bf16"):
+            choose_layout(settings, Path(), manifest)
+    with pytest.raises(UsageError, match="precision is fp8, which is for GPUs, and none here can"):
+        choose_layout(EngineSettings(precision="fp8"), Path(), manifest)
 
 
 @pytest.mark.usefixtures("with_gpu")

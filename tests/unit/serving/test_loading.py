@@ -96,7 +96,10 @@ def test_parameters_become_settings() -> None:
     [
         ({"colour": "red"}, "unknown parameter 'colour'"),
         ({"runtime": "java"}, "runtime is 'java': give one of auto, onnxruntime, native, "),
-        ({"precision": "int4"}, "precision is 'int4': give one of auto, int8, fp32, fp16, bf16"),
+        (
+            {"precision": "int4"},
+            "precision is 'int4': give one of auto, int8, fp8, fp32, fp16, bf16",
+        ),
         ({"workers": "0"}, "workers is 0: give 1 or more"),
         ({"max_rows": "many"}, "max_rows is 'many': give a number, or auto"),
         ({"allow_priority": "yes"}, "allow_priority is 'yes': give true or false"),

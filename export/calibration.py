@@ -1,0 +1,125 @@
+"""What the products of a bundle's graphs multiply, seen while the engine translates real text.
+
+8-bit products in TensorRT have a scale that is fixed when a plan is built, so that one must know
+how large the numbers get.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from dragoman.manifest import Limits, Manifest
+from dragoman.tensors import best_name
+from export.host_runner import HostRunner, open_session
+from export.pruning import prune
+from export.quantized_products import Floats, Product, Products
+from serving.engine.device.memory import HostMemory
+from serving.engine.device.network import DeviceNetwork
+from serving.engine.engine import Engine
+from serving.engine.sentence import SearchOptions, Sentence
+
+QUANTIZED_GRAPHS = ("encoder", "decoder")
+_MOST_ROWS, _ROWS_OF_RUN = 1024, 16
+"""Rows kept of what goes into a product, in all and of a run: enough to see how its numbers are
+spread."""
+
+
+def calibrate(bundle: Path, manifest: Manifest, sources: Sequence[Sequence[int]]) -> Products:
+    """Translate text greedily, and look at what is multiplied.
+
+    Args:
+        bundle: folder of a bundle.
+        manifest: its manifest.
+        sources: ids of source texts, tag and end symbol included, in all directions.
+    """
+    names = {"encoder", "decoder", "reorder", *map(best_name, manifest.limits.best_sizes)}
+    graphs = {
+        name: onnx.load(bundle / manifest.graphs[name].file, load_external_data=False)
+        for name in names
+    }
+    watcher = _Watcher(graphs, manifest.limits, bundle)
+    network = DeviceNetwork(manifest, watcher, HostMemory())
+    engine = Engine(network, manifest.special_ids, workers=1)
+    try:
+        longest = manifest.limits.max_target_tokens
+        for future in engine.submit(
+            [Sentence(tuple(ids), longest, SearchOptions(beam_width=1)) for ids in sources]
+        ):
+            future.result()
+    finally:
+        engine.close()
+    found: dict[str, dict[str, Product]] = {}
+    for graph in QUANTIZED_GRAPHS:
+        weights = _weights(graphs[graph], bundle)
+        found[graph] = {
+            node.output[0]: Product(weights[node.input[1]], watcher.rows(graph, node.input[0]))
+            for node in constant_products(graphs[graph].graph)
+        }
+    return found
+
+
+def constant_products(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """The products whose second factor is made of weights alone."""
+    moving = {value.name for value in graph.input}
+    found = []
+    for node in graph.node:
+        if node.op_type == "MatMul" and node.input[1] not in moving:
+            found.append(node)
+        if moving.intersection(node.input):
+            moving.update(node.output)
+    return found
+
+
+def _weights(model: onnx.ModelProto, folder: Path) -> dict[str, Floats]:
+    """What products multiply by, once it is computed."""
+    alone = onnx.ModelProto()
+    alone.CopyFrom(model)
+    names = list(dict.fromkeys(node.input[1] for node in constant_products(model.graph)))
+    del alone.graph.output[:], alone.graph.input[:]
+    alone.graph.output.extend(map(_floats, names))
+    prune(alone.graph)
+    return dict(zip(names, open_session(alone, folder).run(names, {}), strict=True))
+
+
+def _watch(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A graph that tells too what its products multiply."""
+    watched = onnx.ModelProto()
+    watched.CopyFrom(model)
+    listed = {value.name for value in model.graph.output}
+    names = dict.fromkeys(node.input[0] for node in constant_products(model.graph))
+    watched.graph.output.extend(_floats(name) for name in names if name not in listed)
+    return watched
+
+
+def _floats(name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+
+
+class _Watcher(HostRunner):
+    """Keeps some rows of what products multiply."""
+
+    def __init__(self, graphs: Mapping[str, onnx.ModelProto], limits: Limits, folder: Path) -> None:
+        watched = {name: _watch(graphs[name]) for name in QUANTIZED_GRAPHS}
+        super().__init__({**graphs, **watched}, limits, folder)
+        self._rows: dict[tuple[str, str], list[Floats]] = defaultdict(list)
+
+    def look(self, graph: str, inputs: Mapping[str, Any], others: Mapping[str, Floats]) -> None:
+        """See `HostRunner`."""
+        for name, values in others.items():
+            rows = values.reshape(-1, values.shape[-1])
+            if graph == "encoder":
+                places = np.arange(inputs["input_ids"].shape[1])
+                rows = rows[(places < inputs["src_lengths"][:, None]).ravel()]
+            self._rows[graph, name].append(rows[:: len(rows) // _ROWS_OF_RUN + 1].copy())
+
+    def rows(self, graph: str, name: str) -> Floats:
+        """Some [N, K] of those of one product."""
+        found = np.concatenate(self._rows[graph, name])
+        return found[:: len(found) // _MOST_ROWS + 1]

@@ -1,0 +1,89 @@
+"""Graphs in memory, run on this machine's CPU in the place of a device's.
+
+What is done to graphs before they are built for a GPU can so be tried, and looked into, without
+one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+
+from dragoman.manifest import Limits
+from serving.engine.device.capacities import capacities
+from serving.engine.device.memory import DeviceTensor
+
+_DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype(np.float32), "int64": np.dtype(np.int64)}
+
+
+class HostRunner:
+    """See `Runner`. The graphs compute in fp32."""
+
+    cache_dtype = "float32"
+    most_rows = None
+
+    def __init__(self, graphs: Mapping[str, onnx.ModelProto], limits: Limits, folder: Path) -> None:
+        """Load graphs.
+
+        Args:
+            graphs: by name, with the inputs and outputs of the manifest; they may have outputs
+                beyond those.
+            limits: of the bundle.
+            folder: where weights lie that are not in the graphs.
+        """
+        self._sessions = {name: open_session(graph, folder) for name, graph in graphs.items()}
+        self.source_capacities = capacities(limits.max_source_tokens)
+        self.target_capacities = capacities(limits.max_target_tokens)
+
+    def run(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> None:
+        """See `Runner`."""
+        session = self._sessions[graph]
+        feeds = {value.name: _array(tensors[value.name]) for value in session.get_inputs()}
+        names = [value.name for value in session.get_outputs()]
+        found = dict(zip(names, session.run(names, feeds), strict=True))
+        for name in names:
+            if name in tensors:
+                _array(tensors[name])[...] = found.pop(name)
+        self.look(graph, feeds, found)
+
+    def look(
+        self,
+        graph: str,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        others: Mapping[str, npt.NDArray[np.float32]],
+    ) -> None:
+        """Told of each run's inputs, and of the outputs that the manifest does not list."""
+
+
+def open_session(graph: onnx.ModelProto, folder: Path) -> onnxruntime.InferenceSession:
+    """Load a graph whose weights may lie in a folder."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    # Given as bytes, a graph has no folder in which to look for its weights.
+    options.add_session_config_entry(
+        "session.model_external_initializers_file_folder_path", str(folder)
+    )
+    # Rounded numbers are multiplied as they are, instead of by kernels for pairs of codes, of which
+    # there are none for fp8.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    return onnxruntime.InferenceSession(
+        graph.SerializeToString(),
+        options,
+        providers=["CPUExecutionProvider"],
+        # It takes ReLU away before fp8, as before codes that cannot be negative (1.31.1).
+        disabled_optimizers=["ReluQuantRewrite"],
+    )
+
+
+def _array(tensor: DeviceTensor) -> npt.NDArray[Any]:
+    """A view of a tensor's memory."""
+    memory = (ctypes.c_byte * tensor.nbytes).from_address(tensor.address)
+    found: npt.NDArray[Any] = np.frombuffer(memoryview(memory), _DTYPES[tensor.dtype])
+    return found.reshape(tensor.shape)

@@ -1,0 +1,156 @@
+"""Products of 8-bit numbers in a graph, int8 or fp8, by QuantizeLinear and DequantizeLinear.
+
+Weights become codes with a scale a column; activations are rounded with one fixed scale a product,
+as tensor cores want them. TensorRT takes each pair of them, and the product, for one kernel.
+
+NVIDIA's ModelOpt does the like. It is not used since it does not go together with the ONNX and the
+ONNX Runtime that these graphs need, and casts the residual stream to fp16 on the way.
+
+Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+from export.pruning import prune
+from serving.engine.settings import QuantizedPrecision
+
+Floats = npt.NDArray[np.float32]
+
+_CODES = {"int8": (np.dtype(np.int8), 127.0), "fp8": (np.dtype(ml_dtypes.float8_e4m3fn), 448.0)}
+"""Type of the codes, and the largest."""
+_FLOATS: dict[str, np.dtype[Any]] = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
+_CLIPS = np.linspace(0.2, 1.0, 33)
+"""Parts of the largest number beyond which int8 may cut."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of activations with a weight.
+
+    Attributes:
+        weight: [K, M], as it is multiplied.
+        rows: [N, K], some of what was multiplied by it.
+    """
+
+    weight: Floats
+    rows: Floats
+
+
+Products = Mapping[str, Mapping[str, Product]]
+"""By graph, and by the name of the product's result."""
+
+
+def quantize_products(
+    model: onnx.ModelProto,
+    products: Mapping[str, Product],
+    precision: QuantizedPrecision,
+    precision_before: Literal["fp32", "fp16"] = "fp16",
+) -> onnx.ModelProto:
+    """Let products multiply 8-bit numbers.
+
+    Args:
+        model: a graph, whose products may be in fp16 already.
+        products: what they multiply, by the name of the result.
+        precision: of the numbers.
+        precision_before: of the products in `model`, and of their results.
+
+    Returns:
+        Another model; `model` stays as it is. Its outputs keep their types.
+    """
+    quantized = onnx.ModelProto()
+    quantized.CopyFrom(model)
+    graph = quantized.graph
+    writer = _Writer(precision, _FLOATS[precision_before])
+    casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast"}
+    for node in model.graph.node:
+        copied = onnx.NodeProto()
+        copied.CopyFrom(node)
+        product = products.get(node.output[0]) if node.op_type == "MatMul" else None
+        if product is not None:
+            source = casts.get(node.input[0])
+            copied.input[0] = writer.activations(
+                node.input[0] if source is None else source.input[0],
+                _FLOATS[precision_before if source is None else "fp32"],
+                product.rows,
+            )
+            copied.input[1] = writer.weight(node.output[0], product.weight)
+        writer.nodes.append(copied)
+    del graph.node[:]
+    graph.node.extend(writer.nodes)
+    graph.initializer.extend(writer.weights)
+    prune(graph)
+    return quantized
+
+
+class _Writer:
+    """Writes a graph's nodes anew."""
+
+    def __init__(self, precision: QuantizedPrecision, floats: np.dtype[Any]) -> None:
+        self._codes, self._largest = _CODES[precision]
+        self._precision = precision
+        self._floats = floats
+        self._smallest_scale = float(np.finfo(floats).smallest_normal)
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+        self._rounded: dict[str, str] = {}
+
+    def activations(self, name: str, floats: np.dtype[Any], rows: Floats) -> str:
+        """What is multiplied instead of a tensor of that type."""
+        if name not in self._rounded:
+            scale = self._scale(np.array(self._clip(rows), np.float32))
+            codes, rounded = f"{name}:codes", f"{name}:rounded"
+            zero = self._constant(f"{name}:zero", np.zeros((), self._codes))
+            before = self._constant(f"{name}:scale", scale.astype(floats))
+            after = self._constant(f"{name}:scale_back", scale)
+            self.nodes += [
+                helper.make_node("QuantizeLinear", [name, before, zero], [codes], codes),
+                helper.make_node("DequantizeLinear", [codes, after, zero], [rounded], rounded),
+            ]
+            self._rounded[name] = rounded
+        return self._rounded[name]
+
+    def weight(self, product: str, weight: Floats) -> str:
+        """Codes of a weight [K, M], and what they stand for."""
+        scales = self._scale(np.abs(weight).max(0))
+        values = weight / scales.astype(np.float32)
+        if self._precision == "int8":
+            values = np.clip(np.rint(values), -self._largest, self._largest)
+        # Not beyond the largest, which a rounded scale might lead to, where fp8 has NaN.
+        codes = np.clip(values, -self._largest, self._largest).astype(self._codes)
+        found = f"{product}:weight"
+        inputs = [
+            self._constant(f"{product}:weight_codes", codes),
+            self._constant(f"{product}:weight_scales", scales),
+        ]
+        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [found], found, axis=1))
+        return found
+
+    def _scale(self, largest: Floats) -> npt.NDArray[Any]:
+        scale: npt.NDArray[Any] = np.maximum(largest / self._largest, self._smallest_scale)
+        return scale.astype(self._floats)
+
+    def _clip(self, rows: Floats) -> float:
+        """The largest number that is told apart."""
+        largest = float(np.abs(rows).max())
+        if self._precision == "fp8":  # its small numbers are as exact as its large ones
+            return largest
+        errors = []
+        for part in _CLIPS:
+            scale = max(largest * part / self._largest, 1e-30)
+            rounded = np.clip(np.rint(rows / scale), -self._largest, self._largest) * scale
+            errors.append(float(np.square(rows - rounded).mean()))
+        return float(largest * _CLIPS[int(np.argmin(errors))])
+
+    def _constant(self, name: str, value: npt.NDArray[np.generic]) -> str:
+        self.weights.append(numpy_helper.from_array(value, name))
+        return name
