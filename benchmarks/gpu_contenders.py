@@ -80,6 +80,10 @@ def contenders(
             missing[name] = obstacle
             continue
         quantized = get_args(QuantizedPrecision) if name == "TensorRT" else ()
+        if name == "TensorRT":
+            plain = _network(bundle, manifest, name, "fp16", device, records=False)
+            begin = _engine_decoder(plain, manifest, rows)
+            found.append(Contender(f"{name} without CUDA graphs", True, "fp16", begin))
         for precision in (*PRECISIONS, *quantized):
             if not on_gpu and precision == "bf16":
                 continue  # ONNX Runtime has no such kernels for CPUs
@@ -104,7 +108,12 @@ def _build_plans(bundle: Path, rows: int, sources: Sequence[Sequence[int]]) -> s
 
 
 def _network(
-    bundle: Path, manifest: Manifest, name: str, precision: Precision, device: str
+    bundle: Path,
+    manifest: Manifest,
+    name: str,
+    precision: Precision,
+    device: str,
+    records: bool = True,
 ) -> Callable[[], Network]:
     if device == "cpu":
         assert precision != "int8"
@@ -114,7 +123,7 @@ def _network(
             manifest, OnnxRunner(bundle, manifest, precision, "cpu", memory), memory
         )
     runtime: GpuRuntime = "tensorrt" if name == "TensorRT" else "onnxruntime_cuda"
-    return lambda: open_gpu_network(bundle, Manifest.load(bundle), runtime, precision)
+    return lambda: open_gpu_network(bundle, Manifest.load(bundle), runtime, precision, records)
 
 
 def _engine_decoder(

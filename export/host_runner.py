@@ -28,6 +28,7 @@ class HostRunner:
 
     cache_dtype = "float32"
     most_rows = None
+    repeats = False
 
     def __init__(self, graphs: Mapping[str, onnx.ModelProto], limits: Limits, folder: Path) -> None:
         """Load graphs.

@@ -29,6 +29,7 @@ class DeviceCache:
         dtype: str,
         capacities: Sequence[int],
         width: int = 1,
+        padded: Callable[[int], int] = lambda slots: slots,
     ) -> None:
         """Begin without rows.
 
@@ -40,6 +41,7 @@ class DeviceCache:
             dtype: type of a number, by its name in manifests.
             capacities: tokens that there may be room for in a row, in rising order.
             width: rows a slot.
+            padded: for how many slots there is to be room where there are so many.
         """
         self._memory = memory
         self._reorder = reorder
@@ -48,6 +50,7 @@ class DeviceCache:
         self._dtype = dtype
         self._capacities = capacities
         self._width = width
+        self._padded = padded
         self._tokens = capacities[0]
         self._block: Block = memory.allocate(0)
         self._spare: Block = self._block
@@ -63,6 +66,11 @@ class DeviceCache:
         return len(self._order)
 
     @property
+    def padded_rows(self) -> int:
+        """Rows that `tensors` has."""
+        return self._padded(self.rows // self._width) * self._width
+
+    @property
     def capacity(self) -> int:
         """Tokens that fit a row."""
         return self._tokens
@@ -76,14 +84,15 @@ class DeviceCache:
         """Add rows for so many slots at the end, with room for so many tokens, all zero or old."""
         self.settle()
         rows = len(self._order) + slots * self._width
-        self._lay_out(rows, max(self._wanted(tokens), self._tokens if self._order else 0))
+        padded = self._padded(rows // self._width) * self._width
+        self._lay_out(padded, max(self._wanted(tokens), self._tokens if self._order else 0))
         self._order = list(range(rows))
 
     def fit(self, tokens: int) -> None:
         """Have room for so many tokens."""
         if tokens > self._tokens:
             self.settle()
-            self._lay_out(self.rows, self._wanted(tokens))
+            self._lay_out(self.padded_rows, self._wanted(tokens))
 
     def copy_row(self, source: int, target: int) -> None:
         """Let a row go on from another one, which is not a target itself."""
@@ -101,20 +110,26 @@ class DeviceCache:
     def settle(self) -> None:
         """Bring the rows to where they belong, if they are not there."""
         if not self._ordered and self._order:
-            source, room = self._block, self._room
-            self._use_spare(self.rows, self._tokens)
+            source, room, rows = self._block, self._room, self.padded_rows
+            self._use_spare(rows, self._tokens)
             # No more rows than there were: what runs this may be built for so many.
+            before = self._padded(max(self._order) // self._width + 1) * self._width
+            order = np.zeros(rows, np.int64)
+            order[: self.rows] = self._order
             self._reorder(
-                self._tensors(source, room, 0, max(self._order) + 1),
-                np.array(self._order, np.int64),
-                self._tensors(self._block, self._room, 0, self.rows),
+                self._tensors(source, room, 0, before),
+                order,
+                self._tensors(self._block, self._room, 0, rows),
             )
             self._order = list(range(self.rows))
         self._ordered = True
 
     def tensors(self, first: int = 0, last: int | None = None) -> list[DeviceTensor]:
-        """Rows `first` to `last` [rows, H, T, D], by part; they must have been settled."""
-        end = self.rows if last is None else last
+        """Rows `first` to `last` [rows, H, T, D], by part; they must have been settled.
+
+        All of them have rows beyond those in use where room is padded.
+        """
+        end = self.padded_rows if last is None else last
         return self._tensors(self._block, self._room, first, end)
 
     def _tensors(self, block: Block, room: int, first: int, last: int) -> list[DeviceTensor]:

@@ -6,6 +6,7 @@ Source: https://nvidia.github.io/cuda-python/cuda-bindings/latest/module/runtime
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,16 @@ class CudaMemory:
 
     def download(self, address: int, array: npt.NDArray[Any]) -> None:
         """See `Memory`."""
-        self._copy(array.ctypes.data, address, array.nbytes, self._to_host)
+        if array.nbytes > _STAGING_BYTES:
+            self._copy(array.ctypes.data, address, array.nbytes, self._to_host)
+            self.synchronize()
+            return
+        if self._staged + array.nbytes > _STAGING_BYTES:
+            self.synchronize()
+        target = int(self._staging) + self._staged
+        self._copy(target, address, array.nbytes, self._to_host)
         self.synchronize()
+        ctypes.memmove(array.ctypes.data, target, array.nbytes)
 
     def copy(self, source: Lines, target: Lines, count: int, nbytes: int) -> None:
         """See `Memory`."""
@@ -94,6 +103,27 @@ class CudaMemory:
         self._check(self._cuda.cudaStreamSynchronize(self.stream))
         self._staged = 0
 
+    def record(self, enqueue: Callable[[], Any]) -> tuple[Any, Any]:
+        """See `Recorder`: a CUDA graph, ready to launch."""
+        # Relaxed, since memory that nobody holds any more may be given back meanwhile.
+        mode = self._cuda.cudaStreamCaptureMode.cudaStreamCaptureModeRelaxed
+        enqueue()  # what is recorded is not done, and what is made at first must not be recorded
+        self._check(self._cuda.cudaStreamBeginCapture(self.stream, mode))
+        try:
+            returned = enqueue()
+        finally:
+            ended = self._cuda.cudaStreamEndCapture(self.stream)
+        graph = self._check(ended)
+        try:
+            handle = self._check(self._cuda.cudaGraphInstantiate(graph, 0))
+        finally:
+            self._cuda.cudaGraphDestroy(graph)
+        return _CudaGraph(self._cuda, handle), returned
+
+    def replay(self, recording: Any) -> None:
+        """See `Recorder`."""
+        self._check(self._cuda.cudaGraphLaunch(recording.handle, self.stream))
+
     def _copy(self, target: int, source: int, nbytes: int, kind: Any) -> None:
         self._check(self._cuda.cudaMemcpyAsync(target, source, nbytes, kind, self.stream))
 
@@ -106,6 +136,15 @@ class CudaMemory:
     def _name(self, error: Any) -> str:
         name = self._cuda.cudaGetErrorName(error)[1]
         return name.decode() if isinstance(name, bytes) else str(name)
+
+
+class _CudaGraph:
+    def __init__(self, cuda: Any, handle: Any) -> None:
+        self._cuda = cuda
+        self.handle = handle
+
+    def __del__(self) -> None:
+        self._cuda.cudaGraphExecDestroy(self.handle)
 
 
 class _CudaBlock:

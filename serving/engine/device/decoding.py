@@ -13,6 +13,7 @@ from dragoman.tensors import best_name, cross_names, past_names, present_names
 from serving.engine.cache import Floats, Ids
 from serving.engine.device.cache import DeviceCache
 from serving.engine.device.memory import Block, DeviceTensor, Memory
+from serving.engine.device.row_counts import padded_count
 from serving.engine.ranking import log_softmax
 from serving.engine.searches import begin_searches
 from serving.engine.sentence import Sentence
@@ -42,6 +43,11 @@ class Runner(Protocol):
     @property
     def target_capacities(self) -> Sequence[int]:
         """Target tokens that there may be room for, in rising order."""
+        ...
+
+    @property
+    def repeats(self) -> bool:
+        """Whether shapes that recur are faster, so that steps are to be padded."""
         ...
 
     def run(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> None:
@@ -104,11 +110,11 @@ class DeviceDecoding:
         self._present_names = present_names(layers)
         self._cross = DeviceCache(
             *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
-            runner.source_capacities,
+            *(runner.source_capacities, 1, self._padded),
         )
         self._past = DeviceCache(
             *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
-            *(runner.target_capacities, width),
+            *(runner.target_capacities, width, self._padded),
         )
         self._searches = begin_searches(width, special_ids.end)
         self._tokens: list[int] = []
@@ -140,6 +146,13 @@ class DeviceDecoding:
         self._tokens += [self._special_ids.begin] * rows
         self._positions += [0] * rows
 
+    def _padded(self, slots: int) -> int:
+        """Sentences that a step is to have, where there are so many."""
+        if not self._runner.repeats or not slots:
+            return slots
+        most = self._runner.most_rows
+        return padded_count(slots, None if most is None else most // self._width)
+
     def _encode(self, sentences: Sequence[Sentence], first: int) -> None:
         """Encode sentences for the slots from `first` on.
 
@@ -165,14 +178,15 @@ class DeviceDecoding:
         self._cross.settle()
         self._past.settle()
         self._past.fit(max(self._positions) + 1)
-        logits = self._staging.tensor("logits", (self.rows, self._sizes.vocab_size), "float32")
+        rows, slots = self._past.padded_rows, self._cross.padded_rows
+        logits = self._staging.tensor("logits", (rows, self._sizes.vocab_size), "float32")
         past = self._past.tensors()
         self._runner.run(
             "decoder",
             {
-                "input_ids": self._staging.upload("tokens", np.array(self._tokens)),
-                "positions": self._staging.upload("positions", np.array(self._positions)),
-                "src_lengths": self._staging.upload("src_lengths", np.array(self._src_lengths)),
+                "input_ids": self._upload("tokens", self._tokens, rows, self._special_ids.pad),
+                "positions": self._upload("positions", self._positions, rows, 0),
+                "src_lengths": self._upload("src_lengths", self._src_lengths, slots, 1),
                 **dict(zip(self._cross_names, self._cross.tensors(), strict=True)),
                 **dict(zip(self._past_names, past, strict=True)),
                 **dict(zip(self._present_names, past, strict=True)),
@@ -185,6 +199,11 @@ class DeviceDecoding:
         for copy in advance.copies:
             self._past.copy_row(copy.source, copy.target)
         return advance.done
+
+    def _upload(self, name: str, values: Sequence[int], length: int, rest: int) -> DeviceTensor:
+        padded = np.full(length, rest, np.int64)
+        padded[: len(values)] = values
+        return self._staging.upload(name, padded)
 
     def likeliest(self, logits: DeviceTensor) -> Ids:
         """See `Session.likeliest`."""
@@ -200,7 +219,7 @@ class DeviceDecoding:
         top_scores, top_ids = np.empty((rows, k), np.float32), np.empty((rows, k), np.int64)
         self._memory.download(scores.address, top_scores)
         self._memory.download(ids.address, top_ids)
-        return top_scores, top_ids
+        return top_scores[: self.rows], top_ids[: self.rows]
 
     def log_probs(self, logits: DeviceTensor, rows: Ids) -> Floats:
         """See `Session.log_probs`."""

@@ -79,9 +79,15 @@ def choose_gpu_runtime(bundle: Path, manifest: Manifest, precision: Precision) -
 
 
 def open_gpu_network(
-    bundle: Path, manifest: Manifest, runtime: GpuRuntime, precision: Precision
+    bundle: Path,
+    manifest: Manifest,
+    runtime: GpuRuntime,
+    precision: Precision,
+    records: bool = True,
 ) -> DeviceNetwork:
     """Load a bundle onto the GPU, for which there is no `runtime_obstacle`.
+
+    TensorRT records CUDA graphs of what recurs, if it is to.
 
     Raises:
         UsageError: the bundle cannot be loaded.
@@ -89,7 +95,7 @@ def open_gpu_network(
     memory = CudaMemory()
     runner: Runner
     if runtime == "tensorrt":
-        runner = TensorRTRunner(bundle, manifest, precision, memory)
+        runner = TensorRTRunner(bundle, manifest, precision, memory, records)
     else:
         assert precision != "int8"  # which is a `runtime_obstacle`
         assert precision != "fp8"

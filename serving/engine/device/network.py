@@ -5,6 +5,7 @@ from __future__ import annotations
 from dragoman.manifest import Manifest, SpecialIds
 from serving.engine.device.decoding import DeviceDecoding, Runner
 from serving.engine.device.memory import ITEM_BYTES, Memory
+from serving.engine.device.row_counts import padded_count
 
 
 class DeviceNetwork:
@@ -35,6 +36,8 @@ class DeviceNetwork:
         sizes = self._manifest.dimensions
         of_token = 2 * sizes.decoder_layers * sizes.model_size
         of_token *= ITEM_BYTES[self._runner.cache_dtype]
+        if self._runner.repeats:
+            rows = padded_count(rows, self._runner.most_rows)
         # Memory doubles as it grows, and there are two of each, to reorder from one into the other.
         return 4 * rows * of_token * (src_tokens + tgt_tokens)
 

@@ -37,7 +37,8 @@ _MOST_BINDINGS = 500
 class OnnxRunner:
     """See `Runner`."""
 
-    most_rows = None
+    most_rows: int | None = None
+    repeats = False
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from serving.engine.cache import CAPACITIES
 from serving.engine.device.memory import DeviceTensor, HostMemory
 from serving.engine.device.network import DeviceNetwork
 from serving.engine.device.onnx_runner import OnnxRunner
+from serving.engine.device.row_counts import padded_count
 from serving.engine.engine import Engine, EngineFailure
 from serving.engine.guidance import Guidance, Rule
 from serving.engine.mixed_searches import SearchFailure
@@ -288,7 +289,9 @@ def model(random_bundle: Path) -> Transformer:
     return checkpoint.load(random_bundle).model
 
 
-@pytest.fixture(scope="module", params=["fp32", "int8", "native", "device", "device fp16"])
+@pytest.fixture(
+    scope="module", params=["fp32", "int8", "native", "device", "device fp16", "device padded"]
+)
 def bundle_engine(request: pytest.FixtureRequest, random_bundle: Path) -> Iterator[Engine]:
     manifest = Manifest.load(random_bundle)
     if request.param == "native":
@@ -298,7 +301,8 @@ def bundle_engine(request: pytest.FixtureRequest, random_bundle: Path) -> Iterat
     elif request.param.startswith("device"):
         precision: FloatPrecision = "fp16" if request.param.endswith("fp16") else "fp32"
         memory = HostMemory()
-        runner = PlannedRunner(random_bundle, manifest, precision, "cpu", memory)
+        kind = PaddedRunner if request.param.endswith("padded") else PlannedRunner
+        runner = kind(random_bundle, manifest, precision, "cpu", memory)
         network = DeviceNetwork(manifest, runner, memory)
     else:
         network = Sessions(
@@ -324,6 +328,22 @@ class PlannedRunner(OnnxRunner):
         for name, (smallest, _, largest) in self.plans[key].profiles[0].items():
             sizes = zip(smallest, tensors[name].shape, largest, strict=True)
             assert all(low <= size <= high for low, size, high in sizes), (graph, name)
+        super().run(graph, tensors)
+
+
+class PaddedRunner(PlannedRunner):
+    """Is asked for few numbers of rows, as one is for which repeating itself is faster."""
+
+    repeats = True
+    most_rows = ROWS
+
+    def __init__(self, bundle: Path, manifest: Manifest, *more: Any) -> None:
+        super().__init__(bundle, manifest, *more)
+        self.row_counts: set[int] = set()
+
+    def run(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> None:
+        if graph == "decoder":
+            self.row_counts.add(tensors["input_ids"].shape[0])
         super().run(graph, tensors)
 
 
@@ -401,13 +421,14 @@ def test_no_result_depends_on_what_else_is_in_flight(
     wait_until(lambda: bundle_engine.rows == 0)
 
 
+@pytest.mark.parametrize("kind", [PlannedRunner, PaddedRunner])
 @pytest.mark.parametrize("width", [1, 4])
 def test_a_device_is_asked_for_no_more_rows_than_may_be_in_flight(
-    random_bundle: Path, model: Transformer, width: int
+    random_bundle: Path, model: Transformer, width: int, kind: type[PlannedRunner]
 ) -> None:
     """However its memory has grown: a TensorRT plan is built for so many."""
     manifest, memory = Manifest.load(random_bundle), HostMemory()
-    runner = PlannedRunner(random_bundle, manifest, "fp32", "cpu", memory)
+    runner = kind(random_bundle, manifest, "fp32", "cpu", memory)
     network = DeviceNetwork(manifest, runner, memory)
     engine = Engine(network, manifest.special_ids, limits=BatchLimits(rows=ROWS))
     generator = random.Random(0)
@@ -424,3 +445,6 @@ def test_a_device_is_asked_for_no_more_rows_than_may_be_in_flight(
     engine.close()
     for sentence, hypothesis in list(zip(asked, found, strict=True))[::8]:
         assert hypothesis.ids == oracle(model, sentence)[0].ids
+    if isinstance(runner, PaddedRunner):
+        few = {padded_count(slots, ROWS // width) * width for slots in range(1, ROWS // width + 1)}
+        assert runner.row_counts <= few

@@ -1,0 +1,67 @@
+"""When a device's work is recorded; the device is made up here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from serving.engine.device.recordings import Recordings
+
+
+class Device:
+    """Writes down what it did."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.done: list[str] = []
+        self.fails = fails
+
+    def record(self, enqueue: Callable[[], Any]) -> tuple[Any, Any]:
+        if self.fails:
+            raise RuntimeError("CUDA: cudaErrorStreamCaptureUnsupported")
+        return f"recorded {enqueue()}", enqueue()
+
+    def replay(self, recording: Any) -> None:
+        self.done.append(recording)
+
+    def synchronize(self) -> None:
+        self.done.append("waited")
+
+
+def run(recordings: Recordings, device: Device, name: str) -> None:
+    recordings.run(name, lambda: device.done.append(name), lambda: lambda: name)
+
+
+def test_what_comes_a_second_time_is_recorded_and_replayed_from_then_on() -> None:
+    device = Device()
+    recordings = Recordings(device)
+    for name in ("a", "b", "a", "a", "b", "a"):
+        run(recordings, device, name)
+    # The recording of "a" and of "b" does it too, the second time that they come.
+    assert device.done == ["a", "b", "recorded a", "recorded a"]
+
+
+def test_few_are_kept_and_none_goes_while_it_may_be_running() -> None:
+    device = Device()
+    recordings = Recordings(device, most=2)
+    for name in ("a", "a", "b", "b", "a", "c", "c"):
+        run(recordings, device, name)
+    assert device.done == ["a", "b", "recorded a", "c", "waited"]
+    run(recordings, device, "b")  # was not used for longest, so that it is new again
+    assert device.done[-1] == "b"
+    run(recordings, device, "a")
+    assert device.done[-1] == "recorded a"
+
+
+def test_where_nothing_can_be_recorded_it_is_done_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    device = Device(fails=True)
+    recordings = Recordings(device)
+    for _ in range(4):
+        run(recordings, device, "a")
+    assert device.done == ["a"] * 4
+    assert [record.message for record in caplog.records] == [
+        "nothing is recorded on the GPU any more: CUDA: cudaErrorStreamCaptureUnsupported"
+    ]

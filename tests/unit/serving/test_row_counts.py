@@ -1,0 +1,17 @@
+"""How many sentences a step gets where numbers are to recur."""
+
+from __future__ import annotations
+
+from serving.engine.device.row_counts import padded_count
+
+
+def test_there_is_room_for_all_and_not_much_more() -> None:
+    found = [padded_count(sentences, None) for sentences in range(1, 1025)]
+    assert found[:12] == [1, 2, 4, 4, 6, 6, 8, 8, 12, 12, 12, 12]
+    for sentences, count in enumerate(found, 1):
+        assert sentences <= count <= max(4, 1.5 * sentences)
+    assert len(set(found)) == 19
+
+
+def test_no_more_than_there_may_be() -> None:
+    assert [padded_count(sentences, 5) for sentences in range(1, 6)] == [1, 2, 4, 4, 5]
