@@ -5,6 +5,7 @@ Knows the vocabulary file and the language tags; must not know models, requests 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -140,6 +141,36 @@ class Tokenizer:
         if self._is_part:
             return list(map(self.encode, texts))
         return [list(ids) for ids in self._pieces.EncodeAsIds(list(texts))]
+
+    def encode_drawn(self, texts: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
+        """As `encode_all`, but each merge of pieces is left out with a probability.
+
+        Args:
+            texts: what to encode.
+            dropout: the probability, from 0 to 1.
+            seed: the same gives the same, for all texts at once.
+
+        Raises:
+            UsageError: the vocabulary was imported.
+
+        Source: Provilkov et al. 2020, https://aclanthology.org/2020.acl-main.170
+        """
+        if self._is_part:
+            raise UsageError("an imported vocabulary has no other pieces than those that it gives")
+        drawn: list[list[int]] = []
+
+        def draw() -> None:
+            drawn.extend(
+                list(self._pieces.Encode(text, enable_sampling=True, alpha=dropout, nbest_size=-1))
+                for text in texts
+            )
+
+        # SentencePiece seeds a generator when a thread first draws, and never again.
+        sentencepiece.set_random_generator_seed(seed)
+        thread = threading.Thread(target=draw)
+        thread.start()
+        thread.join()
+        return drawn
 
     def encode_source(self, text: str, target_language: str) -> list[int]:
         """Token ids that the encoder reads: the tag if there are any, the text, the end symbol.

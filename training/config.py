@@ -78,6 +78,11 @@ class DataConfig:
     proportion to n^(1/temperature). Source: Arivazhagan et al. 2019, https://arxiv.org/abs/1907.05019"""
     max_length_tokens: int = 200
     """Pairs with a longer side are left out."""
+    subword_dropout: float = 0.0
+    """Probability that a merge of pieces is left out, so that words are cut otherwise when a pair
+    is shown again. Source: Provilkov et al. 2020, https://aclanthology.org/2020.acl-main.170"""
+    subword_drawings: int = 4
+    """So many ways of cutting are drawn of each pair, which then take turns."""
     joined_share: float = 0.0
     """Share of examples made by joining two, so that the model has seen more than short lines.
     Source: Kondo et al. 2021, https://aclanthology.org/2021.acl-srw.15"""
@@ -89,6 +94,12 @@ class DataConfig:
             raise UsageError(f"data.temperature is {self.temperature}: give a number above 0")
         if not 0.0 <= self.joined_share <= 1.0:
             raise UsageError(f"data.joined_share is {self.joined_share}: give a share from 0 to 1")
+        if not 0.0 <= self.subword_dropout < 1.0:
+            raise UsageError(
+                f"data.subword_dropout is {self.subword_dropout}: give a probability below 1"
+            )
+        if self.subword_drawings < 1:
+            raise UsageError(f"data.subword_drawings is {self.subword_drawings}: give 1 or more")
         for corpus in (*self.train, *self.valid):
             _check_languages(corpus, self.languages)
         taught = {language for corpus in self.train for language in corpus.languages}

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import shutil
+import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -73,16 +74,30 @@ class EncodedText:
         return pairs if self.order is None else self.order[pairs]
 
 
-def encode(text: ParallelText, tokenizer: Tokenizer, limit: int) -> EncodedText:
+@dataclass(frozen=True)
+class Drawing:
+    """A way of cutting words into pieces by chance."""
+
+    dropout: float
+    """Probability that a merge is left out."""
+    number: int
+    """Each is another."""
+
+
+def encode(
+    text: ParallelText, tokenizer: Tokenizer, limit: int, drawing: Drawing | None = None
+) -> EncodedText:
     """Encode a text, and keep it in memory.
 
     Args:
         text: the pairs.
         tokenizer: the vocabulary.
         limit: pairs with a longer side are left out, and so are those with an empty one.
+        drawing: how words are cut; None: as always. The same pairs are left out; what a drawing
+            makes longer than the limit is cut as always.
     """
     ids, ends = io.BytesIO(), io.BytesIO()
-    order, left_out = _write(text, tokenizer, limit, ids, ends)
+    order, left_out = _write(text, tokenizer, limit, drawing, ids, ends)
     return EncodedText(
         np.frombuffer(ids.getvalue(), _dtype(tokenizer)),
         np.frombuffer(ends.getvalue(), np.int64),
@@ -103,7 +118,12 @@ class TokenFiles:
         self._folder, self._vocabulary = folder, vocabulary
 
     def encode(
-        self, number: int, text: ParallelText, tokenizer: Tokenizer, limit: int
+        self,
+        number: int,
+        text: ParallelText,
+        tokenizer: Tokenizer,
+        limit: int,
+        drawing: Drawing | None = None,
     ) -> EncodedText:
         """As the function `encode`, but in files; those that are there already are read.
 
@@ -112,6 +132,7 @@ class TokenFiles:
             text: the pairs, in files.
             tokenizer: the vocabulary.
             limit: most tokens of a side.
+            drawing: see `encode`.
 
         Raises:
             UsageError: the text cannot be read, or the disk not written.
@@ -125,11 +146,14 @@ class TokenFiles:
             "max_length_tokens": limit,
         }
         folder = self._folder / str(number)
+        if drawing is not None:
+            about |= {"dropout": drawing.dropout, "drawing": drawing.number}
+            folder = self._folder / f"{number}-{drawing.number}"
         with _locked(self._folder):
             found = _open(folder, about, len(text.languages), _dtype(tokenizer))
             if found is None:
                 log.info("encoding %s", text.pairs.prefix)
-                _make(folder, about, text, tokenizer, limit)
+                _make(folder, about, text, tokenizer, limit, drawing)
                 found = _open(folder, about, len(text.languages), _dtype(tokenizer))
         if found is None:
             raise UsageError(f"{folder}: is written by another run too; name another --out")
@@ -187,7 +211,12 @@ def _mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def _make(
-    folder: Path, about: dict[str, object], text: ParallelText, tokenizer: Tokenizer, limit: int
+    folder: Path,
+    about: dict[str, object],
+    text: ParallelText,
+    tokenizer: Tokenizer,
+    limit: int,
+    drawing: Drawing | None,
 ) -> None:
     """Write a text's files; they appear whole or not at all."""
     partial = folder.with_name(f".{folder.name}.partial")
@@ -195,7 +224,7 @@ def _make(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         with (partial / _IDS).open("wb") as ids, (partial / _ENDS).open("wb") as ends:
-            order, left_out = _write(text, tokenizer, limit, ids, ends)
+            order, left_out = _write(text, tokenizer, limit, drawing, ids, ends)
             _flush(ids, ends)
         if order is not None:
             with (partial / _ORDER).open("wb") as file:
@@ -221,7 +250,12 @@ def _flush(*files: IO[bytes]) -> None:
 
 
 def _write(
-    text: ParallelText, tokenizer: Tokenizer, limit: int, ids: IO[bytes], ends: IO[bytes]
+    text: ParallelText,
+    tokenizer: Tokenizer,
+    limit: int,
+    drawing: Drawing | None,
+    ids: IO[bytes],
+    ends: IO[bytes],
 ) -> tuple[npt.NDArray[np.int64] | None, int]:
     """Write the sides of a text's pairs that are short enough, and where each ends.
 
@@ -231,7 +265,7 @@ def _write(
     Returns:
         In which order the pairs were drawn, and how many were left out before there were enough.
     """
-    writer = _Writer(tokenizer, limit, ids, ends)
+    writer = _Writer(tokenizer, limit, drawing, ids, ends)
     ranks = drawing_ranks(text)
     if ranks is None:
         writer.add(enumerate(text.pairs))
@@ -256,8 +290,15 @@ def _write(
 class _Writer:
     """Encodes pairs and writes those that are short enough."""
 
-    def __init__(self, tokenizer: Tokenizer, limit: int, ids: IO[bytes], ends: IO[bytes]) -> None:
-        self._tokenizer, self._limit = tokenizer, limit
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        limit: int,
+        drawing: Drawing | None,
+        ids: IO[bytes],
+        ends: IO[bytes],
+    ) -> None:
+        self._tokenizer, self._limit, self._drawing = tokenizer, limit, drawing
         self._ids, self._ends, self._end = ids, ends, 0
         self._ends.write(np.zeros(1, np.int64).tobytes())
         self.taken, self.too_long = array("q"), array("q")
@@ -271,15 +312,28 @@ class _Writer:
             if seen % _PAIRS_A_REPORT < len(chunk):
                 log.info("%d pairs encoded", seen)
             sides = len(chunk[0][1])
-            encoded = self._tokenizer.encode_all(list(itertools.chain(*(p for _, p in chunk))))
+            texts = list(itertools.chain(*(pair for _, pair in chunk)))
+            encoded = self._tokenizer.encode_all(texts)
+            drawn = self._draw(texts, encoded, seen)
             kept: list[list[int]] = []
             for number, (rank, _) in enumerate(chunk):
-                of_pair = encoded[number * sides : (number + 1) * sides]
-                fits = all(0 < len(side) <= self._limit for side in of_pair)
+                of_pair = slice(number * sides, (number + 1) * sides)
+                fits = all(0 < len(side) <= self._limit for side in encoded[of_pair])
                 (self.taken if fits else self.too_long).append(rank)
-                kept += of_pair if fits else []
+                kept += drawn[of_pair] if fits else []
             ids = np.fromiter(itertools.chain(*kept), _dtype(self._tokenizer))
             ends = self._end + np.cumsum(np.fromiter(map(len, kept), np.int64))
             self._ids.write(ids.tobytes())
             self._ends.write(ends.tobytes())
             self._end = int(ends[-1]) if kept else self._end
+
+    def _draw(self, texts: list[str], encoded: list[list[int]], seen: int) -> list[list[int]]:
+        """What is written of texts that have this code otherwise."""
+        if self._drawing is None:
+            return encoded
+        seed = zlib.crc32(f"{self._drawing.number} {seen}".encode())
+        drawn = self._tokenizer.encode_drawn(texts, self._drawing.dropout, seed)
+        return [
+            side if 0 < len(side) <= self._limit else usual
+            for side, usual in zip(drawn, encoded, strict=True)
+        ]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 from training.data import ParallelText
-from training.encoding import EncodedText, TokenFiles, encode
+from training.encoding import Drawing, EncodedText, TokenFiles, encode
 
 Numbers = npt.NDArray[np.int64]
 
@@ -63,7 +63,8 @@ class Part:
 class _Corpus:
     """A corpus's pairs, each of which is an example in each direction; one behind the other."""
 
-    text: EncodedText
+    texts: Sequence[EncodedText]
+    """The same pairs, their words cut otherwise in each."""
     directions: Sequence[tuple[int, int]]
     """Which sides are source and target."""
     tags: Sequence[int]
@@ -75,7 +76,7 @@ class _Corpus:
 
     @property
     def end(self) -> int:
-        return self.begin + len(self.text) * len(self.directions)
+        return self.begin + len(self.texts[0]) * len(self.directions)
 
     def among(self, examples: Numbers) -> list[tuple[int, Numbers, Numbers]]:
         """Its own of some examples: by direction, where they stand and which pairs they are."""
@@ -93,6 +94,9 @@ class Examples:
 
     An epoch's order is a shuffle of all that there is, so nothing of the text is better mixed than
     the rest. What is kept of an example is nothing, but for its place in the current epoch.
+
+    The number of an example tells the pair, the direction and the drawing (`data.subword_dropout`):
+    N examples in the first drawing are followed by the same N in the second.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class Examples:
         max_length_tokens: int,
         temperature: float | None = None,
         files: TokenFiles | None = None,
+        drawings: Sequence[Drawing | None] = (None,),
     ) -> None:
         """Encode pairs.
 
@@ -112,25 +117,29 @@ class Examples:
             max_length_tokens: pairs with a longer side are left out.
             temperature: how corpora are mixed, instead of by their weights.
             files: where token ids lie; None: in memory.
+            drawings: in which ways words are cut; each turn through a corpus takes the next one.
         """
         self._corpora: list[_Corpus] = []
         self._directions: dict[tuple[str, str], int] = {}
         for number, text in enumerate(texts):
-            encoded = (
-                files.encode(number, text, tokenizer, max_length_tokens)
+            encoded = [
+                files.encode(number, text, tokenizer, max_length_tokens, drawing)
                 if files
-                else encode(text, tokenizer, max_length_tokens)
-            )
+                else encode(text, tokenizer, max_length_tokens, drawing)
+                for drawing in drawings
+            ]
             self._corpora.append(self._corpus(text, encoded, tokenizer))
         self._begins = [corpus.begin for corpus in self._corpora]
         sizes = [corpus.end - corpus.begin for corpus in self._corpora]
         self._shown = _shown(sizes, [text.weight for text in texts], temperature)
 
-    def _corpus(self, text: ParallelText, encoded: EncodedText, tokenizer: Tokenizer) -> _Corpus:
+    def _corpus(
+        self, text: ParallelText, encoded: Sequence[EncodedText], tokenizer: Tokenizer
+    ) -> _Corpus:
         names = [(text.languages[src], text.languages[tgt]) for src, tgt in text.directions]
         known = self._directions
         # Without pairs it teaches none.
-        numbers = [known.setdefault(name, len(known)) for name in names if len(encoded)]
+        numbers = [known.setdefault(name, len(known)) for name in names if len(encoded[0])]
         tags = [tokenizer.tag_id(tgt) for _, tgt in names]
         return _Corpus(encoded, text.directions, tags, numbers, len(self))
 
@@ -141,12 +150,12 @@ class Examples:
     @property
     def left_out(self) -> int:
         """Pairs that are too long."""
-        return sum(corpus.text.left_out for corpus in self._corpora)
+        return sum(corpus.texts[0].left_out for corpus in self._corpora)
 
     @property
     def digest(self) -> str:
         """Of what was encoded, where that lay in files."""
-        digests = [corpus.text.digest for corpus in self._corpora]
+        digests = [text.digest for corpus in self._corpora for text in corpus.texts]
         return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
     @property
@@ -204,7 +213,8 @@ class Examples:
             places = np.arange(epoch * count, (epoch + 1) * count)
             for turn in np.unique(places // size) if size else ():
                 shuffled = np.random.default_rng((seed, number, turn)).permutation(size)
-                drawn.append(corpus.begin + shuffled[places[places // size == turn] % size])
+                numbers = corpus.begin + shuffled[places[places // size == turn] % size]
+                drawn.append(numbers + turn % len(corpus.texts) * len(self))
         return np.concatenate(drawn)
 
     def _partners(self, first: Numbers, share: float, random: np.random.Generator) -> Numbers:
@@ -212,7 +222,7 @@ class Examples:
         chosen = random.random(len(first)) < share
         directions = np.zeros(len(first), np.int32)
         for corpus in self._corpora:
-            for way, rows, _ in corpus.among(first):
+            for way, rows, _ in corpus.among(first % len(self)):
                 directions[rows] = corpus.numbers[way]
         for direction in np.unique(directions):
             of_direction = np.flatnonzero(directions == direction)
@@ -224,18 +234,21 @@ class Examples:
         """Tokens of sources and targets; none of a number that is no example's."""
         src, tgt = np.zeros((2, len(examples)), np.int32)
         for corpus in self._corpora:
-            for way, rows, pairs in corpus.among(examples):
-                src_side, tgt_side = corpus.directions[way]
-                src[rows] = corpus.text.lengths(pairs, src_side)
-                tgt[rows] = corpus.text.lengths(pairs, tgt_side)
+            for drawing, text in enumerate(corpus.texts):
+                for way, rows, pairs in corpus.among(examples - drawing * len(self)):
+                    src_side, tgt_side = corpus.directions[way]
+                    src[rows] = text.lengths(pairs, src_side)
+                    tgt[rows] = text.lengths(pairs, tgt_side)
         return src, tgt
 
     def _example(self, number: int) -> tuple[int, list[int], list[int]]:
         """Tag, source and target of an example."""
+        drawing, number = divmod(number, len(self))
         corpus = self._corpora[bisect_right(self._begins, number) - 1]
         pair, way = divmod(number - corpus.begin, len(corpus.directions))
         src, tgt = corpus.directions[way]
-        return corpus.tags[way], corpus.text.side_ids(pair, src), corpus.text.side_ids(pair, tgt)
+        text = corpus.texts[drawing]
+        return corpus.tags[way], text.side_ids(pair, src), text.side_ids(pair, tgt)
 
     def batch(self, part: Part) -> Batch:
         """Lay the examples of a part side by side."""

@@ -14,7 +14,7 @@ from dragoman.errors import UsageError
 from dragoman.text import Tokenizer
 from training.config import CorpusConfig, RunConfig
 from training.data import ParallelText, TextFiles
-from training.encoding import TokenFiles
+from training.encoding import Drawing, TokenFiles
 from training.examples import Examples
 from training.processes import Processes
 from training.validation import learnt_parts
@@ -76,10 +76,14 @@ class RunText:
     def _encoded(self, texts: Sequence[ParallelText]) -> Examples:
         data = self._config.data
         files = TokenFiles(self._run / _ENCODED_TEXT, self._vocabulary)
+        drawings: list[Drawing | None] = [None]
+        if data.subword_dropout:
+            numbers = range(data.subword_drawings)
+            drawings = [Drawing(data.subword_dropout, number) for number in numbers]
         # The first process writes the files, and the others read them.
         for turn in (True, False):
             if self._processes.is_first == turn:
-                options = (data.max_length_tokens, data.temperature, files)
+                options = (data.max_length_tokens, data.temperature, files, drawings)
                 examples = Examples(texts, self.tokenizer, *options)
             self._processes.wait()
         if not len(examples):

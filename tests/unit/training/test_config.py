@@ -68,6 +68,8 @@ def test_the_papers_recipes_have_its_settings() -> None:
         ({"languages": ["en"]}, r"data.languages is \['en'\]"),
         ({"languages": ["en", "en"]}, "give two or more, once"),
         ({"temperature": 0.0}, "data.temperature is 0.0"),
+        ({"subword_dropout": 1.0}, "data.subword_dropout is 1.0: give a probability below 1"),
+        ({"subword_drawings": 0}, "data.subword_drawings is 0: give 1 or more"),
         ({"train": [{"prefix": "a", "languages": ["en", "fr"]}]}, "the corpus 'a': languages is"),
         ({"train": [{"prefix": "a", "languages": ["en"]}]}, "the corpus 'a': languages is"),
         ({"train": [{"prefix": "a", "weight": 0.0}]}, "the corpus 'a': weight is 0.0"),

@@ -15,7 +15,7 @@ from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training.config import resolve
 from training.data import ParallelText, TextFiles, drawn_pairs, some_pairs
-from training.encoding import EncodedText, TokenFiles, encode
+from training.encoding import Drawing, EncodedText, TokenFiles, encode
 from training.examples import Examples
 from training.trainer import Trainer
 
@@ -196,3 +196,69 @@ def test_a_run_that_goes_on_does_not_encode_again(
     train(6, resume=True)
     assert (tmp_path / "run/encoded-text/0/about.json").stat().st_mtime_ns == made
     assert "800 examples" in caplog.text
+
+
+def test_words_are_cut_otherwise_in_each_drawing_and_stay_the_same_text(
+    tmp_path: Path, tokenizer_path: Path, tokenizer: Tokenizer
+) -> None:
+    source = text(tmp_path)
+    usual = encode(source, tokenizer, 40)
+    drawings = [Drawing(0.3, 0), Drawing(0.3, 1)]
+    drawn = [encode(source, tokenizer, 40, drawing) for drawing in drawings]
+    in_files = [
+        TokenFiles(tmp_path / "files", tokenizer_path).encode(0, source, tokenizer, 40, drawing)
+        for drawing in drawings
+    ]
+    assert list(map(pairs_of, in_files)) == list(map(pairs_of, drawn))
+    assert len({one.digest for one in in_files}) == 2
+    for one in drawn:
+        assert (len(one), one.left_out) == (len(usual), usual.left_out)
+        for pair, usual_pair in zip(pairs_of(one), pairs_of(usual), strict=True):
+            assert [*map(tokenizer.decode, pair)] == [*map(tokenizer.decode, usual_pair)]
+        assert (
+            one.lengths(np.arange(len(one)), 0).mean()
+            > usual.lengths(np.arange(len(one)), 0).mean()
+        )
+    assert pairs_of(drawn[0]) != pairs_of(drawn[1])
+    assert pairs_of(encode(source, tokenizer, 40, drawings[0])) == pairs_of(drawn[0])
+
+
+def test_no_pair_becomes_too_long_by_a_drawing(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    source = text(tmp_path, max_pairs=100)
+    usual, drawn = (encode(source, tokenizer, LIMIT, one) for one in (None, Drawing(0.9, 0)))
+    assert (len(drawn), drawn.left_out) == (len(usual), usual.left_out)
+    for pair, usual_pair in zip(pairs_of(drawn), pairs_of(usual), strict=True):
+        assert [*map(tokenizer.decode, pair)] == [*map(tokenizer.decode, usual_pair)]
+        assert all(len(side) <= LIMIT for side in pair)
+
+
+def test_each_turn_through_a_corpus_takes_the_next_drawing(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    source = text(tmp_path)
+    drawings = (Drawing(0.5, 0), Drawing(0.5, 1))
+    examples = Examples([source], tokenizer, 200, drawings=drawings)
+    shown = []
+    for epoch in range(3):
+        steps = examples.steps(500, 500, seed=0, epoch=epoch, joined_share=0.2)
+        rows = [row for step in steps for part in step for row in examples.batch(part).src_ids]
+        assert len(rows) == len(examples) == 800
+        shown.append({tuple(row[row != 0].tolist()) for row in rows})
+        tokens = sum(part.tgt_tokens for step in steps for part in step)
+        outs = (examples.batch(part).tgt_out_ids for step in steps for part in step)
+        assert tokens == sum(int((out != 0).sum()) for out in outs)
+    single = [
+        set(map(tuple, pair))
+        for pair in (pairs_of(encode(source, tokenizer, 200, d))[0] for d in drawings)
+    ]
+    assert single[0] != single[1]
+    assert len(shown[0] & shown[2]) > 400 > 200 > len(shown[0] & shown[1])
+
+
+def test_an_imported_vocabulary_is_not_cut_otherwise(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    tokenizer._is_part = True
+    try:
+        with pytest.raises(UsageError, match="an imported vocabulary has no other pieces"):
+            tokenizer.encode_drawn(["a"], 0.1, 0)
+    finally:
+        tokenizer._is_part = False

@@ -111,11 +111,15 @@ def test_a_run_killed_in_an_epoch_goes_on_to_the_same_weights(
     assert [event.step for event in events.Scalars("train/loss")] == list(losses(whole))
 
 
-def test_a_run_goes_on_in_a_later_epoch(text: Path, tmp_path: Path) -> None:
-    few = "data.train=[{prefix='train',max_pairs=30,weight=0.7}]"
-    Trainer(settings(45, few), text, tmp_path / "whole").train()
-    Trainer(settings(25, few), text, tmp_path / "cut").train()
-    resumed = Trainer(settings(45, few), text, tmp_path / "cut", resume=True).train()
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_a_run_goes_on_in_a_later_epoch(text: Path, tmp_path: Path, dropout: float) -> None:
+    few = (
+        "data.train=[{prefix='train',max_pairs=30,weight=0.7}]",
+        f"data.subword_dropout={dropout}",
+    )
+    Trainer(settings(45, *few), text, tmp_path / "whole").train()
+    Trainer(settings(25, *few), text, tmp_path / "cut").train()
+    resumed = Trainer(settings(45, *few), text, tmp_path / "cut", resume=True).train()
     progress = json.loads((tmp_path / "cut/checkpoints/step-0000025/progress.json").read_text())
     assert progress["epoch"] > 1
     assert progress["batches_of_epoch"] > 0
