@@ -76,8 +76,8 @@ def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[s
                     while (texts := _read_request(incoming)) is not None:
                         fault = behave(texts)
                         if fault is None:
+                            answered.extend(texts)  # before the client can be done
                             connection.sendall(http_answer(texts))
-                            answered.extend(texts)
                         else:
                             fault(connection, http_answer(texts))
                             return
