@@ -5,8 +5,8 @@ Knows the vocabulary file and the language tags; must not know models, requests 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -157,20 +157,15 @@ class Tokenizer:
         """
         if self._is_part:
             raise UsageError("an imported vocabulary has no other pieces than those that it gives")
-        drawn: list[list[int]] = []
 
-        def draw() -> None:
-            drawn.extend(
-                list(self._pieces.Encode(text, enable_sampling=True, alpha=dropout, nbest_size=-1))
-                for text in texts
-            )
+        def draw(text: str) -> list[int]:
+            drawn = self._pieces.Encode(text, enable_sampling=True, alpha=dropout, nbest_size=-1)
+            return list(drawn)
 
         # SentencePiece seeds a generator when a thread first draws, and never again.
         sentencepiece.set_random_generator_seed(seed)
-        thread = threading.Thread(target=draw)
-        thread.start()
-        thread.join()
-        return drawn
+        with ThreadPoolExecutor(max_workers=1) as fresh_thread:
+            return fresh_thread.submit(lambda: list(map(draw, texts))).result()
 
     def encode_source(self, text: str, target_language: str) -> list[int]:
         """Token ids that the encoder reads: the tag if there are any, the text, the end symbol.
