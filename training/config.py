@@ -81,6 +81,8 @@ class DataConfig:
     subword_dropout: float = 0.0
     """Probability that a merge of pieces is left out, so that words are cut otherwise when a pair
     is shown again. Source: Provilkov et al. 2020, https://aclanthology.org/2020.acl-main.170"""
+    subword_dropout_on: Literal["source", "both"] = "source"
+    """Which sides it is done to. On both the model must learn to say words in any pieces."""
     subword_drawings: int = 4
     """So many ways of cutting are drawn of each pair, which then take turns."""
     joined_share: float = 0.0

@@ -63,8 +63,10 @@ class Part:
 class _Corpus:
     """A corpus's pairs, each of which is an example in each direction; one behind the other."""
 
-    texts: Sequence[EncodedText]
+    sources: Sequence[EncodedText]
     """The same pairs, their words cut otherwise in each."""
+    targets: Sequence[EncodedText]
+    """The same again; what belongs to the source of the same place."""
     directions: Sequence[tuple[int, int]]
     """Which sides are source and target."""
     tags: Sequence[int]
@@ -76,7 +78,7 @@ class _Corpus:
 
     @property
     def end(self) -> int:
-        return self.begin + len(self.texts[0]) * len(self.directions)
+        return self.begin + len(self.sources[0]) * len(self.directions)
 
     def among(self, examples: Numbers) -> list[tuple[int, Numbers, Numbers]]:
         """Its own of some examples: by direction, where they stand and which pairs they are."""
@@ -106,7 +108,8 @@ class Examples:
         max_length_tokens: int,
         temperature: float | None = None,
         files: TokenFiles | None = None,
-        drawings: Sequence[Drawing | None] = (None,),
+        drawings: Sequence[Drawing] = (),
+        targets_too: bool = False,
     ) -> None:
         """Encode pairs.
 
@@ -117,31 +120,39 @@ class Examples:
             max_length_tokens: pairs with a longer side are left out.
             temperature: how corpora are mixed, instead of by their weights.
             files: where token ids lie; None: in memory.
-            drawings: in which ways words are cut; each turn through a corpus takes the next one.
+            drawings: in which ways words of sources are cut, if not as always; each turn through a
+                corpus takes the next one.
+            targets_too: whether those of targets are cut so too.
         """
         self._corpora: list[_Corpus] = []
         self._directions: dict[tuple[str, str], int] = {}
         for number, text in enumerate(texts):
-            encoded = [
+            usual, *drawn = (
                 files.encode(number, text, tokenizer, max_length_tokens, drawing)
                 if files
                 else encode(text, tokenizer, max_length_tokens, drawing)
-                for drawing in drawings
-            ]
-            self._corpora.append(self._corpus(text, encoded, tokenizer))
+                for drawing in (None, *drawings)
+            )
+            sources = drawn or [usual]
+            targets = [usual] * len(drawn) if drawn and not targets_too else sources
+            self._corpora.append(self._corpus(text, sources, targets, tokenizer))
         self._begins = [corpus.begin for corpus in self._corpora]
         sizes = [corpus.end - corpus.begin for corpus in self._corpora]
         self._shown = _shown(sizes, [text.weight for text in texts], temperature)
 
     def _corpus(
-        self, text: ParallelText, encoded: Sequence[EncodedText], tokenizer: Tokenizer
+        self,
+        text: ParallelText,
+        sources: Sequence[EncodedText],
+        targets: Sequence[EncodedText],
+        tokenizer: Tokenizer,
     ) -> _Corpus:
         names = [(text.languages[src], text.languages[tgt]) for src, tgt in text.directions]
         known = self._directions
         # Without pairs it teaches none.
-        numbers = [known.setdefault(name, len(known)) for name in names if len(encoded[0])]
+        numbers = [known.setdefault(name, len(known)) for name in names if len(sources[0])]
         tags = [tokenizer.tag_id(tgt) for _, tgt in names]
-        return _Corpus(encoded, text.directions, tags, numbers, len(self))
+        return _Corpus(sources, targets, text.directions, tags, numbers, len(self))
 
     def __len__(self) -> int:
         """Number of examples, each direction counted."""
@@ -150,12 +161,14 @@ class Examples:
     @property
     def left_out(self) -> int:
         """Pairs that are too long."""
-        return sum(corpus.texts[0].left_out for corpus in self._corpora)
+        return sum(corpus.sources[0].left_out for corpus in self._corpora)
 
     @property
     def digest(self) -> str:
         """Of what was encoded, where that lay in files."""
-        digests = [text.digest for corpus in self._corpora for text in corpus.texts]
+        digests = [text.digest for corpus in self._corpora for text in corpus.sources]
+        if any(corpus.sources is not corpus.targets for corpus in self._corpora):
+            digests.append("sources alone")
         return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
     @property
@@ -214,7 +227,7 @@ class Examples:
             for turn in np.unique(places // size) if size else ():
                 shuffled = np.random.default_rng((seed, number, turn)).permutation(size)
                 numbers = corpus.begin + shuffled[places[places // size == turn] % size]
-                drawn.append(numbers + turn % len(corpus.texts) * len(self))
+                drawn.append(numbers + turn % len(corpus.sources) * len(self))
         return np.concatenate(drawn)
 
     def _partners(self, first: Numbers, share: float, random: np.random.Generator) -> Numbers:
@@ -234,11 +247,11 @@ class Examples:
         """Tokens of sources and targets; none of a number that is no example's."""
         src, tgt = np.zeros((2, len(examples)), np.int32)
         for corpus in self._corpora:
-            for drawing, text in enumerate(corpus.texts):
+            for drawing in range(len(corpus.sources)):
                 for way, rows, pairs in corpus.among(examples - drawing * len(self)):
                     src_side, tgt_side = corpus.directions[way]
-                    src[rows] = text.lengths(pairs, src_side)
-                    tgt[rows] = text.lengths(pairs, tgt_side)
+                    src[rows] = corpus.sources[drawing].lengths(pairs, src_side)
+                    tgt[rows] = corpus.targets[drawing].lengths(pairs, tgt_side)
         return src, tgt
 
     def _example(self, number: int) -> tuple[int, list[int], list[int]]:
@@ -247,8 +260,8 @@ class Examples:
         corpus = self._corpora[bisect_right(self._begins, number) - 1]
         pair, way = divmod(number - corpus.begin, len(corpus.directions))
         src, tgt = corpus.directions[way]
-        text = corpus.texts[drawing]
-        return corpus.tags[way], text.side_ids(pair, src), text.side_ids(pair, tgt)
+        source = corpus.sources[drawing].side_ids(pair, src)
+        return corpus.tags[way], source, corpus.targets[drawing].side_ids(pair, tgt)
 
     def batch(self, part: Part) -> Batch:
         """Lay the examples of a part side by side."""

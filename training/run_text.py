@@ -76,15 +76,14 @@ class RunText:
     def _encoded(self, texts: Sequence[ParallelText]) -> Examples:
         data = self._config.data
         files = TokenFiles(self._run / _ENCODED_TEXT, self._vocabulary)
-        drawings: list[Drawing | None] = [None]
-        if data.subword_dropout:
-            numbers = range(data.subword_drawings)
-            drawings = [Drawing(data.subword_dropout, number) for number in numbers]
+        numbers = range(data.subword_drawings if data.subword_dropout else 0)
+        drawings = [Drawing(data.subword_dropout, number) for number in numbers]
+        targets_too = data.subword_dropout_on == "both"
         # The first process writes the files, and the others read them.
         for turn in (True, False):
             if self._processes.is_first == turn:
-                options = (data.max_length_tokens, data.temperature, files, drawings)
-                examples = Examples(texts, self.tokenizer, *options)
+                options = (data.max_length_tokens, data.temperature, files)
+                examples = Examples(texts, self.tokenizer, *options, drawings, targets_too)
             self._processes.wait()
         if not len(examples):
             raise UsageError(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from dragoman.errors import UsageError
-from dragoman.text import Tokenizer
+from dragoman.text import END_ID, Tokenizer
 from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training.config import resolve
@@ -232,12 +233,13 @@ def test_no_pair_becomes_too_long_by_a_drawing(tmp_path: Path, tokenizer: Tokeni
         assert all(len(side) <= LIMIT for side in pair)
 
 
+@pytest.mark.parametrize("targets_too", [True, False])
 def test_each_turn_through_a_corpus_takes_the_next_drawing(
-    tmp_path: Path, tokenizer: Tokenizer
+    tmp_path: Path, tokenizer: Tokenizer, targets_too: bool
 ) -> None:
     source = text(tmp_path)
     drawings = (Drawing(0.5, 0), Drawing(0.5, 1))
-    examples = Examples([source], tokenizer, 200, drawings=drawings)
+    examples = Examples([source], tokenizer, 200, drawings=drawings, targets_too=targets_too)
     shown = []
     for epoch in range(3):
         steps = examples.steps(500, 500, seed=0, epoch=epoch, joined_share=0.2)
@@ -247,11 +249,14 @@ def test_each_turn_through_a_corpus_takes_the_next_drawing(
         tokens = sum(part.tgt_tokens for step in steps for part in step)
         outs = (examples.batch(part).tgt_out_ids for step in steps for part in step)
         assert tokens == sum(int((out != 0).sum()) for out in outs)
-    single = [
-        set(map(tuple, pair))
-        for pair in (pairs_of(encode(source, tokenizer, 200, d))[0] for d in drawings)
+    usual = {tuple(ids) for pair in pairs_of(encode(source, tokenizer, 200)) for ids in pair}
+    said = [
+        tuple(ids)
+        for part in itertools.chain(*examples.steps(500, 500, seed=0, epoch=0))
+        for row in examples.batch(part).tgt_out_ids.tolist()
+        if (ids := [token for token in row if token > END_ID])
     ]
-    assert single[0] != single[1]
+    assert all(ids in usual for ids in said) == (not targets_too)
     assert len(shown[0] & shown[2]) > 400 > 200 > len(shown[0] & shown[1])
 
 
