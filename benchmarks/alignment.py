@@ -1,6 +1,6 @@
 """How well the model's attention links words, beside a statistical aligner.
 
-Run from the project's folder; PATH is `eflomal-align` of https://pypi.org/project/eflomal/ in an
+Run from the project's folder; PATH is `eflomal-align`, which the package eflomal installs, in an
 environment of its own:
 
     python -m benchmarks.alignment --data-dir CORPORA --eflomal PATH

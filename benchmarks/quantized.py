@@ -17,14 +17,14 @@ from typing import get_args
 import onnx
 import sacrebleu
 
+from benchmarks.console import positive
 from benchmarks.report import markdown_table
 from benchmarks.step import SHIPPED
 from dragoman.errors import DragomanError
 from dragoman.manifest import Manifest
-from dragoman.tensors import best_name
 from dragoman.text import Tokenizer
 from export.calibration import QUANTIZED_GRAPHS, calibrate
-from export.host_runner import HostRunner
+from export.host_runner import HostRunner, read_decoding_graphs
 from export.quantized_products import quantize_products
 from serving.engine.device.memory import HostMemory
 from serving.engine.device.network import DeviceNetwork
@@ -37,15 +37,6 @@ Graphs = Mapping[str, onnx.ModelProto]
 PRECISIONS = get_args(QuantizedPrecision)
 TEST, CALIBRATION = "tatoeba-en-de/test", "tatoeba-en-de/valid"
 CALIBRATION_SENTENCES = 128
-
-
-def read_graphs(bundle: Path, manifest: Manifest) -> Graphs:
-    """What decoding needs."""
-    names = {"encoder", "decoder", "reorder", *map(best_name, manifest.limits.best_sizes)}
-    return {
-        name: onnx.load(bundle / manifest.graphs[name].file, load_external_data=False)
-        for name in names
-    }
 
 
 def quantized(
@@ -106,14 +97,16 @@ def main() -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quantized", description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True, help=f"holds {TEST}.en")
-    parser.add_argument("--sentences", type=int, default=1000, help="a direction (default: 1000)")
+    parser.add_argument(
+        "--sentences", type=positive, default=1000, help="a direction (default: 1000)"
+    )
     arguments = parser.parse_args()
     lines = []
     try:
         manifest = Manifest.load(SHIPPED)
         directions = manifest.all_directions
         valid = read_directions(arguments.data_dir / CALIBRATION, directions, CALIBRATION_SENTENCES)
-        graphs = read_graphs(SHIPPED, manifest)
+        graphs = read_decoding_graphs(SHIPPED, manifest)
         changed = quantized(SHIPPED, manifest, graphs, valid)
         for text in read_directions(arguments.data_dir / TEST, directions, arguments.sentences):
             right = translate(SHIPPED, manifest, graphs, text)

@@ -19,6 +19,7 @@ from typing import Literal
 
 from dragoman.errors import UsageError
 from dragoman.settings import from_mapping, read_json
+from dragoman.tensors import best_name
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 
 FORMAT_VERSION = 2
@@ -232,6 +233,11 @@ class Manifest:
             if one.vocab_size != size:
                 raise UsageError(f"{name}: has {one.vocab_size} entries, the manifest says {size}")
         return tokenizer
+
+    @property
+    def decoding_graphs(self) -> tuple[str, ...]:
+        """Names of the graphs that decoding on a device runs."""
+        return ("encoder", "decoder", "reorder", *map(best_name, self.limits.best_sizes))
 
     @property
     def all_directions(self) -> tuple[tuple[str, ...], ...]:

@@ -10,7 +10,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,12 +25,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: the file is missing, unreadable or not TOML.
     """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from error
+    found: dict[str, Any] = _parsed(path, "TOML", tomllib.loads)
+    return found
 
 
 def read_json(path: Path) -> Any:
@@ -39,14 +35,19 @@ def read_json(path: Path) -> Any:
     Raises:
         UsageError: the file is missing, unreadable or not JSON.
     """
+    return _parsed(path, "JSON", json.loads)
+
+
+def _parsed(path: Path, what: str, parse: Callable[[str], Any]) -> Any:
+    """Read a file of a notation."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{path}: not valid JSON: {error}") from error
+    except ValueError as error:  # of either notation, and of UTF-8
+        raise UsageError(f"{path}: not valid {what}: {error}") from error
     except RecursionError as error:
-        raise UsageError(f"{path}: not valid JSON: nested too deeply") from error
+        raise UsageError(f"{path}: not valid {what}: nested too deeply") from error
 
 
 def override(settings: dict[str, Any], words: Sequence[str]) -> None:

@@ -16,8 +16,7 @@ import onnx
 from onnx import helper
 
 from dragoman.manifest import Limits, Manifest
-from dragoman.tensors import best_name
-from export.host_runner import HostRunner, open_session
+from export.host_runner import HostRunner, open_session, read_decoding_graphs
 from export.pruning import prune
 from export.quantized_products import Floats, Product, Products
 from serving.engine.device.memory import HostMemory
@@ -39,11 +38,7 @@ def calibrate(bundle: Path, manifest: Manifest, sources: Sequence[Sequence[int]]
         manifest: its manifest.
         sources: ids of source texts, tag and end symbol included, in all directions.
     """
-    names = {"encoder", "decoder", "reorder", *map(best_name, manifest.limits.best_sizes)}
-    graphs = {
-        name: onnx.load(bundle / manifest.graphs[name].file, load_external_data=False)
-        for name in names
-    }
+    graphs = read_decoding_graphs(bundle, manifest)
     watcher = _Watcher(graphs, manifest.limits, bundle)
     network = DeviceNetwork(manifest, watcher, HostMemory())
     engine = Engine(network, manifest.special_ids, workers=1)

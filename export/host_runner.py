@@ -16,9 +16,10 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
-from dragoman.manifest import Limits
+from dragoman.manifest import Limits, Manifest
 from serving.engine.device.capacities import capacities
 from serving.engine.device.memory import DeviceTensor
+from serving.engine.device.onnx_runner import session_options
 
 _DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype(np.float32), "int64": np.dtype(np.int64)}
 
@@ -28,7 +29,7 @@ class HostRunner:
 
     cache_dtype = "float32"
     most_rows = None
-    repeats = False
+    pads_steps = False
 
     def __init__(self, graphs: Mapping[str, onnx.ModelProto], limits: Limits, folder: Path) -> None:
         """Load graphs.
@@ -63,14 +64,17 @@ class HostRunner:
         """Told of each run's inputs, and of the outputs that the manifest does not list."""
 
 
+def read_decoding_graphs(bundle: Path, manifest: Manifest) -> dict[str, onnx.ModelProto]:
+    """The graphs that decoding runs, without their weights."""
+    return {
+        name: onnx.load(bundle / manifest.graphs[name].file, load_external_data=False)
+        for name in manifest.decoding_graphs
+    }
+
+
 def open_session(graph: onnx.ModelProto, folder: Path) -> onnxruntime.InferenceSession:
     """Load a graph whose weights may lie in a folder."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    # Given as bytes, a graph has no folder in which to look for its weights.
-    options.add_session_config_entry(
-        "session.model_external_initializers_file_folder_path", str(folder)
-    )
+    options = session_options(folder)
     # Rounded numbers are multiplied as they are, instead of by kernels for pairs of codes, of which
     # there are none for fp8.
     options.add_session_config_entry("session.disable_quant_qdq", "1")

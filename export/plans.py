@@ -83,7 +83,10 @@ class PlanSettings:
         if self.timing_cache is not None and not self.timing_cache.parent.is_dir():
             raise UsageError(f"{self.timing_cache}: there is no such folder")
         if self.is_quantized and not self.calibration:
-            raise UsageError(f"precision is {self.precision}, which needs text to be calibrated on")
+            raise UsageError(
+                f"precision is {self.precision}, which needs text to be calibrated on: "
+                "give --calibration-text"
+            )
         for tokens in self.cache_tokens:
             if tokens < 1:
                 raise UsageError(f"cache_tokens is {tokens}: give 1 or more")

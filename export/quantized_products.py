@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from export.pruning import prune
 from serving.engine.settings import QuantizedPrecision
@@ -71,18 +71,16 @@ def quantize_products(
     quantized.CopyFrom(model)
     graph = quantized.graph
     writer = _Writer(precision, _FLOATS[precision_before])
-    casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast"}
+    lowered = {node.output[0]: node.input[0] for node in graph.node if _lowers(node)}
     for node in model.graph.node:
         copied = onnx.NodeProto()
         copied.CopyFrom(node)
         product = products.get(node.output[0]) if node.op_type == "MatMul" else None
         if product is not None:
-            source = casts.get(node.input[0])
-            copied.input[0] = writer.activations(
-                node.input[0] if source is None else source.input[0],
-                _FLOATS[precision_before if source is None else "fp32"],
-                product.rows,
-            )
+            name, floats = node.input[0], _FLOATS[precision_before]
+            if name in lowered:  # what is rounded to 8 bits need not be rounded to 16 before
+                name, floats = lowered[name], _FLOATS["fp32"]
+            copied.input[0] = writer.activations(name, floats, product.rows)
             copied.input[1] = writer.weight(node.output[0], product.weight)
         writer.nodes.append(copied)
     del graph.node[:]
@@ -90,6 +88,11 @@ def quantize_products(
     graph.initializer.extend(writer.weights)
     prune(graph)
     return quantized
+
+
+def _lowers(node: onnx.NodeProto) -> bool:
+    """Whether a node is a cast to fp16, of which there are none but from fp32."""
+    return node.op_type == "Cast" and node.attribute[0].i == TensorProto.FLOAT16
 
 
 class _Writer:

@@ -46,19 +46,7 @@ def _configure_tensorrt(parser: argparse.ArgumentParser) -> None:
         help="of products, attention and the cache; the rest stays in fp32. int8 and fp8 are of "
         "products alone, and need text (default: fp16)",
     )
-    parser.add_argument(
-        "--calibration-text",
-        metavar="PREFIX",
-        help="text by which the scales of int8 and fp8 are chosen, such as tatoeba-en-de/valid",
-    )
-    parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefix begins")
-    parser.add_argument(
-        "--calibration-sentences",
-        type=int,
-        default=128,
-        metavar="N",
-        help="of the text, in each direction (default: 128)",
-    )
+    _configure_calibration(parser)
     parser.add_argument(
         "--compute-capability",
         metavar="X.Y",
@@ -99,6 +87,22 @@ def _configure_tensorrt(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="keep what was measured of the GPU for the next build; only tensorrt measures",
+    )
+
+
+def _configure_calibration(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--calibration-text",
+        metavar="PREFIX",
+        help="text by which the scales of int8 and fp8 are chosen, such as tatoeba-en-de/valid",
+    )
+    parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefix begins")
+    parser.add_argument(
+        "--calibration-sentences",
+        type=int,
+        default=128,
+        metavar="N",
+        help="of the text, in each direction (default: 128)",
     )
 
 
@@ -153,8 +157,6 @@ def _calibration(arguments: argparse.Namespace) -> list[list[int]]:
 
     text = arguments.calibration_text
     if text is None:
-        if arguments.precision in ("int8", "fp8"):
-            raise UsageError(f"--precision {arguments.precision}: needs a --calibration-text")
         return []
     check_count("--calibration-sentences", arguments.calibration_sentences)
     manifest = Manifest.load(arguments.bundle)

@@ -68,7 +68,7 @@ class DeviceCache:
     @property
     def padded_rows(self) -> int:
         """Rows that `tensors` has."""
-        return self._padded(self.rows // self._width) * self._width
+        return self._room_for(self.rows)
 
     @property
     def capacity(self) -> int:
@@ -84,8 +84,8 @@ class DeviceCache:
         """Add rows for so many slots at the end, with room for so many tokens, all zero or old."""
         self.settle()
         rows = len(self._order) + slots * self._width
-        padded = self._padded(rows // self._width) * self._width
-        self._lay_out(padded, max(self._wanted(tokens), self._tokens if self._order else 0))
+        wanted = max(self._wanted(tokens), self._tokens if self._order else 0)
+        self._lay_out(self._room_for(rows), wanted)
         self._order = list(range(rows))
 
     def fit(self, tokens: int) -> None:
@@ -113,7 +113,7 @@ class DeviceCache:
             source, room, rows = self._block, self._room, self.padded_rows
             self._use_spare(rows, self._tokens)
             # No more rows than there were: what runs this may be built for so many.
-            before = self._padded(max(self._order) // self._width + 1) * self._width
+            before = self._room_for(max(self._order) + 1)
             order = np.zeros(rows, np.int64)
             order[: self.rows] = self._order
             self._reorder(
@@ -131,6 +131,10 @@ class DeviceCache:
         """
         end = self.padded_rows if last is None else last
         return self._tensors(self._block, self._room, first, end)
+
+    def _room_for(self, rows: int) -> int:
+        """Rows of whole slots, padded, of which so many are used."""
+        return self._padded(-(-rows // self._width)) * self._width
 
     def _tensors(self, block: Block, room: int, first: int, last: int) -> list[DeviceTensor]:
         row = self._row_bytes(self._tokens)

@@ -46,8 +46,8 @@ class Runner(Protocol):
         ...
 
     @property
-    def repeats(self) -> bool:
-        """Whether shapes that recur are faster, so that steps are to be padded."""
+    def pads_steps(self) -> bool:
+        """Whether steps are to be padded to sizes that recur, since those are faster."""
         ...
 
     def run(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> None:
@@ -148,7 +148,7 @@ class DeviceDecoding:
 
     def _padded(self, slots: int) -> int:
         """Sentences that a step is to have, where there are so many."""
-        if not self._runner.repeats or not slots:
+        if not self._runner.pads_steps or not slots:
             return slots
         most = self._runner.most_rows
         return padded_count(slots, None if most is None else most // self._width)

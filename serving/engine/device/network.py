@@ -36,7 +36,7 @@ class DeviceNetwork:
         sizes = self._manifest.dimensions
         of_token = 2 * sizes.decoder_layers * sizes.model_size
         of_token *= ITEM_BYTES[self._runner.cache_dtype]
-        if self._runner.repeats:
+        if self._runner.pads_steps:
             rows = padded_count(rows, self._runner.most_rows)
         # Memory doubles as it grows, and there are two of each, to reorder from one into the other.
         return 4 * rows * of_token * (src_tokens + tgt_tokens)

@@ -11,7 +11,7 @@ import onnxruntime
 
 from dragoman.errors import UsageError
 from dragoman.manifest import GraphEntry, Manifest
-from dragoman.tensors import best_name, cache_tensors
+from dragoman.tensors import cache_tensors
 from serving.engine.device.capacities import capacities
 from serving.engine.device.memory import DeviceTensor, Memory
 from serving.engine.settings import FloatPrecision
@@ -38,7 +38,7 @@ class OnnxRunner:
     """See `Runner`."""
 
     most_rows: int | None = None
-    repeats = False
+    pads_steps = False
 
     def __init__(
         self,
@@ -75,8 +75,9 @@ class OnnxRunner:
         self.source_capacities = capacities(limits.max_source_tokens)
         self.target_capacities = capacities(limits.max_target_tokens)
         self._lowered = cache_tensors(layers) if precision != "fp32" else set[str]()
-        names = ("encoder", "decoder", "reorder", *map(best_name, limits.best_sizes))
-        self._entries: dict[str, GraphEntry] = {name: manifest.graphs[name] for name in names}
+        self._entries: dict[str, GraphEntry] = {
+            name: manifest.graphs[name] for name in manifest.decoding_graphs
+        }
         self._sessions: dict[str, onnxruntime.InferenceSession] = {}
         for graph, entry in self._entries.items():
             path = bundle / entry.file
@@ -124,17 +125,22 @@ def _open(
     lowered: set[str],
     provider: tuple[str, dict[str, str]],
 ) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options = session_options(path.parent)
     if precision == "fp32":
         return onnxruntime.InferenceSession(str(path), options, providers=[provider])
     import onnx  # only where graphs are changed: nothing else in serving needs it
 
     from serving.half_precision import lower_precision
 
-    # Given as bytes, a graph has no folder in which to look for its weights.
-    options.add_session_config_entry(
-        "session.model_external_initializers_file_folder_path", str(path.parent)
-    )
     model = lower_precision(onnx.load(path, load_external_data=False), precision, lowered)
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[provider])
+
+
+def session_options(folder: Path) -> onnxruntime.SessionOptions:
+    """For graphs whose weights lie in a folder, which one that is given as bytes has not."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.add_session_config_entry(
+        "session.model_external_initializers_file_folder_path", str(folder)
+    )
+    return options

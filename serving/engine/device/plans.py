@@ -9,7 +9,6 @@ from pathlib import Path
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest, PlanEntry, sha256
-from dragoman.tensors import best_name
 
 BUILD = "dragoman export tensorrt"
 PlanKey = tuple[str, int | None]
@@ -42,8 +41,7 @@ def fitting_plans(bundle: Path, manifest: Manifest, target: Target) -> dict[Plan
         raise UsageError(f"{bundle}: no TensorRT plan fits: {reasons[0]}: run {BUILD} {bundle}")
     for plan in plans.values():
         _check(bundle, manifest, plan)
-    wanted = {"encoder", "decoder", "reorder", *map(best_name, manifest.limits.best_sizes)}
-    missing = wanted - {graph for graph, _ in plans}
+    missing = set(manifest.decoding_graphs) - {graph for graph, _ in plans}
     if missing:
         raise UsageError(f"{bundle}: has no plan of {sorted(missing)[0]}: run {BUILD} {bundle}")
     return plans

@@ -73,7 +73,7 @@ class TensorRTRunner:
         self.most_rows: int | None = most_rows(self._plans)
         self.target_capacities = cache_lengths(self._plans)
         self.source_capacities = capacities(manifest.limits.max_source_tokens)
-        self.repeats = records
+        self.pads_steps = records
         self._memory = memory
         self._recordings = Recordings(memory) if records else None
         self._runtime = self._library.module.Runtime(self._library.module.Logger())

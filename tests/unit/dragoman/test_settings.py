@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -7,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from dragoman.errors import UsageError
-from dragoman.settings import from_mapping, override, read_toml
+from dragoman.settings import from_mapping, override, read_json, read_toml
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,20 @@ def test_words_that_make_no_sense_are_refused(word: str) -> None:
         override({"model": {"heads": 4}}, [word])
 
 
-def test_broken_files_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.toml"
-    with pytest.raises(UsageError, match=r"a\.toml: cannot be read"):
-        read_toml(path)
-    path.write_text("a = ", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"a\.toml: not valid TOML"):
-        read_toml(path)
+@pytest.mark.parametrize(
+    ("read", "notation", "deep"),
+    [(read_toml, "TOML", "a = " + "[" * 100_000), (read_json, "JSON", "[" * 100_000)],
+)
+def test_broken_files_are_named(
+    tmp_path: Path, read: Callable[[Path], Any], notation: str, deep: str
+) -> None:
+    path = tmp_path / "a.txt"
+    with pytest.raises(UsageError, match=r"a\.txt: cannot be read"):
+        read(path)
+    for content in (b"a = ", b'a = "\xff"', b'"\xff"'):
+        path.write_bytes(content)
+        with pytest.raises(UsageError, match=rf"a\.txt: not valid {notation}"):
+            read(path)
+    path.write_text(deep, encoding="utf-8")
+    with pytest.raises(UsageError, match=rf"a\.txt: not valid {notation}: nested too deeply"):
+        read(path)

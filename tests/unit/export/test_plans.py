@@ -122,15 +122,22 @@ def test_a_plan_comes_out(
 
 @pytest.mark.parametrize("graph", ["encoder", "decoder"])
 @pytest.mark.parametrize("precision", get_args(QuantizedPrecision))
+@pytest.mark.parametrize("which", ["shipped", "elaborate_bundle"])
 def test_a_network_multiplies_8_bit_numbers(
-    library: TensorRT, products: Products, precision: QuantizedPrecision, graph: str
+    library: TensorRT,
+    which: str,
+    precision: QuantizedPrecision,
+    graph: str,
+    request: pytest.FixtureRequest,
 ) -> None:
-    trt, manifest = library.module, Manifest.load(SHIPPED)
-    plan = wanted_plan(SHIPPED, graph, PlanSettings(precision, calibration=SOURCES))
+    bundle = SHIPPED if which == "shipped" else request.getfixturevalue(which)
+    trt, manifest = library.module, Manifest.load(bundle)
+    products = calibrate(bundle, manifest, SOURCES)
+    plan = wanted_plan(bundle, graph, PlanSettings(precision, calibration=SOURCES))
     logger = trt.Logger(trt.Logger.ERROR)
     builder = trt.Builder(logger)
     network = library.create_network(builder)
-    parse(SHIPPED, manifest, plan, precision, trt, network, logger, products)
+    parse(bundle, manifest, plan, precision, trt, network, logger, products)
     layers = [network.get_layer(index) for index in range(network.num_layers)]
     codes = {"int8": trt.int8, "fp8": trt.fp8}[precision]
     rounded = {
@@ -284,7 +291,7 @@ def test_a_plain_decoder_computes_the_same(random_bundle: Path) -> None:
     [
         (["--compute-capability", "9.0"], "builds for no compute capability 9.0: give one of 7.5"),
         (["--compute-capability", "8.9", "--library", "tensorrt"], "tensorrt is not installed"),
-        (["--precision", "int8"], "--precision int8: needs a --calibration-text"),
+        (["--precision", "int8"], "needs text to be calibrated on: give --calibration-text"),
         (["--precision", "fp8", "--calibration-text", "no/such"], "no/such: needs files in two"),
         (
             ["--precision", "fp8", "--calibration-text", "x", "--calibration-sentences", "0"],

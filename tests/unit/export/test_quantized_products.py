@@ -16,12 +16,11 @@ from benchmarks.quantized import (
     bleu,
     equal_share,
     quantized,
-    read_graphs,
     translate,
 )
 from dragoman.manifest import Manifest
 from export.calibration import QUANTIZED_GRAPHS, constant_products
-from export.host_runner import open_session
+from export.host_runner import open_session, read_decoding_graphs
 from export.quantized_products import Floats, Product, quantize_products
 from serving.engine.settings import QuantizedPrecision
 from tests.conftest import CORPORA, REPOSITORY
@@ -97,7 +96,7 @@ def test_products_of_weights_alone_are_found() -> None:
 def test_the_shipped_model_says_nearly_the_same() -> None:
     """BLEU and most tokens stay, in both precisions, on text that was not calibrated on."""
     manifest = Manifest.load(SHIPPED)
-    graphs = read_graphs(SHIPPED, manifest)
+    graphs = read_decoding_graphs(SHIPPED, manifest)
     direction = manifest.all_directions[:1]
     changed = quantized(
         SHIPPED, manifest, graphs, read_directions(CORPORA / CALIBRATION, direction, 64)

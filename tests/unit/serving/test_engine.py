@@ -334,7 +334,7 @@ class PlannedRunner(OnnxRunner):
 class PaddedRunner(PlannedRunner):
     """Is asked for few numbers of rows, as one is for which repeating itself is faster."""
 
-    repeats = True
+    pads_steps = True
     most_rows = ROWS
 
     def __init__(self, bundle: Path, manifest: Manifest, *more: Any) -> None:

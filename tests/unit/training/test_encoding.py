@@ -260,10 +260,9 @@ def test_each_turn_through_a_corpus_takes_the_next_drawing(
     assert len(shown[0] & shown[2]) > 400 > 200 > len(shown[0] & shown[1])
 
 
-def test_an_imported_vocabulary_is_not_cut_otherwise(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    tokenizer._is_part = True
-    try:
-        with pytest.raises(UsageError, match="an imported vocabulary has no other pieces"):
-            tokenizer.encode_drawn(["a"], 0.1, 0)
-    finally:
-        tokenizer._is_part = False
+def test_an_imported_vocabulary_is_not_cut_otherwise(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenizer, "_is_part", True)
+    with pytest.raises(UsageError, match="an imported vocabulary has no other pieces"):
+        tokenizer.encode_drawn(["a"], 0.1, 0)
