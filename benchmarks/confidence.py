@@ -25,9 +25,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import sacrebleu
-from dragoman_load_test.plots import COLOURS, STYLE
+from dragoman_load_test.plots import COLOURS
+from matplotlib.figure import Figure
 
 from benchmarks.console import positive, progress
+from benchmarks.pictures import draw_svg
 from benchmarks.report import markdown_table
 from dragoman.manifest import Manifest
 from serving.request_options import RequestOptions
@@ -204,13 +206,8 @@ def by_coverage(found: Sequence[Direction]) -> list[list[str]]:
 
 def draw(found: Sequence[Direction]) -> str:
     """Mean chrF by tenths of the confidence, and of what is kept, as SVG."""
-    import io
 
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.4), layout="constrained")
+    def fill(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
         places = np.arange(1, 11)
         width = 0.8 / len(found)
@@ -224,10 +221,8 @@ def draw(found: Sequence[Direction]) -> str:
         right.set(xlabel="translations kept, most confident first (%)", ylabel="100 - mean chrF")
         for axes in (left, right):
             axes.legend()
-        written = io.StringIO()
-        figure.savefig(written, format="svg", metadata={"Date": None})
-    # matplotlib ends some lines in spaces.
-    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
+
+    return draw_svg((9, 3.4), fill)
 
 
 if __name__ == "__main__":

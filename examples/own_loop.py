@@ -13,8 +13,7 @@ import numpy as np
 import sentencepiece
 import tritonclient.grpc as triton
 
-BEGIN, END, ROOM = 2, 3, 64
-SHAPE, LAYERS = (1, 4, ROOM, 64), 3  # heads, tokens that fit, head size: as in the manifest
+BEGIN, END, ROOM = 2, 3, 64  # the last: tokens that fit
 BUNDLE = "model_repository/translate/1/bundle"
 
 
@@ -28,18 +27,25 @@ def infer(client, model, tensors):
     return {output.name: answer.as_numpy(output.name) for output in answer.get_response().outputs}
 
 
+def empty_cache(client):
+    inputs = client.get_model_metadata("decoder").inputs
+    past = {one.name: one.shape for one in inputs if one.name.startswith("past_")}
+    return {  # [batch, heads, tokens, head size]
+        name: np.zeros((1, heads, ROOM, head_size), np.float32)
+        for name, (_, heads, _, head_size) in past.items()
+    }
+
+
 def translate(client, pieces, text, language):
     ids = [pieces.piece_to_id(f"<2{language}>"), *pieces.encode(text), END]
     src_lengths = np.array([len(ids)])
     cross = infer(client, "encoder", {"input_ids": np.array([ids]), "src_lengths": src_lengths})
-    parts = [f"{kind}_{layer}" for layer in range(LAYERS) for kind in ("key", "value")]
-    cache = {f"past_{part}": np.zeros(SHAPE, np.float32) for part in parts}
-    said = [BEGIN]
+    cache, said = empty_cache(client), [BEGIN]
     while said[-1] != END and len(said) < ROOM:
         row = {"input_ids": np.array(said[-1:]), "positions": np.array([len(said) - 1])}
         step = infer(client, "decoder", {**row, "src_lengths": src_lengths, **cross, **cache})
         said.append(int(step["logits"][0].argmax()))
-        cache = {f"past_{part}": step[f"present_{part}"] for part in parts}
+        cache = {name: step[name.replace("past", "present")] for name in cache}
     return pieces.decode([token for token in said[1:] if token != END])
 
 

@@ -18,7 +18,10 @@ from serving.translator import Translator
 from tests.integration.conftest import Served
 from tests.integration.test_served_translations import BUNDLE
 
-TEXTS = ["I would like a cup of tea, please.", "Where is {place} at 10:30?"]
+TEXTS = [
+    "I would like a cup of tea, please.",
+    "Dear {first_name}, order #48-2213 is in <b>{place}</b>.",
+]
 OPTIONS: list[dict[str, Any]] = [
     {"prefix": "Ich"},
     {"min_tokens": 15},

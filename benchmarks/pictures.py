@@ -1,0 +1,24 @@
+"""Pictures of the benchmarks, as SVG.
+
+Knows matplotlib; must not know figures.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import matplotlib
+from dragoman_load_test.plots import STYLE
+from matplotlib.figure import Figure
+
+
+def draw_svg(size: tuple[float, float], fill: Callable[[Figure], None]) -> str:
+    """A picture of so many inches that a function fills, the same text for the same content."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        fill(figure)
+        written = io.StringIO()
+        figure.savefig(written, format="svg", metadata={"Date": None})
+    # matplotlib ends some lines in spaces.
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
