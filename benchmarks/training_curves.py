@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,23 +35,21 @@ class Curve:
     values: list[float] = field(default_factory=list)
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a `log.jsonl`.
+def read_curves(path: Path) -> dict[str, Curve]:
+    """Those of a `log.jsonl`; see `curves`.
 
     Raises:
         UsageError: it cannot be read, or is none.
     """
     try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        for row in rows:
-            float(row["tgt_tokens"]), float(row["loss"]), row["kind"]
+        found = curves([json.loads(line) for line in path.read_text("utf-8").splitlines()])
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path}: is no log of a training run") from error
-    if not rows:
+    if not found:
         raise UsageError(f"{path}: is empty")
-    return rows
+    return found
 
 
 def curves(rows: Sequence[dict[str, Any]]) -> dict[str, Curve]:
@@ -60,19 +58,19 @@ def curves(rows: Sequence[dict[str, Any]]) -> dict[str, Curve]:
     for row in rows:
         values = {"training": row["loss"]}
         if row["kind"] == "valid":
-            values = row.get("corpora") or {"validation": row["loss"]}
+            values = dict(row.get("corpora") or {"validation": row["loss"]})
             if row.get("bleu") is not None:
-                values = {**values, "BLEU": row["bleu"]}
+                values["BLEU"] = row["bleu"]
         for name, value in values.items():
             curve = found.setdefault(name, Curve())
             curve.tokens.append(row["tgt_tokens"] / 1e6)
-            curve.values.append(value)
+            curve.values.append(float(value))
     return found
 
 
-def draw(rows: Sequence[dict[str, Any]]) -> str:
+def draw(found: Mapping[str, Curve]) -> str:
     """The curves as SVG."""
-    losses = curves(rows)
+    losses = dict(found)
     bleu = losses.pop("BLEU", None)
 
     def fill(figure: Figure) -> None:
@@ -109,7 +107,7 @@ def main() -> int:
     parser.add_argument("log", type=Path, nargs="+", help="as `dragoman train` writes it")
     try:
         for log in parser.parse_args().log:
-            log.with_suffix(".svg").write_text(draw(read_log(log)), encoding="utf-8")
+            log.with_suffix(".svg").write_text(draw(read_curves(log)), encoding="utf-8")
             print(log.with_suffix(".svg"))
     except DragomanError as error:
         parser.error(str(error))

@@ -137,6 +137,7 @@ def test_files_with_ids(shipped: Served, tmp_path: Path) -> None:
     run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
     row = json.loads((tmp_path / "german.jsonl").read_text(encoding="utf-8"))
     assert (row["id"], row["translation"]) == (7, shipped.grpc.translate("Good morning.").text)
+    assert "Morgen" in row["translation"]
 
 
 def test_books(shipped: Served, tmp_path: Path) -> None:
@@ -187,6 +188,7 @@ def test_grpcurl(shipped: Served, tmp_path: Path) -> None:
                 call(message.SerializeToString())
             ).raw_output_contents[0]
     assert raw[4:].decode() == shipped.grpc.translate("Good morning.").text
+    assert b"Morgen" in raw
 
 
 @pytest.mark.parametrize("target", ["serve", "test", "demo", "help"])

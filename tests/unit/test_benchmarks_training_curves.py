@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import training_curves
-from benchmarks.training_curves import curves, draw, read_log
+from benchmarks.training_curves import curves, draw, read_curves
 from dragoman.errors import UsageError
 from tests.conftest import REPOSITORY
 
@@ -45,7 +45,7 @@ def test_every_run_that_is_told_of_has_its_picture() -> None:
         assert f"({log.name})" in page
         assert f"({log.stem}.svg)" in page
         # Fonts and the last digits may be others; what the picture says may not.
-        assert texts_of(draw(read_log(log))) == texts_of(log.with_suffix(".svg").read_text())
+        assert texts_of(draw(read_curves(log))) == texts_of(log.with_suffix(".svg").read_text())
 
 
 def texts_of(svg: str) -> list[str]:
@@ -59,6 +59,8 @@ def texts_of(svg: str) -> list[str]:
         ("{", "log.jsonl: is no log of a training run"),
         (json.dumps({"kind": "train", "loss": 1}), "log.jsonl: is no log of a training run"),
         (json.dumps([1]), "log.jsonl: is no log of a training run"),
+        (json.dumps(row("valid", 1, 5.0, corpora=3)), "log.jsonl: is no log of a training run"),
+        (json.dumps(row("valid", 1, 5.0, bleu="high")), "log.jsonl: is no log of a training run"),
         (None, "log.jsonl: cannot be read"),
     ],
 )
@@ -73,7 +75,7 @@ def test_what_is_no_log_is_refused_in_one_line(
     if content is not None:
         log.write_text(content)
     with pytest.raises(UsageError, match=message):
-        read_log(log)
+        read_curves(log)
     monkeypatch.setattr("sys.argv", ["training_curves", str(log)])
     with pytest.raises(SystemExit):
         training_curves.main()
