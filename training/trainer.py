@@ -26,6 +26,7 @@ from training.processes import Processes, join
 from training.run_log import RunLog
 from training.run_text import RunText
 from training.schedule import learning_rate
+from training.start import Start
 from training.validation import Validation
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Trainer:
         run: Path,
         resume: bool = False,
         processes: Processes | None = None,
+        start_from: Path | None = None,
     ) -> None:
         """Read the text, learn or read the vocabulary, and build or bring back the model.
 
@@ -57,6 +59,8 @@ class Trainer:
             run: the run's folder.
             resume: go on from the newest checkpoint in `run`, if there is one.
             processes: those that train together; None: whom `join` finds.
+            start_from: a checkpoint or a bundle whose weights a new run begins with, and whose
+                vocabulary, if that has all languages; a run that is gone on with has its own.
 
         Raises:
             UsageError: text that cannot be read, a folder in use, a checkpoint that cannot be gone
@@ -70,19 +74,24 @@ class Trainer:
         if not config.data.train:
             raise UsageError("data.train is empty: name the text to learn from")
         self._tokenizer_path = run / checkpoint.TOKENIZER
+        start = Start(start_from, config.model) if start_from and not finished else None
+        if start and self._processes.is_first:
+            start.give_vocabulary(self._tokenizer_path, config.data.languages)
         text = RunText(config, data_dir, run, self._tokenizer_path, self._processes)
         self._train = text.examples
 
         torch.manual_seed(config.training.seed)
         torch.set_float32_matmul_precision("high" if config.training.tf32 else "highest")
         with _enough_memory(self._processes.device):
-            self._build(text, finished)
+            self._build(text, finished, start)
         self._processes.wait()  # until all have read it, no checkpoint may go
 
-    def _build(self, text: RunText, finished: Sequence[Path]) -> None:
+    def _build(self, text: RunText, finished: Sequence[Path], start: Start | None) -> None:
         """Make the model and what trains it, as they were in the last of some checkpoints."""
         config = self._config
         self._model = Transformer(config.model).to(self._processes.device)
+        if start:
+            start.give_weights(self._model, text.tokenizer)
         if config.training.compile:
             self._model.compile(dynamic=True)
         self._optimizer = Optimizer(self._model, config.training.optimizer)

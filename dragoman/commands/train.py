@@ -38,6 +38,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
+    parser.add_argument(
+        "--start-from",
+        type=Path,
+        metavar="MODEL",
+        help="checkpoint or bundle whose weights a new run begins with",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         logging.getLogger().setLevel(logging.WARNING)
     try:
         options = (config, arguments.data_dir, arguments.out, arguments.resume, processes)
-        final = Trainer(*options).train()
+        final = Trainer(*options, arguments.start_from).train()
         if processes.is_first:
             print(final)
     except LostProcess:

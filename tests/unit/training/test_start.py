@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.cli import main
+from dragoman.errors import UsageError
+from dragoman.text import Tokenizer
+from tests.conftest import MakeBundle, tiny_config, tiny_model
+from tests.toy import reverse_pairs, write_pairs
+from training import checkpoint
+from training.config import ImportConfig, RunConfig, VocabularyConfig
+from training.model import ModelConfig, Transformer
+from training.start import Start
+from training.vocabulary import train_vocabulary
+
+
+def command(text: Path, run: Path, *words: str) -> list[str]:
+    """A run of three steps of a model as large as `tiny_config`'s, on German from English."""
+    settings = (
+        *("model.feed_forward_size=192", "model.encoder_layers=2", "model.decoder_layers=3"),
+        *("model.model_size=64", "vocabulary.size=320", "training.batch_tokens=200"),
+        *("training.steps=3", "training.log_every_steps=1", "training.average_last=1"),
+    )
+    options = [f"--set={word}" for word in settings]
+    files = [str(text / name) for name in ("train.en", "train.de")]
+    return ["train", "--text", *files, "--out", str(run), *options, *words]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("text")
+    write_pairs(folder / "train", reverse_pairs(300, seed=1), ("en", "de"))
+    return folder
+
+
+@pytest.fixture
+def with_french(tmp_path: Path) -> Tokenizer:
+    """A vocabulary of which some pieces are new, and one tag."""
+    texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]
+    texts += ["rouge et bleu", "bleu et rouge", "blanc et rouge"] * 50
+    config = VocabularyConfig(size=350)
+    train_vocabulary(texts, ("en", "de", "fr"), config, tmp_path / "french.model")
+    return Tokenizer(tmp_path / "french.model")
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "bundle"])
+def test_a_run_begins_with_the_weights_and_vocabulary_of_another(
+    text: Path, tmp_path: Path, random_checkpoint: MakeBundle, random_bundle: Path, kind: str
+) -> None:
+    start = random_bundle if kind == "bundle" else random_checkpoint("post")
+    run = tmp_path / "run"
+    words = ("--start-from", str(start), "--set=training.peak_learning_rate=1e-12")
+    assert main(command(text, run, *words)) == 0
+    assert (run / "tokenizer.model").read_bytes() == (start / "tokenizer.model").read_bytes()
+    right = checkpoint.load(start).model.state_dict()
+    for name, tensor in checkpoint.load(run / "final").model.state_dict().items():
+        torch.testing.assert_close(tensor, right[name])
+    # Gone on with, it has what it has learnt: the model that it began with may be gone.
+    resumed = ("--start-from", str(tmp_path / "gone"), "--resume", "--set=training.steps=4")
+    assert main(command(text, run, *resumed)) == 0
+
+
+def test_entries_that_are_new_are_made_of_those_that_they_replace(
+    with_french: Tokenizer, random_checkpoint: MakeBundle
+) -> None:
+    folder = random_checkpoint("post")
+    former = checkpoint.load(folder)
+    model = Transformer(replace(tiny_config(), vocab_size=with_french.vocab_size))
+    Start(folder, model.config).give_weights(model, with_french)
+
+    rows, old = model.state_dict()["embedding.weight"], former.model.state_dict()
+    ids = {former.tokenizer.piece(entry): entry for entry in range(former.tokenizer.vocab_size)}
+    new = []
+    for entry in range(with_french.vocab_size):
+        piece = with_french.piece(entry)
+        if piece in ids:
+            assert torch.equal(rows[entry], old["embedding.weight"][ids[piece]]), piece
+            continue
+        new.append(piece)
+        parts = (
+            [former.tokenizer.tag_id(language) for language in ("en", "de")]
+            if piece == "<2fr>"
+            else former.tokenizer.encode(piece.replace("▁", " "))
+        )
+        torch.testing.assert_close(rows[entry], old["embedding.weight"][parts].mean(dim=0))
+    assert {"<2fr>", "▁rouge"} <= set(new)
+    for name, tensor in model.state_dict().items():
+        assert name == "embedding.weight" or torch.equal(tensor, old[name]), name
+
+
+def test_a_vocabulary_without_a_language_is_not_kept(
+    tmp_path: Path, random_checkpoint: MakeBundle
+) -> None:
+    start, path = Start(random_checkpoint("post"), tiny_config()), tmp_path / "run" / "own.model"
+    start.give_vocabulary(path, ("en", "fr"))
+    assert not path.exists()
+    start.give_vocabulary(path, ("de", "en"))
+    first = path.read_bytes()
+    path.write_bytes(b"the run's own")
+    start.give_vocabulary(path, ("de", "en"))
+    assert path.read_bytes() == b"the run's own" != first
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (replace(tiny_config(), heads=2), "its model.heads is 4, the settings say 2"),
+        (tiny_config("pre"), "its model.norm is post, the settings say pre"),
+    ],
+)
+def test_another_architecture_is_refused(
+    config: ModelConfig, message: str, random_checkpoint: MakeBundle
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        Start(random_checkpoint("post"), config)
+
+
+def test_what_is_no_model_is_one_line(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(text, tmp_path / "run", "--start-from", str(tmp_path / "gone"))) == 2
+    assert capsys.readouterr().err.strip().splitlines()[-1].endswith("No such file or directory")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_imported_model_is_refused(tmp_path: Path, tokenizer_path: Path) -> None:
+    imported = ImportConfig("opus", (("en", "de"),), {}, max_tokens=512)
+    config = RunConfig(tiny_config(), imported=imported)
+    weights = tiny_model().state_dict()
+    checkpoint.save(tmp_path / "it", weights, config, tokenizer_path, tgt_tokenizer=tokenizer_path)
+    with pytest.raises(UsageError, match="was imported"):
+        Start(tmp_path / "it", tiny_config())

@@ -1,0 +1,91 @@
+"""Beginning a run with the weights of a model that there is already."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dragoman.errors import UsageError
+from dragoman.text import Tokenizer
+from training import checkpoint
+from training.model import ModelConfig, Transformer
+
+log = logging.getLogger(__name__)
+
+_MAY_DIFFER = {"vocab_size", "dropout"}
+_EMBEDDING, _SPACE = "embedding.weight", "▁"
+
+
+class Start:
+    """A checkpoint, or a bundle that was exported from one, that a run begins with."""
+
+    def __init__(self, folder: Path, config: ModelConfig) -> None:
+        """Read it.
+
+        Args:
+            folder: where it lies.
+            config: the model of the run.
+
+        Raises:
+            UsageError: a file is missing or damaged, or the model is of another architecture or
+                from elsewhere.
+        """
+        self._folder, self._found = folder, checkpoint.load(folder)
+        if self._found.config.imported:
+            raise UsageError(f"{folder}: was imported; a run begins with a model trained here")
+        for setting in dataclasses.fields(ModelConfig):
+            theirs, ours = (
+                getattr(one, setting.name) for one in (self._found.model.config, config)
+            )
+            if setting.name not in _MAY_DIFFER and theirs != ours:
+                raise UsageError(
+                    f"{folder}: its model.{setting.name} is {theirs}, the settings say {ours}"
+                )
+
+    def give_vocabulary(self, path: Path, languages: Sequence[str]) -> None:
+        """Copy its vocabulary to where the run has none yet, if it knows all of its languages.
+
+        Raises:
+            UsageError: the disk is full or cannot be written.
+        """
+        if path.exists() or not set(languages) <= set(self._found.config.data.languages):
+            return
+        partial = path.with_suffix(".partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self._folder / checkpoint.TOKENIZER, partial)
+            os.replace(partial, path)
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+    def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:
+        """Fill the run's model, whose vocabulary may be another one.
+
+        An entry that both have keeps its row of the embedding, and one that is new gets the mean of
+        the rows of what the former vocabulary cuts it into; a new language's tag, of all tags.
+
+        Source: Gee et al. 2022, https://aclanthology.org/2022.emnlp-industry.41
+        """
+        weights = self._found.model.state_dict()
+        former, rows = weights[_EMBEDDING], model.state_dict()[_EMBEDDING].cpu().clone()
+        for entry, parts in enumerate(self._parts(tokenizer)):
+            if parts:
+                rows[entry] = former[parts].mean(dim=0)
+        model.load_state_dict({**weights, _EMBEDDING: rows})
+        log.info("beginning with the weights of %s", self._folder)
+
+    def _parts(self, tokenizer: Tokenizer) -> Iterator[list[int]]:
+        """Of each entry of another vocabulary, the ids of what it is made of in this one."""
+        former = self._found.tokenizer
+        ids = {former.piece(entry): entry for entry in range(former.vocab_size)}
+        tags = [former.tag_id(language) for language in self._found.config.data.languages]
+        for entry, text in enumerate(tokenizer.vocabulary):
+            piece = tokenizer.piece(entry)
+            if piece in ids:
+                yield [ids[piece]]
+            else:  # what is new and stands for no text is a tag
+                yield former.encode(text.replace(_SPACE, " ")) if text else tags
