@@ -16,6 +16,7 @@ from dragoman.errors import UsageError
 from dragoman.manifest import Limits
 from dragoman.settings import from_mapping, override, read_json, read_toml
 from training.model import PRESETS, ModelConfig
+from training.precision import Precision
 
 
 @dataclass(frozen=True)
@@ -175,8 +176,9 @@ class OptimisationConfig:
     clip_norm: float = 1.0
     optimizer: Literal["adam", "muon"] = "adam"
     """The paper's Adam, or Muon for the matrices within layers (training/optimizer.py)."""
-    precision: Literal["fp32", "bf16", "fp16"] = "bf16"
-    """What products are computed in; the weights are fp32, and fp16's loss is scaled."""
+    precision: Precision = "auto"
+    """What products are computed in: bf16 where the device computes it, else fp32, unless it is
+    said. The weights are fp32, and fp16's loss is scaled."""
     tf32: bool = False
     """Round fp32's products to TF32 on GPUs that have it."""
     compile: bool = False

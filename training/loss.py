@@ -10,12 +10,10 @@ from torch import Tensor
 from dragoman.text import PAD_ID
 from training.examples import Batch
 from training.model import Transformer
+from training.precision import Precision, lower_dtype
 
 ROWS_A_CHUNK = 512
 """Positions projected at a time: their logits, not those of the whole batch, are in memory."""
-
-
-_LOWER = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
@@ -84,11 +82,11 @@ def projected_cross_entropy(
     return loss
 
 
-def summed_loss(model: Transformer, batch: Batch, smoothing: float, precision: str) -> Tensor:
+def summed_loss(model: Transformer, batch: Batch, smoothing: float, precision: Precision) -> Tensor:
     """Sum of the loss over a batch's target tokens, on the model's device."""
     device = model.embedding.weight.device
     src, tgt_out = batch.src_ids.to(device), batch.tgt_out_ids.to(device)
-    dtype = _LOWER.get(precision)
+    dtype = lower_dtype(precision, device)
     with torch.autocast(device.type, dtype, enabled=dtype is not None):
         hidden = model(src, src != PAD_ID, batch.tgt_in_ids.to(device))
         counted = tgt_out != PAD_ID

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from training.model import Transformer
+from training.muon import Muon
 
 Method = Literal["adam", "muon"]
 _OF_ADAM, _OF_MUON = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}
@@ -20,7 +21,7 @@ class Optimizer:
     Muon takes the layers' matrices, not those of a row a token, in steps of the size that Adam's
     have, so that one learning rate serves both.
 
-    Source: Vaswani et al. 2017, section 5.3; Muon: https://arxiv.org/abs/2502.16982
+    Source: Vaswani et al. 2017, section 5.3
     """
 
     def __init__(self, model: Transformer, method: Method) -> None:
@@ -34,10 +35,7 @@ class Optimizer:
         self._adam = torch.optim.Adam(others, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
         self._parts: list[torch.optim.Optimizer] = [self._adam]
         if matrices:
-            muon = torch.optim.Muon(
-                matrices, lr=0.0, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"
-            )
-            self._parts.append(muon)
+            self._parts.append(Muon(matrices, lr=0.0))
         self._by_muon = set(matrices)
 
     @property

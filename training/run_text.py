@@ -16,6 +16,7 @@ from training.config import CorpusConfig, RunConfig
 from training.data import ParallelText, TextFiles
 from training.encoding import Drawing, TokenFiles
 from training.examples import Examples
+from training.extension import Former, extend_vocabulary
 from training.processes import Processes
 from training.validation import learnt_parts
 from training.vocabulary import train_vocabulary, vocabulary_text
@@ -30,7 +31,13 @@ class RunText:
     """Reads the text of a run once; what is slow, the first process does for the others."""
 
     def __init__(
-        self, config: RunConfig, data_dir: Path, run: Path, vocabulary: Path, processes: Processes
+        self,
+        config: RunConfig,
+        data_dir: Path,
+        run: Path,
+        vocabulary: Path,
+        processes: Processes,
+        former: Former | None = None,
     ) -> None:
         """Learn or read the vocabulary, and encode what is learnt.
 
@@ -40,6 +47,7 @@ class RunText:
             run: the run's folder.
             vocabulary: the tokenizer's file, there or to be made.
             processes: those that share the folder.
+            former: a vocabulary that a new one has all entries of.
 
         Raises:
             UsageError: text that cannot be read, a vocabulary of another size, or nothing that is
@@ -53,17 +61,24 @@ class RunText:
             for corpus in config.data.valid
         }
         """By name, what of each corpus is in directions that are learnt."""
-        self.tokenizer = self._open_vocabulary(texts)
+        self.tokenizer = self._open_vocabulary(texts, former)
         self.examples = self._encoded(texts)
 
-    def _open_vocabulary(self, texts: Sequence[ParallelText]) -> Tokenizer:
+    def _open_vocabulary(self, texts: Sequence[ParallelText], former: Former | None) -> Tokenizer:
         """The run's vocabulary, learnt from its text unless it lies there already."""
         config, path = self._config, self._vocabulary
         if self._processes.is_first and not path.exists():
-            log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
             path.parent.mkdir(parents=True, exist_ok=True)
-            sentences = vocabulary_text(texts)
-            train_vocabulary(sentences, config.data.languages, config.vocabulary, path)
+            languages = config.data.languages
+            if former:
+                further = former.without(languages)
+                log.info("the vocabulary of %s, with %s", former.path, further or "nothing more")
+                sentences = vocabulary_text(texts, further)
+                extend_vocabulary(former, sentences, languages, config.vocabulary, path)
+            else:
+                log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
+                sentences = vocabulary_text(texts, languages)
+                train_vocabulary(sentences, languages, config.vocabulary, path)
         self._processes.wait()
         tokenizer = Tokenizer(path)
         if tokenizer.vocab_size != config.model.vocab_size:

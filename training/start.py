@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from dragoman.errors import UsageError
 from dragoman.text import Tokenizer
 from training import checkpoint
+from training.extension import Former
 from training.model import ModelConfig, Transformer
 
 log = logging.getLogger(__name__)
@@ -46,21 +45,10 @@ class Start:
                     f"{folder}: its model.{setting.name} is {theirs}, the settings say {ours}"
                 )
 
-    def give_vocabulary(self, path: Path, languages: Sequence[str]) -> None:
-        """Copy its vocabulary to where the run has none yet, if it knows all of its languages.
-
-        Raises:
-            UsageError: the disk is full or cannot be written.
-        """
-        if path.exists() or not set(languages) <= set(self._found.config.data.languages):
-            return
-        partial = path.with_suffix(".partial")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self._folder / checkpoint.TOKENIZER, partial)
-            os.replace(partial, path)
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+    @property
+    def vocabulary(self) -> Former:
+        """Its vocabulary, for the run's to begin with."""
+        return Former(self._folder / checkpoint.TOKENIZER, self._found.config.data.languages)
 
     def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:
         """Fill the run's model, whose vocabulary may be another one.

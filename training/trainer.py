@@ -22,6 +22,7 @@ from training.examples import Part
 from training.gradients import Gradients
 from training.model import Transformer
 from training.optimizer import Optimizer
+from training.precision import lower_dtype
 from training.processes import Processes, join
 from training.run_log import RunLog
 from training.run_text import RunText
@@ -60,7 +61,7 @@ class Trainer:
             resume: go on from the newest checkpoint in `run`, if there is one.
             processes: those that train together; None: whom `join` finds.
             start_from: a checkpoint or a bundle whose weights a new run begins with, and whose
-                vocabulary, if that has all languages; a run that is gone on with has its own.
+                vocabulary, with more entries for further languages; not of a run gone on with.
 
         Raises:
             UsageError: text that cannot be read, a folder in use, a checkpoint that cannot be gone
@@ -75,9 +76,8 @@ class Trainer:
             raise UsageError("data.train is empty: name the text to learn from")
         self._tokenizer_path = run / checkpoint.TOKENIZER
         start = Start(start_from, config.model) if start_from and not finished else None
-        if start and self._processes.is_first:
-            start.give_vocabulary(self._tokenizer_path, config.data.languages)
-        text = RunText(config, data_dir, run, self._tokenizer_path, self._processes)
+        options = (self._tokenizer_path, self._processes, start.vocabulary if start else None)
+        text = RunText(config, data_dir, run, *options)
         self._train = text.examples
 
         torch.manual_seed(config.training.seed)
@@ -127,7 +127,9 @@ class Trainer:
         """
         parameters = sum(weight.numel() for weight in self._model.parameters())
         processes = self._processes
-        log.info("%.1f M parameters, %d x %s", parameters / 1e6, processes.number, processes.device)
+        dtype = lower_dtype(self._config.training.precision, processes.device) or torch.float32
+        with_what = (processes.number, processes.device, str(dtype).removeprefix("torch."))
+        log.info("%.1f M parameters, %d x %s, %s", parameters / 1e6, *with_what)
         if self._progress.step >= self._config.training.steps:
             log.info("nothing is left to do: give more than %d training.steps", self._progress.step)
         elif self._best.are_past(self._progress):

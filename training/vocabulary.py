@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,23 +19,25 @@ _MAX_SENTENCES = 2_000_000
 
 
 def vocabulary_text(
-    texts: Sequence[ParallelText], max_sentences: int = _MAX_SENTENCES
+    texts: Sequence[ParallelText], languages: Sequence[str], max_sentences: int = _MAX_SENTENCES
 ) -> Iterator[str]:
-    """The sentences to learn pieces from, of each corpus as many as its weight gives it.
+    """The sentences of some languages to learn pieces from, of each corpus as its weight has it.
 
     A corpus with a weight above one is taken once: what counts is which words there are. Where
     there are more than `max_sentences`, every corpus gives the less.
     """
-    shares = []
+    shares, sides = [], []
     for text in texts:
+        sides.append([at for at, language in enumerate(text.languages) if language in languages])
         taken = min(len(text.pairs), text.max_pairs or len(text.pairs))
         shares.append(math.ceil(taken * min(text.weight, 1.0)))
-    sentences = sum(n * len(text.languages) for n, text in zip(shares, texts, strict=True))
-    for text, share in zip(texts, shares, strict=True):
+    sentences = sum(n * len(those) for n, those in zip(shares, sides, strict=True))
+    for text, share, those in zip(texts, shares, sides, strict=True):
         taken = share
         if sentences > max_sentences:
             taken = max(1, share * max_sentences // sentences)
-        yield from itertools.chain.from_iterable(drawn_pairs(replace(text, max_pairs=taken)))
+        for pair in drawn_pairs(replace(text, max_pairs=taken)) if those else ():
+            yield from (pair[side] for side in those)
 
 
 def train_vocabulary(

@@ -26,7 +26,8 @@ from dragoman.text import (
     VOCABULARY_END,
     language_tag,
 )
-from training.marian.piece_file import (
+from training.marian.settings import read_object
+from training.piece_file import (
     BYTE,
     CONTROL,
     NORMAL,
@@ -36,7 +37,6 @@ from training.marian.piece_file import (
     Model,
     Piece,
 )
-from training.marian.settings import read_object
 
 _MULTIPLE = 64
 """Of V: the best tokens are found block by block, where V can be cut into blocks."""

@@ -272,10 +272,17 @@ def test_a_vocabulary_is_learnt_from_corpora_by_their_weights() -> None:
         ParallelText(numbered("b", 3), ("en", "de"), weight=5.0),
         ParallelText(numbered("c", 9), ("en", "de"), max_pairs=4),
     ]
-    taken = Counter(sentence[0] for sentence in vocabulary_text(texts))
+    taken = Counter(sentence[0] for sentence in vocabulary_text(texts, ("en", "de")))
     assert taken == {"a": 4, "b": 6, "c": 8}
-    fewer = Counter(sentence[0] for sentence in vocabulary_text(texts, max_sentences=12))
-    assert fewer == {"a": 2, "b": 4, "c": 4}
+    few = vocabulary_text(texts, ("en", "de"), max_sentences=12)
+    assert Counter(sentence[0] for sentence in few) == {"a": 2, "b": 4, "c": 4}
+
+
+def test_a_vocabulary_is_learnt_from_the_languages_that_it_is_for() -> None:
+    french = ParallelText([("one", "un"), ("two", "deux")], ("en", "fr"))
+    german = ParallelText([("eins", "one")], ("de", "en"))
+    assert list(vocabulary_text([french, german], ("fr",))) == ["un", "deux"]
+    assert list(vocabulary_text([french, german], ("de", "en"))) == ["one", "two", "eins", "one"]
 
 
 class Letters:

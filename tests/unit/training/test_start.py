@@ -39,7 +39,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def with_french(tmp_path: Path) -> Tokenizer:
-    """A vocabulary of which some pieces are new, and one tag."""
+    """Another vocabulary, of which some pieces are new, and one tag."""
     texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]
     texts += ["rouge et bleu", "bleu et rouge", "blanc et rouge"] * 50
     config = VocabularyConfig(size=350)
@@ -92,17 +92,23 @@ def test_entries_that_are_new_are_made_of_those_that_they_replace(
         assert name == "embedding.weight" or torch.equal(tensor, old[name]), name
 
 
-def test_a_vocabulary_without_a_language_is_not_kept(
+def test_a_run_teaches_a_model_another_language(
     tmp_path: Path, random_checkpoint: MakeBundle
 ) -> None:
-    start, path = Start(random_checkpoint("post"), tiny_config()), tmp_path / "run" / "own.model"
-    start.give_vocabulary(path, ("en", "fr"))
-    assert not path.exists()
-    start.give_vocabulary(path, ("de", "en"))
-    first = path.read_bytes()
-    path.write_bytes(b"the run's own")
-    start.give_vocabulary(path, ("de", "en"))
-    assert path.read_bytes() == b"the run's own" != first
+    pairs = [("red blue", "rouge bleu"), ("white", "blanc"), ("black red", "noir rouge")] * 40
+    write_pairs(tmp_path / "train", pairs, ("en", "fr"))
+    start, run = random_checkpoint("post"), tmp_path / "run"
+    words = ["--start-from", str(start), "--set=training.peak_learning_rate=1e-12"]
+    arguments = command(tmp_path, run, "--set=vocabulary.size=330", *words)
+    arguments[arguments.index(str(tmp_path / "train.de"))] = str(tmp_path / "train.fr")
+    assert main(arguments) == 0
+    found, former = checkpoint.load(run / "final"), checkpoint.load(start)
+    assert found.tokenizer.vocabulary[:320] == former.tokenizer.vocabulary
+    assert found.tokenizer.tag_id("fr") == 320
+    rows, old = (one.model.state_dict()["embedding.weight"] for one in (found, former))
+    torch.testing.assert_close(rows[:320], old)
+    tags = [former.tokenizer.tag_id(language) for language in ("en", "de")]
+    torch.testing.assert_close(rows[320], old[tags].mean(dim=0))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import UsageError
+from dragoman.text import Tokenizer
+from tests.conftest import files_no_larger_than
+from tests.toy import reverse_pairs
+from training.config import VocabularyConfig
+from training.extension import Former, extend_vocabulary
+
+FRENCH = ["du café noir", "le café est noir", "du thé vert", "le thé est vert", "café café"] * 20
+LANGUAGES = ("en", "de", "fr")
+
+
+@pytest.fixture
+def former(tokenizer_path: Path) -> Former:
+    return Former(tokenizer_path, ("en", "de"))
+
+
+def extended(former: Former, path: Path, size: int) -> Tokenizer:
+    extend_vocabulary(former, FRENCH, LANGUAGES, VocabularyConfig(size, 1.0), path)
+    return Tokenizer(path)
+
+
+def test_what_was_known_is_cut_as_before(
+    former: Former, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    found = extended(former, tmp_path / "it", 347)
+    assert found.vocab_size == 347
+    assert found.vocabulary[:320] == tokenizer.vocabulary
+    for english, _ in reverse_pairs(50, seed=3):
+        assert found.encode(english) == tokenizer.encode(english)
+    assert [found.tag_id(language) for language in LANGUAGES] == [4, 5, 320]
+    with pytest.raises(UsageError, match="no tag"):
+        tokenizer.tag_id("fr")
+
+
+def test_frequent_words_become_pieces(former: Former, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    found = extended(former, tmp_path / "it", 347)
+    assert [piece.text for piece in found.pieces("le café vert")] == ["▁le", "▁café", "▁vert"]
+    assert found.decode(found.encode("du café noir")) == "du café noir"
+    # Characters come first: where nothing is left for merges, they are cut into these.
+    few = extended(former, tmp_path / "few", 320 + 1 + len(set("".join(FRENCH)) - known(tokenizer)))
+    assert "é" in few.vocabulary
+    assert len(few.encode("le café")) > len(found.encode("le café"))
+
+
+def known(tokenizer: Tokenizer) -> set[str]:
+    return {*tokenizer.vocabulary, " "}
+
+
+def test_no_piece_spans_letters_and_others(former: Former, tmp_path: Path) -> None:
+    text = ["l'eau, 12 euros.", "l'eau, 13 euros."] * 50
+    config, path = VocabularyConfig(337, 1.0), tmp_path / "it"
+    extend_vocabulary(former, text, LANGUAGES, config, path)
+    for piece in Tokenizer(path).vocabulary[321:]:
+        letters = piece.removeprefix("▁")
+        assert letters.isalpha() or not any(map(str.isalpha, letters)), piece
+        assert len(letters) == 1 or not any(map(str.isdigit, letters)), piece
+
+
+def test_without_a_further_language_it_is_copied(former: Former, tmp_path: Path) -> None:
+    extend_vocabulary(former, [], ("de", "en"), VocabularyConfig(99), tmp_path / "it")
+    assert (tmp_path / "it").read_bytes() == former.path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (320, "is 320: give more than 3[0-9]+, for the 320 entries that there are, and tags"),
+        (2000, "is 2000: the text gives 3[0-9]+ entries"),
+    ],
+)
+def test_a_size_that_cannot_be_is_refused(
+    former: Former, tmp_path: Path, size: int, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        extended(former, tmp_path / "it", size)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_nothing(former: Former, tmp_path: Path) -> None:
+    with files_no_larger_than(1000), pytest.raises(UsageError, match="cannot be written"):
+        extended(former, tmp_path / "it", 347)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from training import precision
+from training.precision import Precision, computes_bf16, lower_dtype
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("able", "dtype"),
+    [
+        ({"avx512_f": True, "avx512_bf16": False}, None),
+        ({"avx512_bf16": True}, torch.bfloat16),
+        ({"amx_bf16": True}, torch.bfloat16),
+        ({}, None),
+    ],
+)
+def test_what_a_cpu_cannot_multiply_is_not_chosen_for_it(
+    monkeypatch: pytest.MonkeyPatch, able: dict[str, bool], dtype: torch.dtype | None
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+    computes_bf16.cache_clear()
+    assert lower_dtype("auto", CPU) == dtype
+    monkeypatch.undo()
+    computes_bf16.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("named", "dtype"), [("bf16", torch.bfloat16), ("fp16", torch.float16), ("fp32", None)]
+)
+def test_what_is_named_is_taken(
+    monkeypatch: pytest.MonkeyPatch, named: Precision, dtype: torch.dtype | None
+) -> None:
+    for able in (True, False):
+        monkeypatch.setattr(precision, "computes_bf16", lambda device, able=able: able)
+        assert lower_dtype(named, CPU) == dtype
