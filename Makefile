@@ -15,7 +15,7 @@ help:  ## Say what each target does
 serve: $(SERVE)/.done  ## Serve the shipped model over HTTP and gRPC; ARGS="--http-port 0 ..."
 	$(SERVE)/bin/dragoman serve $(ARGS)
 
-demo: $(SERVE)/.done  ## Serve, translate twenty sentences by HTTP and by gRPC, stop
+demo: $(SERVE)/.done  ## Serve, translate thirty sentences by HTTP and by gRPC, stop
 	$(SERVE)/bin/dragoman demo
 
 test: lint  ## Lint, type-check and run every test

@@ -34,7 +34,20 @@ SENTENCES = {
         "Warum bist du so spät gekommen?",
         "Wenn es regnet, bleiben wir zu Hause.",
     ),
+    "fr": (
+        "Je voudrais une tasse de café.",
+        "Quelle heure est-il ?",
+        "Ma sœur habite dans une petite ville.",
+        "Il ne m'a pas répondu.",
+        "Il fait très beau aujourd'hui.",
+        "Pourrais-tu me passer le sel, s'il te plaît ?",
+        "Nous avons vu un film hier soir.",
+        "Je dois me lever tôt demain matin.",
+        "Pourquoi es-tu arrivé si tard ?",
+        "S'il pleut, nous resterons à la maison.",
+    ),
 }
+DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,16 +68,19 @@ def run(arguments: argparse.Namespace) -> int:
 
     stop_on_signals()
     options = ServeOptions(arguments.repository, http_port=0, grpc_port=0, metrics_port=0)
-    answers: dict[str, list[list[str]]] = {}
+    answers: dict[tuple[str, str], list[list[str]]] = {}
     with TritonServer(options) as server:
         for url in (server.http_url, server.grpc_url):
             print(f"\n{url}")
             with Translator(url) as translator:
-                for language, sentences in SENTENCES.items():
-                    found = translator.translate(sentences, source_language=language)
-                    for source, translation in zip(sentences, found, strict=True):
-                        print(f"  {source}\n    {translation.text}")
-                    answers.setdefault(language, []).append([t.text for t in found])
+                for direction in DIRECTIONS:
+                    source, target = direction
+                    found = translator.translate(
+                        SENTENCES[source], source_language=source, target_language=target
+                    )
+                    for text, translation in zip(SENTENCES[source], found, strict=True):
+                        print(f"  {text}\n    {translation.text}")
+                    answers.setdefault(direction, []).append([t.text for t in found])
     if any(by_http != by_grpc for by_http, by_grpc in answers.values()):
         raise CheckFailed("HTTP and gRPC gave different translations")
     return 0

@@ -43,7 +43,7 @@ def clients(shipped: Served) -> tuple[Translator, Translator]:
         ("a", {"beam_width": 0}, "beam_width"),
         ("a", {"beam_width": 10_000}, "beam_width is 10000: give 1 to 8"),
         ("a", {"max_tokens": 100_000}, "max_tokens is 100000: give 1 to 320"),
-        ("a", {"target_language": "xx"}, "target_language 'xx' is unknown; known: en, de"),
+        ("a", {"target_language": "xx"}, "target_language 'xx' is unknown; known: en, de, fr"),
     ],
 )
 def test_both_protocols_refuse_in_the_same_words(

@@ -155,7 +155,7 @@ def test_the_demonstration_runs() -> None:
         timeout=120,
     )
     assert done.stdout.count("Ich habe") + done.stdout.count("I ") >= 4
-    assert len(done.stdout.strip().splitlines()) == 2 * (1 + 2 * 20) + 1
+    assert len(done.stdout.strip().splitlines()) == 2 * (1 + 2 * 40) + 1
 
 
 def test_texts_are_not_logged() -> None:

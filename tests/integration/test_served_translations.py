@@ -14,7 +14,7 @@ import tritonclient.grpc as triton_grpc
 from dragoman_client import AsyncTranslator, InvalidRequest, Translation
 from dragoman_client import Translator as Client
 
-from dragoman.commands.demo import SENTENCES
+from dragoman.commands.demo import DIRECTIONS, SENTENCES
 from dragoman.manifest import Manifest
 from export.publishing import publish
 from serving.launcher import ServeOptions, TritonServer
@@ -29,35 +29,41 @@ from training.search import beam_search, greedy_search
 BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 
 
-def sentences(number: int) -> list[tuple[str, str]]:
-    """Pairs of the test set where the corpora are there, else of the demonstration."""
-    if (CORPORA / "tatoeba-en-de").is_dir():
-        pairs = read_pairs(CORPORA / "tatoeba-en-de" / "test", ("en", "de"))[:number]
-        return [(english, german) for english, german in pairs]
-    return list(zip(SENTENCES["en"], SENTENCES["de"], strict=True))
+def sentences(number: int, language: str = "en") -> list[str]:
+    """Of the test sets where the corpora are there, else of the demonstration."""
+    other = "fr" if language == "fr" else "de"
+    prefix = CORPORA / f"tatoeba-en-{other}" / "test"
+    if prefix.parent.is_dir():
+        pairs = read_pairs(prefix, ("en", other))[:number]
+        return [pair[language != "en"] for pair in pairs]
+    return list(SENTENCES[language])
 
 
-def test_translations_are_german_and_english(shipped: Served) -> None:
+def test_translations_are_in_the_language_asked_for(shipped: Served) -> None:
     assert shipped.grpc.translate("I'm hungry.").text == "Ich habe Hunger."
-    assert "Tom" in shipped.grpc.translate("Tom schläft.", target_language="en").text
+    assert shipped.grpc.translate("I'm hungry.", target_language="fr").text == "J'ai faim."
+    for text, language in (("Tom schläft.", "de"), ("Tom dort.", "fr")):
+        assert "Tom" in shipped.grpc.translate(text, source_language=language).text
 
 
 def test_the_server_tells_its_languages(shipped: Served) -> None:
-    assert shipped.grpc.languages() == shipped.http.languages() == ("en", "de")
+    assert shipped.grpc.languages() == shipped.http.languages() == ("en", "de", "fr")
     assert shipped.grpc.health()
     assert shipped.http.health()
 
 
 def test_the_source_language_is_found_out(shipped: Served) -> None:
-    texts = ["I would like a cup of coffee.", "Ich habe heute keine Zeit."]
+    french = "Je ne sais pas quoi dire à ma mère, qui est malade depuis hier."
+    texts = ["I would like a cup of coffee.", "Ich habe heute keine Zeit.", french]
     found = [one.text for one in shipped.grpc.translate(texts, source_language="auto")]
     assert found[0] == shipped.grpc.translate(texts[0], target_language="de").text
-    assert found[1] == shipped.grpc.translate(texts[1], target_language="en").text
+    for text, translation in zip(texts[1:], found[1:], strict=True):
+        assert translation == shipped.grpc.translate(text, target_language="en").text
     *_, last = shipped.http.translate_stream(texts[1], source_language="auto")
     assert last.text == found[1]
-    french = "Je ne sais pas quoi dire à ma mère, qui est malade depuis hier."
-    with pytest.raises(InvalidRequest, match="text 1 is in 'fr', as it seems"):
-        shipped.grpc.translate([texts[0], french], source_language="auto")
+    italian = "Non so cosa dire a mia madre, che è malata da ieri."
+    with pytest.raises(InvalidRequest, match="text 1 is in 'it', as it seems"):
+        shipped.grpc.translate([texts[0], italian], source_language="auto")
     with pytest.raises(InvalidRequest, match="target_language 'auto' is unknown"):
         shipped.grpc.translate(texts[0], target_language="auto")
 
@@ -119,8 +125,8 @@ def shipped_fp32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonSer
 def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -> None:
     loaded = checkpoint.load(BUNDLE)
     limits = Manifest.load(BUNDLE).limits
-    for side, (source, target) in enumerate((("en", "de"), ("de", "en"))):
-        texts = [pair[side] for pair in sentences(30)]
+    for source, target in DIRECTIONS:
+        texts = sentences(30, source)
         src = [loaded.tokenizer.encode_source(text, target) for text in texts]
         most = [limits.target_tokens(len(ids)) for ids in src]
         if width == 1:
@@ -130,14 +136,16 @@ def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -
         expected = [(loaded.tokenizer.decode(h.ids), len(h.ids)) for h in right]
         for url in (shipped_fp32.grpc_url, shipped_fp32.http_url):
             with Client(url) as client:
-                found = client.translate(texts, source_language=source, beam_width=width)
+                found = client.translate(
+                    texts, source_language=source, target_language=target, beam_width=width
+                )
             assert [(t.text, t.output_tokens) for t in found] == expected
 
 
 @pytest.mark.parametrize("width", [1, 4])
 def test_served_tokens_are_the_engines(shipped: Served, width: int) -> None:
     """In the precision that this machine serves by default, whatever the requests it is among."""
-    texts = [english for english, _ in sentences(60)]
+    texts = sentences(60)
     translator = Translator(BUNDLE)
     expected = [
         translator.translate([text], RequestOptions(beam_width=width))[0].text for text in texts
@@ -149,7 +157,7 @@ def test_served_tokens_are_the_engines(shipped: Served, width: int) -> None:
 
 
 def test_concurrent_requests_get_their_own_answers(shipped: Served) -> None:
-    texts = [english for english, _ in sentences(40)]
+    texts = sentences(40)
     alone = [shipped.grpc.translate(text).text for text in texts]
 
     def ask(index: int) -> str:

@@ -307,7 +307,7 @@ def test_figures_follow_the_work(translate: Triton) -> None:
         (hello(colour="red"), "unknown parameter 'colour'"),
         (hello(decoupled=True, workers="1"), "unknown parameter 'workers'"),
         (hello(deadline_s="0"), "deadline_s is 0"),
-        (hello(languages="en,fr"), "languages is 'en,fr': the bundle has 'en,de'"),
+        (hello(languages="en,fr"), "languages is 'en,fr': the bundle has 'en,de,fr'"),
         (hello(REPOSITORY / "nowhere"), "nowhere"),
         (Hello(str(FOLDER), 1, "{"), "it cannot be loaded (JSONDecodeError)"),
         (Hello(str(FOLDER), 1, '{"parameters": {"workers": {}}}'), "it cannot be loaded"),
