@@ -112,7 +112,7 @@ def test_two_tests_are_compared(
     ("words", "message"),
     [
         (("--to", "xx"), "target_language 'xx' is unknown"),
-        (("--from", "fr"), "--texts: give a file with texts, for --from fr"),
+        (("--from", "it"), "--texts: give a file with texts, for --from it"),
         (("--texts", "nowhere"), "nowhere: cannot be read"),
         (("--slo", "fast"), "objective 'fast': write it like"),
         (("--find-capacity",), "--find-capacity: give an objective"),

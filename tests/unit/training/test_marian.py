@@ -210,7 +210,7 @@ def test_eight_bits_agree_where_the_model_is_sure(imported: Imported, width: int
         pytest.skip(obstacle)
     right = oracle(imported, width, FEW_TOKENS)
     found = translate(imported, NativeNetwork(imported.bundle, manifest), width, FEW_TOKENS)
-    sure = decided(imported, width, FEW_TOKENS, 0.7 / 127, 6)
+    sure = decided(imported, width, FEW_TOKENS, 0.7 / 127, 12)
     assert len(sure) > 1
     assert [found[i] for i in sure] == [right[i] for i in sure]
     # Elsewhere a tie may fall otherwise, but not everywhere.
