@@ -1,4 +1,4 @@
-"""Time of one training step on this machine, on random ids, in bf16.
+"""Time of one training step on this machine, on random ids, in bf16 or where that is slow in fp32.
 
 Run from the project's folder, with nothing else at work on the machine:
 
@@ -16,6 +16,7 @@ import torch
 from training.config import resolve
 from training.loss import projected_cross_entropy
 from training.model import PRESETS, Transformer
+from training.precision import lower_dtype
 
 SENTENCES, LENGTH = 230, 9
 
@@ -25,6 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training_step", description=__doc__)
     parser.add_argument("--preset", choices=PRESETS, default="small")
     preset = parser.parse_args().preset
+    dtype = lower_dtype("auto", torch.device("cpu"))
     config = resolve(None, [f"model.preset={preset}", "model.norm=pre"]).model
     torch.manual_seed(0)
     model = Transformer(config)
@@ -35,7 +37,7 @@ def main() -> None:
     for _ in range(13):
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", dtype, enabled=dtype is not None):
             hidden = model(ids, keep_mask, ids).flatten(0, 1)
             loss = projected_cross_entropy(hidden, model.embedding.weight, ids.flatten(), 0.1)
         (loss / ids.numel()).backward()  # type: ignore[no-untyped-call]
@@ -45,7 +47,8 @@ def main() -> None:
     median_s = statistics.median(elapsed_s[3:])
     parameters = sum(weight.numel() for weight in model.parameters())
     print(f"{parameters / 1e6:.1f} M parameters, {ids.numel()} target tokens a step:")
-    print(f"{median_s * 1000:.0f} ms a step, {ids.numel() / median_s:.0f} target tokens/s")
+    speed = f"{median_s * 1000:.0f} ms a step, {ids.numel() / median_s:.0f} target tokens/s"
+    print(f"{speed}, {dtype or torch.float32}")
 
 
 if __name__ == "__main__":

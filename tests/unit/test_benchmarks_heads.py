@@ -24,6 +24,7 @@ from benchmarks.heads import (
     halves,
     measure,
     rows_of,
+    weigh,
 )
 from export.bundle import export_bundle
 from tests.conftest import REPOSITORY
@@ -118,6 +119,13 @@ def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> 
     assert make.head == (5, 0)
     assert make.control is not None
     assert make.weight > 0.5 > 2 * make.control
+    # The page also tells of the head that does it from no other verb.
+    (probe,) = (one for one in probes() if one.name == make.name)
+    cases, controls = (
+        np.mean([weigh(looker, case)[0][4, 1] for case in some])
+        for some in (probe.cases, probe.controls)
+    )
+    assert cases > 0.4 > 0.1 > controls
     assert found["article and noun, past adjectives"].weight > 0.6
     subject = found["verb and its subject, past another noun"]
     assert (subject.head, subject.right) == ((5, 2), 1.0)
