@@ -1,4 +1,4 @@
-"""Beginning a run with the weights of a model that there is already."""
+"""Beginning a run with the weights of a model that there is already, or with some of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dragoman.text import Tokenizer
 from training import checkpoint
 from training.extension import Former
 from training.model import ModelConfig, Transformer
+from training.shrinking import MAY_SHRINK, shrink
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +31,8 @@ class Start:
             config: the model of the run.
 
         Raises:
-            UsageError: a file is missing or damaged, or the model is of another architecture or
-                from elsewhere.
+            UsageError: a file is missing or damaged, or the model is from elsewhere, or of another
+                architecture than a larger one of its kind.
         """
         self._folder, self._found = folder, checkpoint.load(folder)
         if self._found.config.imported:
@@ -40,14 +41,18 @@ class Start:
             theirs, ours = (
                 getattr(one, setting.name) for one in (self._found.model.config, config)
             )
-            if setting.name not in _MAY_DIFFER and theirs != ours:
+            fits = theirs >= ours if setting.name in MAY_SHRINK else theirs == ours
+            if setting.name not in _MAY_DIFFER and not fits:
                 raise UsageError(
                     f"{folder}: its model.{setting.name} is {theirs}, the settings say {ours}"
                 )
+        self._config = config
 
     @property
-    def vocabulary(self) -> Former:
-        """Its vocabulary, for the run's to begin with."""
+    def vocabulary(self) -> Former | None:
+        """Its vocabulary, for the run's to begin with, unless that has fewer entries."""
+        if self._config.vocab_size < self._found.model.config.vocab_size:
+            return None
         return Former(self._folder / checkpoint.TOKENIZER, self._found.config.data.languages)
 
     def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:
@@ -55,10 +60,12 @@ class Start:
 
         An entry that both have keeps its row of the embedding, and one that is new gets the mean of
         the rows of what the former vocabulary cuts it into; a new language's tag, of all tags.
+        Of a larger model, it gets what `shrink` leaves.
 
         Source: Gee et al. 2022, https://aclanthology.org/2022.emnlp-industry.41
         """
-        weights = self._found.model.state_dict()
+        larger = self._found.model
+        weights = shrink(larger.state_dict(), larger.config, self._config)
         former, rows = weights[_EMBEDDING], model.state_dict()[_EMBEDDING].cpu().clone()
         for entry, parts in enumerate(self._parts(tokenizer)):
             if parts:

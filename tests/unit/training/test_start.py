@@ -111,9 +111,31 @@ def test_a_run_teaches_a_model_another_language(
     torch.testing.assert_close(rows[320], old[tags].mean(dim=0))
 
 
+def test_a_smaller_model_begins_with_what_a_larger_one_leaves_it(
+    text: Path, tmp_path: Path, random_checkpoint: MakeBundle
+) -> None:
+    start, run = random_checkpoint("post"), tmp_path / "run"
+    sizes = ("vocabulary.size=300", "model.decoder_layers=1", "model.feed_forward_size=64")
+    words = [f"--set={size}" for size in (*sizes, "training.peak_learning_rate=1e-12")]
+    assert main([*command(text, run, "--start-from", str(start)), *words]) == 0
+    found, former = checkpoint.load(run / "final"), checkpoint.load(start)
+    assert found.tokenizer.vocab_size == 300
+    weights, larger = found.model.state_dict(), former.model.state_dict()
+    for name, tensor in weights.items():
+        if name.startswith("decoder_layers.0.") and "feed_forward." not in name:
+            last = name.replace("layers.0", "layers.2")
+            torch.testing.assert_close(tensor, larger[last])
+    ids = {former.tokenizer.piece(entry): entry for entry in range(320)}
+    kept = [entry for entry in range(300) if found.tokenizer.piece(entry) in ids]
+    assert len(kept) > 250
+    rows = [ids[found.tokenizer.piece(entry)] for entry in kept]
+    torch.testing.assert_close(weights["embedding.weight"][kept], larger["embedding.weight"][rows])
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
+        (replace(tiny_config(), encoder_layers=3), "its model.encoder_layers is 2, the settings"),
         (replace(tiny_config(), heads=2), "its model.heads is 4, the settings say 2"),
         (tiny_config("pre"), "its model.norm is post, the settings say pre"),
     ],

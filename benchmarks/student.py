@@ -1,0 +1,156 @@
+"""How much faster a smaller model is than the shipped one, and how much worse.
+
+Run from the project's folder, with nothing else at work on the machine:
+
+    python -m benchmarks.student STUDENT --data-dir CORPORA
+
+STUDENT is a bundle; the engine serves each in a process of its own, in process, tokenisation
+included. Rounds alternate, so that a machine that grows slower does so for both. Quality is told of
+all sentences of the test set, speed measured on the first of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import sacrebleu
+
+from benchmarks.conditions import conditions
+from benchmarks.console import positive, progress
+from benchmarks.contenders import LENGTH_PENALTY
+from benchmarks.engine_race import Worker
+from benchmarks.processes import EngineProcess
+from benchmarks.racing import Runner, alternate
+from benchmarks.report import markdown_table, search_name, spread
+from benchmarks.step import SHIPPED
+from benchmarks.worker_protocol import BatchSearch, Texts
+from dragoman.errors import DragomanError
+from dragoman.manifest import Manifest
+from training.data import Side, read_directions
+
+TEST = "tatoeba-en-de/test"
+CASES = ((1, 1), (1, 32), (4, 1), (4, 32))
+"""Beam width and batch size."""
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One way to translate a test set."""
+
+    source: Side
+    target: Side
+
+    def __str__(self) -> str:
+        """As the tables name it."""
+        return f"{self.source.language}-{self.target.language}"
+
+    def texts(self, sentences: int | None = None) -> Texts:
+        """The first sentences to translate, or all."""
+        return Texts(self.source.texts[:sentences], self.target.language)
+
+
+def bleu(worker: Worker, direction: Direction, beam_width: int) -> float:
+    """Of all sentences."""
+    run = worker.run(direction.texts(), BatchSearch(beam_width, 64, LENGTH_PENALTY))
+    found = [output.text for output in run.outputs]
+    return float(sacrebleu.corpus_bleu(found, [list(direction.target.texts)]).score)
+
+
+def quality_table(workers: Sequence[Worker], directions: Sequence[Direction]) -> str:
+    """BLEU of both, in Markdown."""
+    rows = []
+    for direction in directions:
+        for width in (1, 4):
+            large, small = (bleu(worker, direction, width) for worker in workers)
+            figures = (f"{large:.1f}", f"{small:.1f}", f"{small - large:+.1f}")
+            rows.append((str(direction), search_name(width), *figures))
+    return markdown_table(("direction", "search", "shipped", "student", "difference"), rows)
+
+
+def speed_table(
+    workers: Sequence[Worker],
+    directions: Sequence[Direction],
+    sentences: int,
+    rounds: int,
+    advance: Callable[[], None],
+) -> str:
+    """Sentences a second of both, in Markdown."""
+    rows = []
+    for direction in directions:
+        texts = direction.texts(sentences)
+        for width, size in CASES:
+            search = BatchSearch(width, size, LENGTH_PENALTY)
+            runners: dict[int, Runner] = {
+                number: partial(worker.run, texts, search) for number, worker in enumerate(workers)
+            }
+            samples = alternate(runners, rounds, advance)
+            large, small = ([run.elapsed_s for run in samples[number]] for number in runners)
+            speeds = (f"{len(texts) / statistics.median(times):.0f}" for times in (large, small))
+            ratios = [theirs / ours for theirs, ours in zip(large, small, strict=True)]
+            rows.append(
+                (str(direction), search_name(width), str(size), *speeds, spread(ratios)),
+            )
+    header = ("direction", "search", "batch", "shipped sent/s", "student sent/s")
+    return markdown_table((*header, "ratio (min..max)"), rows)
+
+
+def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
+    """Measure both and print.
+
+    Raises:
+        DragomanError: something cannot be read or started, or the student knows no direction of the
+            test set.
+    """
+    load_1min = os.getloadavg()[0]
+    known = Manifest.load(arguments.student).all_directions
+    directions = [Direction(*sides) for sides in read_directions(arguments.data_dir / TEST, known)]
+    with (
+        EngineProcess(SHIPPED, arguments.precision, "texts") as large,
+        EngineProcess(arguments.student, arguments.precision, "texts") as small,
+        progress(2 * len(CASES) * len(directions) * arguments.rounds) as advance,
+    ):
+        workers = (large, small)
+        print(f"{TEST}, BLEU:\n\n{quality_table(workers, directions)}", flush=True)
+        sizes = (arguments.sentences, arguments.rounds, partial(advance, "speed"))
+        print(f"\n{speed_table(workers, directions, *sizes)}")
+    found = conditions("benchmarks.student", words, load_1min)
+    print(f"\n{found['cpu']}, {found['cores']} cores: {found['command']}")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the benchmark.
+
+    Args:
+        words: the command line without the module's name; None: `sys.argv`.
+
+    Returns:
+        0 done, 1 something failed, 2 usage.
+    """
+    words = sys.argv[1:] if words is None else words
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.student",
+        description="Speed and quality of a smaller model beside the shipped one.",
+    )
+    parser.add_argument("student", type=Path, help="its bundle")
+    parser.add_argument("--data-dir", type=Path, required=True, help=f"folder that holds {TEST}")
+    parser.add_argument("--sentences", type=positive, default=512, help="default: 512")
+    parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
+    parser.add_argument("--precision", choices=("int8", "fp32"), default="int8")
+    arguments = parser.parse_args(words)
+    try:
+        run(arguments, words)
+    except DragomanError as error:
+        print(f"benchmarks.student: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.conftest import tiny_config
+from training.model import Transformer
+from training.shrinking import shrink, spaced
+
+
+@pytest.mark.parametrize(
+    ("had", "wanted", "layers"),
+    [(6, 6, [0, 1, 2, 3, 4, 5]), (6, 3, [0, 2, 5]), (6, 2, [0, 5]), (3, 1, [2]), (1, 1, [0])],
+)
+def test_layers_are_kept_from_the_first_to_the_last(
+    had: int, wanted: int, layers: list[int]
+) -> None:
+    assert spaced(had, wanted) == layers
+
+
+def test_the_layers_that_are_kept_keep_their_weights() -> None:
+    config = replace(tiny_config("pre"), encoder_layers=4, decoder_layers=3)
+    larger = Transformer(config)
+    smaller = replace(config, encoder_layers=2, decoder_layers=1)
+    weights = larger.state_dict()
+    found = shrink(weights, config, smaller)
+    Transformer(smaller).load_state_dict(found)  # the names are all there
+    for name, tensor in found.items():
+        former = name.replace("encoder_layers.1.", "encoder_layers.3.")
+        former = former.replace("decoder_layers.0.", "decoder_layers.2.")
+        assert torch.equal(tensor, weights[former]), name
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_units_that_do_nothing_are_the_ones_to_go(norm: str) -> None:
+    """Without them the smaller model computes what the larger one did."""
+    config = tiny_config(norm)
+    larger = Transformer(config).eval()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for layer in (*larger.encoder_layers, *larger.decoder_layers):
+            units = config.feed_forward_size
+            idle = torch.randperm(units, generator=generator)[: units // 2]
+            # Of those, one half reads nothing, and nobody reads the other.
+            layer.feed_forward.inner.weight[idle[::2]] = 0.0
+            layer.feed_forward.inner.bias[idle[::2]] = 0.0
+            layer.feed_forward.outer.weight[:, idle[1::2]] = 0.0
+    smaller_config = replace(config, feed_forward_size=config.feed_forward_size // 2)
+    smaller = Transformer(smaller_config).eval()
+    smaller.load_state_dict(shrink(larger.state_dict(), config, smaller_config))
+    src = torch.randint(10, config.vocab_size, (2, 7), generator=generator)
+    tgt = torch.randint(10, config.vocab_size, (2, 5), generator=generator)
+    with torch.no_grad():
+        found, right = (model(src, src > 0, tgt) for model in (smaller, larger))
+    torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)
