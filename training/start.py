@@ -50,9 +50,19 @@ class Start:
 
     @property
     def vocabulary(self) -> Former | None:
-        """Its vocabulary, for the run's to begin with, unless that has fewer entries."""
-        if self._config.vocab_size < self._found.model.config.vocab_size:
-            return None
+        """Its vocabulary, for the run's to begin with; None: a smaller model learns one of its own.
+
+        Raises:
+            UsageError: the run's is to have fewer entries, for a model that is as large.
+        """
+        theirs, ours = self._found.model.config, self._config
+        if ours.vocab_size < theirs.vocab_size:
+            if any(getattr(ours, name) < getattr(theirs, name) for name in MAY_SHRINK):
+                return None
+            raise UsageError(
+                f"{self._folder}: its vocabulary has {theirs.vocab_size} entries, vocabulary.size "
+                f"is {ours.vocab_size}: give as many"
+            )
         return Former(self._folder / checkpoint.TOKENIZER, self._found.config.data.languages)
 
     def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:

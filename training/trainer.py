@@ -76,8 +76,9 @@ class Trainer:
             raise UsageError("data.train is empty: name the text to learn from")
         self._tokenizer_path = run / checkpoint.TOKENIZER
         start = Start(start_from, config.model) if start_from and not finished else None
-        options = (self._tokenizer_path, self._processes, start.vocabulary if start else None)
-        text = RunText(config, data_dir, run, *options)
+        is_new = not self._tokenizer_path.exists()
+        former = start.vocabulary if start and is_new else None
+        text = RunText(config, data_dir, run, self._tokenizer_path, self._processes, former)
         self._train = text.examples
 
         torch.manual_seed(config.training.seed)

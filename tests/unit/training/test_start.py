@@ -147,6 +147,17 @@ def test_another_architecture_is_refused(
         Start(random_checkpoint("post"), config)
 
 
+def test_a_model_as_large_has_as_many_entries(
+    text: Path, tmp_path: Path, random_checkpoint: MakeBundle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    words = ("--start-from", str(random_checkpoint("post")), "--set=vocabulary.size=300")
+    assert main(command(text, run, *words)) == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.endswith("has 320 entries, vocabulary.size is 300: give as many")
+    assert not run.exists()
+
+
 def test_what_is_no_model_is_one_line(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
