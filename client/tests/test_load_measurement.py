@@ -94,7 +94,7 @@ def test_a_load_without_an_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> No
         raise InvalidRequest("no")
 
     point, _ = measured(monkeypatch, ClosedLoop(2), refused)
-    assert point.notes == ("no request was answered",)
+    assert "no request was answered" in point.notes  # a busy machine may make the generator late
     assert point.sentences_per_s.mean == 0
 
 
