@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import sacrebleu
-
 from benchmarks.conditions import conditions
 from benchmarks.console import positive, progress
 from benchmarks.contenders import LENGTH_PENALTY
@@ -34,6 +32,7 @@ from benchmarks.worker_protocol import BatchSearch, Texts
 from dragoman.errors import DragomanError
 from dragoman.manifest import Manifest
 from training.data import Side, read_directions
+from training.evaluation import Quality, measure
 
 TEST = "tatoeba-en-de/test"
 CASES = ((1, 1), (1, 32), (4, 1), (4, 32))
@@ -56,22 +55,24 @@ class Direction:
         return Texts(self.source.texts[:sentences], self.target.language)
 
 
-def bleu(worker: Worker, direction: Direction, beam_width: int) -> float:
+def quality(worker: Worker, direction: Direction, beam_width: int) -> Quality:
     """Of all sentences."""
     run = worker.run(direction.texts(), BatchSearch(beam_width, 64, LENGTH_PENALTY))
-    found = [output.text for output in run.outputs]
-    return float(sacrebleu.corpus_bleu(found, [list(direction.target.texts)]).score)
+    return measure([output.text for output in run.outputs], direction.target.texts)
 
 
 def quality_table(workers: Sequence[Worker], directions: Sequence[Direction]) -> str:
-    """BLEU of both, in Markdown."""
-    rows = []
+    """BLEU of both, in Markdown, and below it how that was computed."""
+    rows, signatures = [], set()
     for direction in directions:
         for width in (1, 4):
-            large, small = (bleu(worker, direction, width) for worker in workers)
-            figures = (f"{large:.1f}", f"{small:.1f}", f"{small - large:+.1f}")
+            large, small = (quality(worker, direction, width) for worker in workers)
+            signatures |= {large.bleu_signature, small.bleu_signature}
+            apart = small.bleu - large.bleu
+            figures = (f"{large.bleu:.1f}", f"{small.bleu:.1f}", f"{apart:+.1f}")
             rows.append((str(direction), search_name(width), *figures))
-    return markdown_table(("direction", "search", "shipped", "student", "difference"), rows)
+    table = markdown_table(("direction", "search", "shipped", "student", "difference"), rows)
+    return f"{table}\n\n{', '.join(signatures)}"
 
 
 def speed_table(
@@ -94,9 +95,7 @@ def speed_table(
             large, small = ([run.elapsed_s for run in samples[number]] for number in runners)
             speeds = (f"{len(texts) / statistics.median(times):.0f}" for times in (large, small))
             ratios = [theirs / ours for theirs, ours in zip(large, small, strict=True)]
-            rows.append(
-                (str(direction), search_name(width), str(size), *speeds, spread(ratios)),
-            )
+            rows.append((str(direction), search_name(width), str(size), *speeds, spread(ratios)))
     header = ("direction", "search", "batch", "shipped sent/s", "student sent/s")
     return markdown_table((*header, "ratio (min..max)"), rows)
 

@@ -93,8 +93,10 @@ def test_a_load_without_an_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     async def refused() -> Answered:
         raise InvalidRequest("no")
 
+    # What is told of the generator itself depends on how busy the machine is.
+    monkeypatch.setattr(measurement, "limits_found", lambda *_: [])
     point, _ = measured(monkeypatch, ClosedLoop(2), refused)
-    assert "no request was answered" in point.notes  # a busy machine may make the generator late
+    assert point.notes == ("no request was answered",)
     assert point.sentences_per_s.mean == 0
 
 

@@ -48,6 +48,7 @@ def test_quality_is_of_all_sentences_in_both_searches() -> None:
     assert float(row(table, 0)[3]) < 90.0
     assert float(row(table, 0)[4]) == pytest.approx(float(row(table, 0)[3]) - 100.0)
     assert [number for number, _ in small.asked] == [3, 3]
+    assert table.splitlines()[-1].startswith("nrefs:1|case:mixed")
 
 
 def test_ratios_say_how_many_times_as_fast_the_student_is(monkeypatch: pytest.MonkeyPatch) -> None:
