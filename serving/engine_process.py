@@ -5,11 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from serving.child_process import start_child
 from serving.engine_socket import listen
-from serving.processes import die_with_parent
 
 _STOP_S = 10
-_STDERR = 2
 
 
 class EngineProcess:
@@ -23,14 +22,10 @@ class EngineProcess:
         """
         listening, self.path = listen()
         with listening:
-            self._process = subprocess.Popen(  # noqa: S603
+            self._process = start_child(
                 # -P: a folder of that name in the working folder is not ours.
                 [sys.executable, "-P", "-m", "serving.service", str(listening.fileno())],
-                pass_fds=[listening.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=_STDERR,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
+                descriptors=[listening.fileno()],
             )
 
     @property

@@ -15,7 +15,6 @@ import ipaddress
 import json
 import logging
 import os
-import resource
 import secrets
 import signal
 import socket
@@ -31,9 +30,10 @@ from pathlib import Path
 
 from dragoman.errors import DragomanError, UsageError
 from serving.backends import Installation, RelayForm, find_installation, lay_out_backends
+from serving.child_process import start_child
 from serving.engine_process import EngineProcess
 from serving.engine_socket import VARIABLE
-from serving.processes import alive, children, die_with_parent
+from serving.processes import alive, children
 from serving.repository import MODEL, Repository
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ _UNSENDABLE = "\n\n"
 """The header value that would open them again, which neither protocol can carry: a secret one could
 be read off the command line by every user of the machine."""
 _STACK_BYTES = 1 << 30
+"""Triton 24.10 puts 16 bytes on a thread's stack for each chunk of an HTTP body (CVE-2025-23310).
+Threads get stacks of this size; only what is touched takes memory."""
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _LAST_PORT = 65535
 _DRAIN_S = 30
@@ -50,8 +52,6 @@ _GIVING_UP_S = 5.0
 """For Triton to end by itself after a model was not loaded."""
 _WATCH_S = 0.5
 """How often the models' processes are looked at."""
-_STDERR = 2
-"""Triton writes its log there and some lines to stdout, which is for results."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -253,14 +253,8 @@ class TritonServer:
         # The model's process embeds Python, which ignores PYTHONPATH and finds its virtual
         # environment by the first `python3` on the PATH.
         environment["PATH"] = f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"
-        return subprocess.Popen(  # noqa: S603
-            arguments,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=_STDERR,
-            start_new_session=True,
-            preexec_fn=_prepare_child,
-        )
+        # It writes its log to stderr and some lines to stdout, which is for results.
+        return start_child(arguments, environment=environment, stack_bytes=_STACK_BYTES)
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self._options.start_timeout_s
@@ -388,13 +382,3 @@ def _refuse_beyond_loopback(address: str) -> None:
             "-23311, -23319, -23320, -23334) and listens on loopback only; put a proxy before it, "
             "or accept the risk with --expose-unpatched-server"
         )
-
-
-def _prepare_child() -> None:
-    """Runs in the child before Triton: die with the launcher, and have room on the stack."""
-    die_with_parent()
-    # Triton 24.10 puts 16 bytes on a thread's stack for each chunk of an HTTP body
-    # (CVE-2025-23310). Threads get stacks of this size; only what is touched takes memory.
-    _, hard = resource.getrlimit(resource.RLIMIT_STACK)
-    wanted = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
-    resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))

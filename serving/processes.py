@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import signal
 from pathlib import Path
 
 _PROC = Path("/proc")
 _DEAD = ("Z", "X")
-_DEATH_SIGNAL_OPTION = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
-
-
-def die_with_parent() -> None:
-    """Runs in a child before its program: it is told to stop when the parent has gone."""
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGTERM)
 
 
 def children(pid: int) -> list[int]:

@@ -26,8 +26,8 @@ _OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
     *("--disable-background-networking", "--disable-dev-shm-usage", "--remote-debugging-pipe"),
 )
-# Ends of the pipe as Chromium expects them.
-_COMMANDS, _ANSWERS = 3, 4
+_START = 'exec "$0" "$@" 3<&0 4>&1 </dev/null >&2'
+"""Chromium wants commands from 3 and writes its answers to 4."""
 
 
 def find_chromium() -> Path | None:
@@ -129,34 +129,24 @@ def browsing(chromium: Path, profile: Path) -> Iterator[Page]:
         chromium: the program.
         profile: an empty folder for what it keeps.
     """
-    theirs_in, to = os.pipe()
-    back, theirs_out = os.pipe()
-
-    def ends() -> None:
-        # Through spare numbers: one end may stand where the other must go.
-        spare = [os.dup(theirs_in), os.dup(theirs_out)]
-        os.dup2(spare[0], _COMMANDS)
-        os.dup2(spare[1], _ANSWERS)
-
     with (profile / "chromium.log").open("wb") as log:
         process = subprocess.Popen(
-            [chromium, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"],
-            stdout=log,
+            ["sh", "-c", _START, chromium, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=log,
-            close_fds=False,
-            preexec_fn=ends,
             env={**os.environ, **_surroundings(chromium), "HOME": str(profile)},
         )
-    os.close(theirs_in)
-    os.close(theirs_out)
+    assert process.stdin
+    assert process.stdout
     try:
-        yield Page(to, back, profile)
+        yield Page(process.stdin.fileno(), process.stdout.fileno(), profile)
     finally:
         try:
             _end(process)
         finally:
-            os.close(to)
-            os.close(back)
+            process.stdin.close()
+            process.stdout.close()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,73 @@
+"""Starting a program that is told to stop when whoever started it has gone.
+
+Python could prepare the child between fork and exec (`preexec_fn`), but in a process with gRPC
+channels grpcio, from 1.80 on, then ends one child in some forty with signal 6 (see
+https://github.com/grpc/grpc/issues/43055). So this file is also a script, which prepares itself
+and becomes the program; the process id stays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+_DEATH_SIGNAL_OPTION = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+_STDERR = 2
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def start_child(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    descriptors: Sequence[int] = (),
+    stack_bytes: int | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, its output to stderr and its input empty.
+
+    One that cannot be run says why and ends with code 1.
+
+    Args:
+        command: the program's path and its arguments.
+        environment: its environment variables; ours by default.
+        descriptors: open files that it gets under the same numbers.
+        stack_bytes: the size of its stacks, or the hard limit if that is less; ours by default.
+    """
+    return subprocess.Popen(  # noqa: S603
+        [
+            *(sys.executable, "-I", "-S", __file__),
+            *(str(os.getpid()), str(stack_bytes or 0)),
+            *command,
+        ],
+        env=environment,
+        pass_fds=descriptors,
+        stdin=subprocess.DEVNULL,
+        stdout=_STDERR,
+        start_new_session=True,
+    )
+
+
+def _become(parent: int, stack_bytes: int, command: list[str]) -> None:
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGTERM)
+    if os.getppid() != parent:
+        return  # it went before it could be told of
+    if stack_bytes:
+        _, hard = resource.getrlimit(resource.RLIMIT_STACK)
+        most = stack_bytes if hard == resource.RLIM_INFINITY else min(stack_bytes, hard)
+        resource.setrlimit(resource.RLIMIT_STACK, (most, hard))
+    for number in _IGNORED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execv(command[0], command)  # noqa: S606
+    except OSError as error:
+        sys.exit(f"{command[0]}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    _become(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,70 @@
+"""Programs started as children: what they get, and that they end with their parent."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from serving.child_process import start_child
+from tests.conftest import REPOSITORY
+
+WAIT_S = 60
+SHELL = "/bin/sh"
+
+
+def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tells = (
+        "grep SigIgn /proc/$$/status",
+        "ulimit -s",  # KiB
+        "echo $A$HOME",
+        "ps -o sid= $$",
+        "cat",  # its input
+        "echo kept > /proc/$$/fd/$1",
+    )
+    with (tmp_path / "kept").open("w") as kept:
+        process = start_child(
+            [SHELL, "-c", ";".join(tells), SHELL, str(kept.fileno())],
+            environment={"A": "given", "PATH": os.environ["PATH"]},
+            descriptors=[kept.fileno()],
+            stack_bytes=3 << 20,
+        )
+        assert process.wait(WAIT_S) == 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.split() == ["SigIgn:", "0" * 16, "3072", "given", str(process.pid)]
+    assert (tmp_path / "kept").read_text() == "kept\n"
+
+
+def test_a_program_that_cannot_be_run_is_named(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert start_child([str(tmp_path / "none")]).wait(WAIT_S) == 1
+    assert capfd.readouterr().err == f"{tmp_path / 'none'}: No such file or directory\n"
+
+
+def test_the_program_is_told_to_stop_when_its_parent_has_gone() -> None:
+    reading, writing = os.pipe()
+    starts = (
+        "import signal; from serving.child_process import start_child\n"
+        f"tells = 'echo lives > /proc/$$/fd/{writing}; exec sleep 600'\n"
+        f"start_child(['{SHELL}', '-c', tells], descriptors=[{writing}])\n"
+        "signal.pause()"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", starts], cwd=REPOSITORY, pass_fds=[writing])
+    os.close(writing)
+    try:
+        assert os.read(reading, 64) == b"lives\n"
+    finally:
+        parent.kill()
+        parent.wait()
+    # Its end of the pipe closes when it has ended.
+    assert select.select([reading], [], [], WAIT_S)[0]
+    assert os.read(reading, 64) == b""
+    os.close(reading)
