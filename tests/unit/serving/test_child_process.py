@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,10 @@ def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
         assert process.wait(WAIT_S) == 0
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.split() == ["SigIgn:", "0" * 16, "3072", "given", str(process.pid)]
+    _, ignored, *others = err.split()
+    # Python ignores these; others may be ignored by whoever runs this test.
+    assert not any(int(ignored, 16) >> (one - 1) & 1 for one in (signal.SIGPIPE, signal.SIGXFSZ))
+    assert others == ["3072", "given", str(process.pid)]
     assert (tmp_path / "kept").read_text() == "kept\n"
 
 
