@@ -1,7 +1,7 @@
 """Starting a program that is told to stop when whoever started it has gone.
 
 Python could prepare the child between fork and exec (`preexec_fn`), but in a process with gRPC
-channels grpcio, from 1.80 on, then ends one child in some forty with signal 6 (see
+channels grpcio, from 1.80 on, then ends a child with signal 6 now and then (see
 https://github.com/grpc/grpc/issues/43055). So this file is also a script, which prepares itself
 and becomes the program; the process id stays.
 """
@@ -41,6 +41,7 @@ def start_child(
     """
     return subprocess.Popen(  # noqa: S603
         [
+            # The script needs nothing beyond the standard library, and so it starts quickly.
             *(sys.executable, "-I", "-S", __file__),
             *(str(os.getpid()), str(stack_bytes or 0)),
             *command,

@@ -25,7 +25,7 @@ def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
         "grep SigIgn /proc/$$/status",
         "ulimit -s",  # KiB
         "echo $A$HOME",
-        "ps -o sid= $$",
+        "cut -d ' ' -f 6 /proc/$$/stat",  # its session
         "cat",  # its input
         "echo kept > /proc/$$/fd/$1",
     )
