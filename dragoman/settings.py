@@ -53,25 +53,41 @@ def _parsed(path: Path, what: str, parse: Callable[[str], Any]) -> Any:
 def override(settings: dict[str, Any], words: Sequence[str]) -> None:
     """Write words such as `model.dropout=0.2` into nested settings, in place.
 
-    A value is read as TOML; what is not TOML is taken as a string.
+    A list's entries go by number: `data.train.0.weight=2` is the first corpus's. A value is read
+    as TOML; what is not TOML is taken as a string.
 
     Raises:
-        UsageError: a word without `=`, or a name that leads through something that is not a table.
+        UsageError: a word without `=`, a name that leads through something that is neither table
+            nor list, or the number of an entry that a list lacks.
     """
     for word in words:
         name, separator, text = word.partition("=")
         if not separator or not name.strip():
             raise UsageError(f"--set {word!r}: write it as name=value, such as model.dropout=0.2")
-        *tables, key = name.strip().split(".")
-        table = settings
+        *tables, last = name.strip().split(".")
+        table: Any = settings
         for part in tables:
-            table = table.setdefault(part, {})
-            if not isinstance(table, dict):
+            if isinstance(table, dict):
+                table.setdefault(part, {})
+            table = table[_key(table, part, word)]
+            if not isinstance(table, dict | list):
                 raise UsageError(f"--set {word!r}: {part!r} is a value, not a table")
         try:
-            table[key] = tomllib.loads(f"value = {text}")["value"]
+            value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            table[key] = text
+            value = text
+        table[_key(table, last, word)] = value
+
+
+def _key(table: dict[str, Any] | list[Any], part: str, word: str) -> str | int:
+    """Give what a table or a list is indexed by."""
+    if isinstance(table, dict):
+        return part
+    if part.isdecimal() and int(part) < len(table):
+        return int(part)
+    raise UsageError(
+        f"--set {word!r}: {part!r} is no entry of a list of {len(table)}, counted from 0"
+    )
 
 
 def from_mapping(kind: type[T], values: Mapping[str, Any], where: str) -> T:

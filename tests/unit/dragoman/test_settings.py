@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,10 +74,29 @@ def test_words_override_and_reach_into_tables() -> None:
     }
 
 
-@pytest.mark.parametrize("word", ["model.heads", "=3", "model.heads.more=1"])
+def test_words_reach_into_lists_by_number() -> None:
+    settings: dict[str, Any] = {
+        "data": {"train": [{"prefix": "a"}, {"prefix": "b"}], "valid": ["c"]}
+    }
+    override(settings, ["data.train.1.weight=2", "data.valid.0=d"])
+    assert settings == {
+        "data": {"train": [{"prefix": "a"}, {"prefix": "b", "weight": 2}], "valid": ["d"]}
+    }
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("model.heads", "=3", "model.heads.more=1"),
+        *("train.2=b", "train.1.prefix=b", "train.-1.prefix=b", "train.prefix=b", "train.0.x.y=1"),
+    ],
+)
 def test_words_that_make_no_sense_are_refused(word: str) -> None:
+    settings: dict[str, Any] = {"model": {"heads": 4}, "train": [{"x": 1}]}
+    before = copy.deepcopy(settings)
     with pytest.raises(UsageError, match="--set"):
-        override({"model": {"heads": 4}}, [word])
+        override(settings, [word])
+    assert settings == before
 
 
 @pytest.mark.parametrize(
