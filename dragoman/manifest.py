@@ -252,9 +252,16 @@ class Manifest:
         os.replace(partial, bundle / FILE_NAME)
 
     def record(self, bundle: Path, measured: dict[str, float]) -> Manifest:
-        """Add measurements to a bundle's manifest and return it."""
+        """Add measurements to a bundle's manifest and return it.
+
+        Raises:
+            UsageError: the bundle cannot be written.
+        """
         recorded = dataclasses.replace(self, measured={**self.measured, **measured})
-        recorded.write(bundle)
+        try:
+            recorded.write(bundle)
+        except OSError as error:
+            raise UsageError(f"{bundle}: cannot be written: {error.strerror}") from error
         return recorded
 
     def with_plan(self, plan: PlanEntry) -> Manifest:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
@@ -293,6 +293,7 @@ def resolve(
     where = str(path) if path else "settings"
     if data:
         settings["data"] = {**_table(settings, "data", where), **data}
+    _change_corpora(settings, _as_table)  # so that words reach into each
     override(settings, words)
     model = dict(_table(settings, "model", where))
     preset = model.pop("preset", "small")
@@ -323,6 +324,15 @@ def _check_run(config: RunConfig) -> None:
             f"training.cooldown_steps is {training.cooldown_steps}: more than training.steps, "
             f"{training.steps}"
         )
+    averages_best = training.average_best or training.stop_after_validations
+    if not averages_best and training.average_last > training.keep_checkpoints:
+        raise UsageError(
+            f"training.average_last is {training.average_last}: more than "
+            f"training.keep_checkpoints, {training.keep_checkpoints}"
+        )
+    for name, trained in (("src_vocab_size", None), ("own_output", False), ("output_bias", False)):
+        if getattr(config.model, name) != trained:
+            raise UsageError(f"model.{name}: only imported models have that, it is not trained")
     for name in ("stop_after_validations", "average_best"):
         if getattr(training, name) is not None and not config.data.valid:
             raise UsageError(f"training.{name}: give text in data.valid, which is empty")
@@ -334,15 +344,24 @@ def _spell_out_corpora(settings: dict[str, Any]) -> None:
     if not isinstance(data, Mapping):
         return  # refused by name when the configuration is made
     languages = data.get("languages", DataConfig.languages)
+
+    def spelt_out(corpus: Any) -> Any:
+        table = _as_table(corpus)
+        if isinstance(table, Mapping) and not table.get("languages"):
+            return {**table, "languages": languages}
+        return table
+
+    _change_corpora(settings, spelt_out)
+
+
+def _as_table(corpus: Any) -> Any:
+    return {"prefix": corpus} if isinstance(corpus, str) else corpus
+
+
+def _change_corpora(settings: dict[str, Any], change: Callable[[Any], Any]) -> None:
+    """Put something else in the place of each corpus, wherever they are listed."""
     for table, keys in (("data", ("train", "valid")), ("cleaning", ("held_out",))):
         values = settings.get(table)
         for key in keys:
             if isinstance(values, dict) and isinstance(values.get(key), list | tuple):
-                values[key] = [_spelt_out(corpus, languages) for corpus in values[key]]
-
-
-def _spelt_out(corpus: Any, languages: Sequence[str]) -> Any:
-    table = {"prefix": corpus} if isinstance(corpus, str) else corpus
-    if isinstance(table, Mapping) and not table.get("languages"):
-        return {**table, "languages": languages}
-    return table
+                values[key] = list(map(change, values[key]))

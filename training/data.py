@@ -72,8 +72,8 @@ def read_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:
     return list(iter(TextFiles(prefix, languages)))
 
 
-def read_sides(prefix: Path, languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """As `read_pairs`: the sides by their languages.
+def read_some_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:
+    """As `read_pairs`, at least one.
 
     Raises:
         UsageError: as there, or no pair is left.
@@ -81,6 +81,16 @@ def read_sides(prefix: Path, languages: Sequence[str]) -> dict[str, tuple[str, .
     pairs = read_pairs(prefix, languages)
     if not pairs:
         raise UsageError(f"{prefix}: every pair has an empty side")
+    return pairs
+
+
+def read_sides(prefix: Path, languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """As `read_some_pairs`: the sides by their languages.
+
+    Raises:
+        UsageError: as there.
+    """
+    pairs = read_some_pairs(prefix, languages)
     return dict(zip(languages, zip(*pairs, strict=True), strict=True))
 
 

@@ -23,7 +23,7 @@ import sacrebleu
 from dragoman.errors import UsageError
 from dragoman.manifest import sha256
 from training.config import RunConfig
-from training.data import ParallelText, TextFiles, drawn_pairs, existing_file
+from training.data import ParallelText, TextFiles, drawn_pairs, existing_file, find_file
 
 _CHUNK = 512
 """Sources that the teacher gets at a time; their translations are written together."""
@@ -114,9 +114,11 @@ def tasks(
         directions: what the teacher knows.
 
     Raises:
-        UsageError: a prefix leads out of `out` or is named twice, or the teacher knows none of it.
+        UsageError: a prefix leads out of `out` or is named twice, what is written would be another
+            corpus of the recipe, or the teacher knows none of it.
     """
     known = set(map(tuple, directions))
+    read = {(data_dir / corpus.prefix).resolve() for corpus in config.data.train}
     found: dict[Path, Task] = {}
     for corpus in config.data.train:
         prefix = Path(corpus.prefix)
@@ -130,6 +132,11 @@ def tasks(
             if written in found:
                 raise UsageError(
                     f"the corpus {corpus.prefix!r}: is named twice with {'-'.join(direction)}"
+                )
+            if written.resolve() in read:
+                raise UsageError(
+                    f"the corpus {corpus.prefix!r}: its translations would be written over the "
+                    f"corpus {written.name!r}; name another --out, or leave that out"
                 )
             found[written] = Task(text, direction, written, corpus.max_pairs)
     if not found:
@@ -158,9 +165,10 @@ def distil(
 
     Raises:
         UsageError: text that cannot be read, a disk that cannot be written, or what lies there was
-            made of another text, by another teacher or with other settings.
+            not made by this, or of another text, by another teacher or with other settings.
     """
     settings = _settings(task, teacher)
+    _check_targets(task)
     if all(path.exists() for path in (task.report, *task.files)):
         with _files_of(task):
             return _finished(task, settings)
@@ -324,6 +332,15 @@ def _check_same(path: Path, known: Mapping[str, Any], settings: Mapping[str, obj
                 f"{path}: was begun with another {name}, {former!r} instead of {value!r}; "
                 "name another --out, or remove it"
             )
+
+
+def _check_targets(task: Task) -> None:
+    """See that nothing is written over, or hidden, that is not of such a run."""
+    begun = task.report.exists() or task.journal.exists()
+    for path, language in zip(task.files, task.direction, strict=True):
+        found = find_file(task.written, language)
+        if found and (found != path or not begun):
+            raise UsageError(f"{found}: lies there already; name another --out, or remove it")
 
 
 def _finished(task: Task, settings: Mapping[str, object]) -> dict[str, int]:

@@ -140,8 +140,8 @@ class TokenFiles:
         assert isinstance(text.pairs, TextFiles)
         files = [existing_file(text.pairs.prefix, language) for language in text.languages]
         about: dict[str, object] = {
-            "text": [sha256(file) for file in files],
-            "vocabulary": sha256(self._vocabulary),
+            "text": list(map(_digest, files)),
+            "vocabulary": _digest(self._vocabulary),
             "max_pairs": text.max_pairs,
             "max_length_tokens": limit,
         }
@@ -158,6 +158,13 @@ class TokenFiles:
         if found is None:
             raise UsageError(f"{folder}: is written by another run too; name another --out")
         return found
+
+
+def _digest(path: Path) -> str:
+    try:
+        return sha256(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from dragoman.errors import UsageError
 from dragoman.text import Tokenizer
 from training.config import CorpusConfig, RunConfig
-from training.data import ParallelText, TextFiles
+from training.data import ParallelText, TextFiles, read_some_pairs
 from training.encoding import Drawing, TokenFiles
 from training.examples import Examples
 from training.extension import Former, extend_vocabulary
@@ -57,7 +57,7 @@ class RunText:
         self._vocabulary = vocabulary
         texts = [_text(data_dir, corpus) for corpus in config.data.train]
         self.held_out = {
-            _name(corpus): learnt_parts(_in_memory(_text(data_dir, corpus)), config.data.directions)
+            _name(corpus): learnt_parts(_in_memory(data_dir, corpus), config.data.directions)
             for corpus in config.data.valid
         }
         """By name, what of each corpus is in directions that are learnt."""
@@ -68,7 +68,7 @@ class RunText:
         """The run's vocabulary, learnt from its text unless it lies there already."""
         config, path = self._config, self._vocabulary
         if self._processes.is_first and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(path.parent)
             languages = config.data.languages
             if former:
                 further = former.without(languages)
@@ -79,12 +79,14 @@ class RunText:
                 log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
                 sentences = vocabulary_text(texts, languages)
                 train_vocabulary(sentences, languages, config.vocabulary, path)
+        elif self._processes.is_first:
+            log.info("taking the vocabulary that lies there, %s", path)
         self._processes.wait()
         tokenizer = Tokenizer(path)
         if tokenizer.vocab_size != config.model.vocab_size:
             raise UsageError(
                 f"model.vocab_size is {config.model.vocab_size}, but {path} has "
-                f"{tokenizer.vocab_size} entries"
+                f"{tokenizer.vocab_size} entries; give vocabulary.size so, or remove the file"
             )
         return tokenizer
 
@@ -112,6 +114,13 @@ class RunText:
         return examples
 
 
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
+
+
 def _name(corpus: CorpusConfig) -> str:
     """A held-out corpus as the log has it."""
     return f"{corpus.prefix} {('>' if corpus.one_way else '-').join(corpus.languages)}"
@@ -123,5 +132,6 @@ def _text(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
     return ParallelText(pairs, corpus.languages, *options)
 
 
-def _in_memory(text: ParallelText) -> ParallelText:
-    return replace(text, pairs=list(iter(text.pairs)))
+def _in_memory(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
+    pairs = read_some_pairs(data_dir / corpus.prefix, corpus.languages)
+    return replace(_text(data_dir, corpus), pairs=pairs)

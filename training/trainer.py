@@ -72,6 +72,8 @@ class Trainer:
         finished = checkpoint.step_folders(run)
         if finished and not resume:
             raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
+        if not finished and (run / checkpoint.FINAL).exists():
+            raise UsageError(f"{run}: holds a model and no checkpoint to go on from; name another")
         if not config.data.train:
             raise UsageError("data.train is empty: name the text to learn from")
         self._tokenizer_path = run / checkpoint.TOKENIZER

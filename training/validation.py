@@ -12,7 +12,7 @@ import torch
 from dragoman.manifest import Limits
 from dragoman.text import Tokenizer
 from training.config import RunConfig
-from training.data import ParallelText
+from training.data import ParallelText, drawn_pairs
 from training.evaluation import measure
 from training.examples import Batch, Examples, pieces
 from training.loss import summed_loss
@@ -134,6 +134,7 @@ def learnt_parts(text: ParallelText, directions: Sequence[tuple[str, str]]) -> l
         ParallelText(
             [(pair[a], pair[b]) for pair in text.pairs],
             (languages[a], languages[b]),
+            max_pairs=text.max_pairs,
             one_way=(b, a) not in learnt,
         )
         for a, b in learnt
@@ -142,5 +143,5 @@ def learnt_parts(text: ParallelText, directions: Sequence[tuple[str, str]]) -> l
 
 
 def _directions(text: ParallelText, sentences: int) -> list[_Direction]:
-    sides = list(zip(*islice(text.pairs, sentences), strict=True))
+    sides = list(zip(*islice(drawn_pairs(text), sentences), strict=True))
     return [_Direction(sides[src], sides[tgt], text.languages[tgt]) for src, tgt in text.directions]

@@ -71,6 +71,8 @@ class _System:
 
     directions: Sequence[Sequence[str]]
     precision: str
+    reason_against: Callable[[str, str], str | None]
+    """Why it does not take a text, into a language, if it does not."""
     translate: Callable[[Sequence[str], str, str], list[tuple[str, bool]]]
 
 
@@ -91,6 +93,11 @@ def run(arguments: argparse.Namespace) -> int:
         prefix: read_directions(arguments.data_dir / prefix, asked, arguments.first)
         for prefix in arguments.test
     }
+    for prefix, directions in tests.items():
+        for src, tgt in directions:
+            _check_texts(system, prefix, src, tgt.language)
+    if arguments.out:
+        _make_folder(arguments.out)
     for prefix, directions in tests.items():
         for src, tgt in directions:
             _evaluate(arguments, system, prefix, src, tgt)
@@ -119,6 +126,26 @@ def _asked(arguments: argparse.Namespace, system: _System) -> Sequence[Sequence[
     return [known[name] for name in arguments.direction]
 
 
+def _check_texts(system: _System, prefix: str, src: Side, target: str) -> None:
+    for number, text in enumerate(src.texts, start=1):
+        if reason := system.reason_against(text, target):
+            raise UsageError(f"{prefix}: sentence {number} in {src.language!r} {reason}")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {folder}: cannot be written: {error.strerror}") from error
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    except OSError as error:
+        raise UsageError(f"--out {path}: cannot be written: {error.strerror}") from error
+
+
 def _evaluate(
     arguments: argparse.Namespace, system: _System, prefix: str, src: Side, tgt: Side
 ) -> None:
@@ -141,9 +168,8 @@ def _evaluate(
     quality = measure([text for text, _ in found], tgt.texts)
     cut = sum(not complete for _, complete in found)
     if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        path = arguments.out / f"{prefix.replace('/', '.')}.{direction}.txt"
-        path.write_text("".join(f"{text}\n" for text, _ in found), "utf-8")
+        name = ".".join(part for part in Path(prefix).parts if part not in ("/", ".."))
+        _write(arguments.out / f"{name}.{direction}.txt", [text for text, _ in found])
     if arguments.record:
         name = f"{prefix} {direction}, beam {arguments.beam_width}, {system.precision}"
         measured = {f"BLEU {name}": quality.bleu, f"chrF {name}": quality.chrf}
@@ -182,7 +208,7 @@ def _oracle(arguments: argparse.Namespace) -> _System:
         found = translator.translate(texts, target)
         return [(checkpoint.tokenizer.target.decode(h.ids), h.complete) for h in found]
 
-    return _System(checkpoint.config.directions, "fp32", translate)
+    return _System(checkpoint.config.directions, "fp32", lambda text, target: None, translate)
 
 
 def _engine(arguments: argparse.Namespace) -> _System:
@@ -193,6 +219,14 @@ def _engine(arguments: argparse.Namespace) -> _System:
 
     settings = EngineSettings(precision=arguments.precision)
     translator = Translator(arguments.checkpoint, settings)
+    tokenizer = translator.manifest.open_tokenizer(arguments.checkpoint)
+    most = translator.manifest.limits.max_source_tokens
+
+    def reason_against(text: str, target: str) -> str | None:
+        if not tokenizer.encode(text):
+            return "has no character that the model knows"
+        tokens = len(tokenizer.encode_source(text, target))
+        return f"has {tokens} tokens, more than the engine's {most}" if tokens > most else None
 
     def translate(texts: Sequence[str], source: str, target: str) -> list[tuple[str, bool]]:
         options = RequestOptions(
@@ -203,4 +237,5 @@ def _engine(arguments: argparse.Namespace) -> _System:
         )
         return [(found.text, found.complete) for found in translator.translate(texts, options)]
 
-    return _System(translator.manifest.all_directions, translator.layout.precision, translate)
+    precision = translator.layout.precision
+    return _System(translator.manifest.all_directions, precision, reason_against, translate)

@@ -80,6 +80,18 @@ def test_both_runtimes_evaluate_alike(
     assert printed[0] == printed[1]
 
 
+def test_what_the_engine_does_not_take_is_refused_before_the_work(
+    text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", str(random_bundle), "--data-dir", str(text), "--runtime", "engine"]
+    pairs = reverse_pairs(3, seed=5)
+    write_pairs(text / "long", [*pairs, ("red " * 1000, "blue")], ("en", "de"))
+    assert main([*words, "--test", "held", "--test", "long"]) == 2
+    printed = capsys.readouterr()
+    assert "long: sentence 4 in 'en' has " in printed.err
+    assert (printed.out, len(printed.err.splitlines())) == ("", 1)
+
+
 def test_verify_prints_each_check_and_passes(
     text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +109,7 @@ def test_verify_prints_each_check_and_passes(
         (["evaluate", "--test", ""], "'.' names no text"),
         (["evaluate", "--test", "held", "--first", "0"], "--first 0: give 1 or more"),
         (["evaluate", "--test", "held", "--out", "held.en/x"], "held.en is a file"),
+        (["evaluate", "--test", "held", "--out", "/proc/x"], "--out /proc/x: cannot be written"),
         (["evaluate", "--test", "held", "--record", "--first", "2"], "leave out --first"),
         (["evaluate", "--test", "held", "--record", "--length-penalty", "1"], "leave out --length"),
         (["evaluate", "--test", "en-fr"], "en-fr: is in en, fr, which none of en-de, de-en"),

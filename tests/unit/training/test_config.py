@@ -27,6 +27,12 @@ def test_a_prefix_alone_stands_for_a_corpus_in_all_languages(tmp_path: Path) -> 
     assert config.cleaning.held_out == (CorpusConfig("c", ("en", "de", "fr")),)
 
 
+def test_words_reach_into_a_corpus_that_is_a_prefix_alone() -> None:
+    words = ["data.languages=['en','fr']", "data.train.1.weight=2"]
+    found = resolve(None, words, {"train": ["a", "b"]}).data.train
+    assert found == (CorpusConfig("a", ("en", "fr")), CorpusConfig("b", ("en", "fr"), weight=2.0))
+
+
 def test_a_configuration_written_before_there_were_several_corpora_is_read(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"data": {"languages": BOTH, "train": ["a"], "valid": ["b"]}}))
@@ -110,6 +116,10 @@ def test_limits_of_cleaning_that_make_no_sense_are_refused() -> None:
         (["training.peak_learning_rate=-1.0"], "training.peak_learning_rate is -1.0"),
         (["training.steps=10", "training.cooldown_steps=11"], "more than training.steps, 10"),
         (["training.stop_after_validations=2"], "give text in data.valid, which is empty"),
+        (["training.average_last=9"], "average_last is 9: more than training.keep_checkpoints, 8"),
+        (["model.own_output=true"], "model.own_output: only imported models have that"),
+        (["model.output_bias=true"], "model.output_bias: only imported models have that"),
+        (["model.src_vocab_size=9000"], "model.src_vocab_size: only imported models have that"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(words: list[str], message: str) -> None:

@@ -177,6 +177,22 @@ def test_a_recipes_corpora_are_translated_as_far_as_the_teacher_goes(tmp_path: P
     above = resolve(None, ["data.train=['../a']"])
     with pytest.raises(UsageError, match=r"'\.\./a': leads out of --out"):
         tasks(above, tmp_path, Path("out"), [("en", "de")])
+    both = resolve(None, ["data.train=['a','a.en-de']"])
+    assert len(tasks(both, tmp_path, tmp_path / "out", [("en", "de")])) == 2
+    with pytest.raises(UsageError, match=r"'a': its translations .* over the corpus 'a\.en-de'"):
+        tasks(both, tmp_path, tmp_path, [("en", "de")])
+
+
+@pytest.mark.parametrize("name", ["train.en-de.de", "train.en-de.en.gz"])
+def test_text_of_another_origin_is_not_written_over_or_hidden(tmp_path: Path, name: str) -> None:
+    task = written(tmp_path, pairs=10)
+    there = task.written.with_name(name)
+    there.parent.mkdir()
+    there.write_text("mine\n")
+    with pytest.raises(UsageError, match="lies there already; name another --out"):
+        distil(task, Reverser())
+    assert [path.name for path in there.parent.iterdir()] == [name]
+    assert there.read_text() == "mine\n"
 
 
 def test_only_so_many_pairs_are_translated_as_a_corpus_may_give(tmp_path: Path) -> None:

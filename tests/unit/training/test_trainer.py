@@ -28,7 +28,7 @@ from training import checkpoint
 from training.best_models import BestModels
 from training.checkpoint import Kept, Progress
 from training.config import CorpusConfig, OptimisationConfig, RunConfig, resolve
-from training.data import ParallelText, read_pairs
+from training.data import ParallelText, drawn_pairs, read_pairs
 from training.evaluation import measure
 from training.examples import Part
 from training.gradients import Gradients
@@ -317,7 +317,7 @@ def test_training_stops_when_it_gets_no_better(text: Path, tmp_path: Path) -> No
 def test_a_validation_translates_if_asked_to(text: Path, tmp_path: Path) -> None:
     words = [f"training.{word}" for word in ("stop_on=bleu", "average_last=1")]
     words += ["training.valid_bleu_sentences=5", "training.validate_every_steps=100"]
-    words += ["training.peak_learning_rate=3e-3"]
+    words += ["training.peak_learning_rate=3e-3", "data.valid.0.max_pairs=12"]
     run = tmp_path / "run"
     final = Trainer(settings(200, *words), text, run).train()
     entries = [json.loads(line) for line in (run / "log.jsonl").open()]
@@ -325,7 +325,9 @@ def test_a_validation_translates_if_asked_to(text: Path, tmp_path: Path) -> None
     assert len(logged) == 2
     model = checkpoint.load(final)
     translator = Translator(model.model, model.tokenizer, Limits(), beam_width=1)
-    pairs = read_pairs(text / "valid", ("en", "de"))[:5]
+    whole = read_pairs(text / "valid", ("en", "de"))
+    pairs = list(drawn_pairs(ParallelText(whole, ("en", "de"), max_pairs=12)))[:5]
+    assert pairs != whole[:5]
     right = []
     for src, tgt, language in ((0, 1, "de"), (1, 0, "en")):
         translated = translator.translate([pair[src] for pair in pairs], language)
@@ -359,6 +361,23 @@ def test_a_folder_in_use_is_not_overwritten(text: Path, tmp_path: Path) -> None:
     Trainer(settings(5), text, tmp_path / "run").train()
     with pytest.raises(UsageError, match="holds a run already"):
         Trainer(settings(5), text, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    for resume in (False, True):
+        with pytest.raises(UsageError, match="holds a model and no checkpoint to go on from"):
+            Trainer(settings(5), text, tmp_path / "run", resume=resume)
+
+
+def test_a_vocabulary_that_lies_there_is_taken_and_told_of(
+    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = tmp_path / "run"
+    caplog.set_level("INFO")
+    Trainer(settings(5), text, run)
+    assert "taking the vocabulary" not in caplog.text
+    Trainer(settings(5), text, run)
+    assert f"taking the vocabulary that lies there, {run / 'tokenizer.model'}" in caplog.text
+    with pytest.raises(UsageError, match=r"entries; give vocabulary\.size so, or remove the file"):
+        Trainer(settings(5, "vocabulary.size=330"), text, run)
 
 
 def test_one_command_trains_on_files_of_ones_own(
@@ -403,6 +422,7 @@ def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
         (["--out", "file/x"], "--out file/x: file is a file; name a folder"),
         (["--out", "x", "--set", 'data.train=[""]'], "the corpus '': names no text"),
         (["--out", "x", "--text", "a.en", "a.de"], "a.en: no such file"),
+        (["--out", "/proc/x", "--text", "a.en", "a.de"], "/proc/x: cannot be written"),
         (["--out", "x", "--set", "training.steps=0"], "training.steps is 0"),
     ],
 )
@@ -623,6 +643,15 @@ def test_validations_tell_corpora_of_one_prefix_apart(text: Path, tmp_path: Path
         ([("a", "b")], ("en", "de")),
         ([("b", "c")], ("de", "fr")),
     ]
+    some = ParallelText([("a", "b", "c")] * 5, ("en", "de", "fr"), max_pairs=2)
+    assert [part.max_pairs for part in learnt_parts(some, config.data.directions)] == [2, 2]
+
+
+def test_held_out_text_without_a_whole_pair_is_one_line(text: Path, tmp_path: Path) -> None:
+    write_pairs(tmp_path / "train", reverse_pairs(100, seed=1), ("en", "de"))
+    write_pairs(tmp_path / "valid", [("one", " ")], ("en", "de"))
+    with pytest.raises(UsageError, match="valid: every pair has an empty side"):
+        Trainer(settings(5), tmp_path, tmp_path / "run")
 
 
 def test_patience_needs_text_to_validate_on(text: Path, tmp_path: Path) -> None:
