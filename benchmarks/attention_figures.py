@@ -32,7 +32,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
         *("Er hört nie mit dem Rauchen auf.", "--to", "en"),
         *("--layer", "1", "--head", "0", "--token", "2"),
     ),
-    "attention-it.svg": (_ANIMAL, "--to", "de", "--layer", "4", "--head", "2", "--token", "10"),
+    "attention-it.svg": (_ANIMAL, "--to", "de", "--layer", "5", "--head", "2", "--token", "10"),
     "attention-its.svg": (
         *(_COMPANY, "--to", "de", "--layer", "5", "--head", "1", "2", "--token", "5"),
     ),
