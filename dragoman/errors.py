@@ -5,6 +5,12 @@ DragomanError      one line that names the file, the value and the mend; never a
 └── CheckFailed    it was done, and a check says no             (exit code 1)
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class DragomanError(Exception):
     """Base of every error whose message is meant for a person."""
@@ -20,3 +26,19 @@ class UsageError(DragomanError):
 
 class CheckFailed(DragomanError):
     """A verification that ran and found a difference."""
+
+
+@contextmanager
+def writing(what: Path | str) -> Iterator[None]:
+    """Around what is done with files alone: other errors of the system are not theirs.
+
+    Args:
+        what: the file or folder to name.
+
+    Raises:
+        UsageError: one of the system's errors was raised inside.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{what}: cannot be written: {error.strerror}") from error

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, writing
 from dragoman.settings import from_mapping, read_json
 from dragoman.tensors import best_name
 from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
@@ -258,10 +258,8 @@ class Manifest:
             UsageError: the bundle cannot be written.
         """
         recorded = dataclasses.replace(self, measured={**self.measured, **measured})
-        try:
+        with writing(bundle):
             recorded.write(bundle)
-        except OSError as error:
-            raise UsageError(f"{bundle}: cannot be written: {error.strerror}") from error
         return recorded
 
     def with_plan(self, plan: PlanEntry) -> Manifest:

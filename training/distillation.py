@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from typing import IO, Any, Protocol
 
 import sacrebleu
 
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, writing
 from dragoman.manifest import sha256
 from training.config import RunConfig
 from training.data import ParallelText, TextFiles, drawn_pairs, existing_file, find_file
@@ -170,29 +170,20 @@ def distil(
     settings = _settings(task, teacher)
     _check_targets(task)
     if all(path.exists() for path in (task.report, *task.files)):
-        with _files_of(task):
+        with writing(task.written):
             return _finished(task, settings)
-    with _files_of(task):
+    with writing(task.written):
         task.written.parent.mkdir(parents=True, exist_ok=True)
         opened = _Journal(task.journal, settings)
     with opened as journal:
         watch(journal.sources)
         for chunk in _begun_ahead(_chunks(task, teacher, journal.sources)):
             outcomes = chunk.outcomes()
-            with _files_of(task):
+            with writing(task.written):
                 journal.add(outcomes)
             watch(journal.sources)
-    with _files_of(task):
+    with writing(task.written):
         return _write(task, settings)
-
-
-@contextmanager
-def _files_of(task: Task) -> Iterator[None]:
-    """Around what is done with files alone: other errors of the system are not theirs."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"{task.written}: cannot be written: {error.strerror}") from error
 
 
 def nearest(candidates: Sequence[str], reference: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, writing
 from dragoman.text import Tokenizer
 from training.config import CorpusConfig, RunConfig
 from training.data import ParallelText, TextFiles, read_some_pairs
@@ -68,7 +68,8 @@ class RunText:
         """The run's vocabulary, learnt from its text unless it lies there already."""
         config, path = self._config, self._vocabulary
         if self._processes.is_first and not path.exists():
-            _make_folder(path.parent)
+            with writing(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
             languages = config.data.languages
             if former:
                 further = former.without(languages)
@@ -112,13 +113,6 @@ class RunText:
             "%d examples (%s), %d pairs left out", len(examples), directions, examples.left_out
         )
         return examples
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
 
 
 def _name(corpus: CorpusConfig) -> str:

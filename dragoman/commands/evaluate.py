@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.folders import check_count, check_folder
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, writing
 
 if TYPE_CHECKING:
     from training.data import Side
@@ -97,7 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
         for src, tgt in directions:
             _check_texts(system, prefix, src, tgt.language)
     if arguments.out:
-        _make_folder(arguments.out)
+        with writing(f"--out {arguments.out}"):
+            arguments.out.mkdir(parents=True, exist_ok=True)
     for prefix, directions in tests.items():
         for src, tgt in directions:
             _evaluate(arguments, system, prefix, src, tgt)
@@ -132,20 +133,6 @@ def _check_texts(system: _System, prefix: str, src: Side, target: str) -> None:
             raise UsageError(f"{prefix}: sentence {number} in {src.language!r} {reason}")
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--out {folder}: cannot be written: {error.strerror}") from error
-
-
-def _write(path: Path, lines: Sequence[str]) -> None:
-    try:
-        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    except OSError as error:
-        raise UsageError(f"--out {path}: cannot be written: {error.strerror}") from error
-
-
 def _evaluate(
     arguments: argparse.Namespace, system: _System, prefix: str, src: Side, tgt: Side
 ) -> None:
@@ -169,7 +156,9 @@ def _evaluate(
     cut = sum(not complete for _, complete in found)
     if arguments.out:
         name = ".".join(part for part in Path(prefix).parts if part not in ("/", ".."))
-        _write(arguments.out / f"{name}.{direction}.txt", [text for text, _ in found])
+        path = arguments.out / f"{name}.{direction}.txt"
+        with writing(f"--out {path}"):
+            path.write_text("".join(f"{text}\n" for text, _ in found), "utf-8")
     if arguments.record:
         name = f"{prefix} {direction}, beam {arguments.beam_width}, {system.precision}"
         measured = {f"BLEU {name}": quality.bleu, f"chrF {name}": quality.chrf}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from dragoman.cli import COMMANDS, main
 from dragoman.commands.asking import read_glossary
+from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
 from serving.engine.native import library
 from tests.toy import reverse_pairs, write_pairs
@@ -90,6 +92,24 @@ def test_what_the_engine_does_not_take_is_refused_before_the_work(
     printed = capsys.readouterr()
     assert "long: sentence 4 in 'en' has " in printed.err
     assert (printed.out, len(printed.err.splitlines())) == ("", 1)
+
+
+def test_what_evaluating_cannot_write_at_the_end_is_one_line(
+    text: Path, random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", str(random_bundle), "--data-dir", str(text), "--test", "held"]
+    words += ["--first", "1", "--beam-width", "1", "--out", str(text)]
+    (text / "held.en-de.txt").mkdir()
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert "held.en-de.txt: cannot be written: Is a directory" in printed.err
+    assert (printed.out, len(printed.err.splitlines())) == ("", 1)
+    bundle = shutil.copytree(random_bundle, tmp_path / "bundle")
+    (bundle / "manifest.json.partial").mkdir()
+    before = Manifest.load(bundle)
+    with pytest.raises(UsageError, match="bundle: cannot be written: Is a directory"):
+        before.record(bundle, {"BLEU": 1.0})
+    assert Manifest.load(bundle) == before
 
 
 def test_verify_prints_each_check_and_passes(
