@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 
 from dragoman import __version__
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, writing
 from dragoman.manifest import (
     FORMAT_VERSION,
     Dimensions,
@@ -113,7 +113,7 @@ def add_attention_graph(bundle: Path) -> Manifest:
     model: ModelConfig = checkpoint.load(bundle).config.model
     builder = GraphBuilder(ATTENTION_GRAPH, WeightsFile(bundle / manifest.weights))
     graph = attention(OpenBlocks(builder, model, manifest.limits))
-    try:
+    with writing(bundle):
         _write(graph, bundle)
         added = dataclasses.replace(
             manifest,
@@ -121,8 +121,6 @@ def add_attention_graph(bundle: Path) -> Manifest:
             files={**manifest.files, **digests(bundle, [graph.entry.file])},
         )
         added.write(bundle)
-    except OSError as error:
-        raise UsageError(f"{bundle}: cannot be written: {error.strerror}") from error
     return added
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from unicodedata import category, normalize
 
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, writing
 from training.config import CleaningConfig, CorpusConfig
 from training.data import Pairs, some_pairs
 
@@ -197,17 +197,15 @@ def write_pairs(prefix: Path, languages: Sequence[str], pairs: Iterable[Pair]) -
     paths = [written_file(prefix, language) for language in languages]
     partial = [path.with_name(f".{path.name}.partial") for path in paths]
     try:
-        prefix.parent.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            files = [stack.enter_context(gzip.open(path, "wb", 6)) for path in partial]
-            for pair in pairs:
-                for file, side in zip(files, pair, strict=True):
-                    file.write(f"{side}\n".encode())
-        for path, whole in zip(partial, paths, strict=True):
-            os.replace(path, whole)
-    except OSError as error:
-        where = f"{prefix}.{{{','.join(languages)}}}.gz"
-        raise UsageError(f"{where}: cannot be written: {error.strerror}") from error
+        with writing(f"{prefix}.{{{','.join(languages)}}}.gz"):
+            prefix.parent.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as stack:
+                files = [stack.enter_context(gzip.open(path, "wb", 6)) for path in partial]
+                for pair in pairs:
+                    for file, side in zip(files, pair, strict=True):
+                        file.write(f"{side}\n".encode())
+            for path, whole in zip(partial, paths, strict=True):
+                os.replace(path, whole)
     finally:
         with suppress(OSError):
             for path in partial:

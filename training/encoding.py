@@ -24,7 +24,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, writing
 from dragoman.manifest import sha256
 from dragoman.text import Tokenizer
 from training.data import ParallelText, TextFiles, drawing_ranks, existing_file
@@ -170,11 +170,9 @@ def _digest(path: Path) -> str:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process at a time look for a text, and make it; the next ones find it."""
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / _LOCK).open("ab")
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
     with lock:
         # Some network file systems have no locks; what two runs mix there has not its sizes.
         with suppress(OSError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.commands.asking import configure_server, one_line, open_translator
-from dragoman.errors import DragomanError, UsageError
+from dragoman.errors import DragomanError, UsageError, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -263,11 +263,8 @@ def _draw(arguments: argparse.Namespace, attention: Attention, translation: str)
         page = write_page(
             *(attention, arguments.text, translation, kind, layer, heads, arguments.token)
         )
-        try:
+        with writing(f"--out {arguments.out}"):
             arguments.out.write_text(page, encoding="utf-8")
-        except OSError as error:
-            message = f"--out {arguments.out}: cannot be written: {error.strerror}"
-            raise UsageError(message) from error
         return
     from dragoman.drawing.figures import draw_grid, draw_lines
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.folders import check_folder
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, writing
 
 if TYPE_CHECKING:
     from training.cleaning import Report
@@ -52,10 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     reports = _clean_all(arguments, config)
     rows = [dataclasses.asdict(report) for report in reports]
     path = arguments.out / REPORT
-    try:
+    with writing(path):
         path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
     for row in rows:
         print(json.dumps(row) if arguments.json else _line(row))
     return 0

@@ -19,7 +19,7 @@ from dragoman.attention import Attention, Kind
 from dragoman.drawing.colours import head_colours
 from dragoman.drawing.page import LEAST, NAMES
 from dragoman.drawing.style import plain, style
-from dragoman.errors import UsageError
+from dragoman.errors import writing
 from dragoman.positions import sinusoidal_positions
 
 _log = logging.getLogger(__name__)
@@ -137,12 +137,9 @@ def save(figure: Figure, path: Path) -> None:
     """
     undated: Any = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     ending = path.suffix.lower()
-    try:
-        with style(), warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always")
-            figure.savefig(path, dpi=150, metadata=undated.get(ending))
-    except OSError as error:
-        raise UsageError(f"--out {path}: cannot be written: {error.strerror}") from error
+    with writing(f"--out {path}"), style(), warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        figure.savefig(path, dpi=150, metadata=undated.get(ending))
     missing = {match[1] for one in found if (match := _NO_GLYPH.match(str(one.message)))}
     # What shows an SVG has fonts of its own.
     if missing and ending != ".svg":

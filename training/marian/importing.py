@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, writing
 from dragoman.text import Tokenizer
 from training import checkpoint
 from training.config import DataConfig, ImportConfig, RunConfig, VocabularyConfig
@@ -66,16 +66,13 @@ def import_marian(
             max_tokens=min(theirs.max_tokens, _MOST_TOKENS),
         ),
     )
-    try:
-        with tempfile.TemporaryDirectory() as scratch:
-            paths = Path(scratch) / checkpoint.TOKENIZER, Path(scratch) / checkpoint.TGT_TOKENIZER
-            sides = (SOURCE_PIECES, src_entries), (TARGET_PIECES, tgt_entries)
-            for path, (pieces, entries) in zip(paths, sides, strict=True):
-                write_sentencepiece(source / pieces, entries, path)
-            _check_pieces(source, *paths)
-            checkpoint.save(out, weights, config, paths[0], tgt_tokenizer=paths[1])
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be written: {error.strerror}") from error
+    with writing(out), tempfile.TemporaryDirectory() as scratch:
+        paths = Path(scratch) / checkpoint.TOKENIZER, Path(scratch) / checkpoint.TGT_TOKENIZER
+        sides = (SOURCE_PIECES, src_entries), (TARGET_PIECES, tgt_entries)
+        for path, (pieces, entries) in zip(paths, sides, strict=True):
+            write_sentencepiece(source / pieces, entries, path)
+        _check_pieces(source, *paths)
+        checkpoint.save(out, weights, config, paths[0], tgt_tokenizer=paths[1])
     return config
 
 
