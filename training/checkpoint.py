@@ -71,6 +71,8 @@ class Progress:
     """Tokens that fit the memory at a time, where those of a part did not."""
     text: str | None = None
     """A digest of the encoded text; None in checkpoints of former versions."""
+    drawn: tuple[int, ...] | None = None
+    """How many examples of each corpus this epoch and those before it draw; None as `text`."""
 
 
 @dataclass(frozen=True)

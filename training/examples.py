@@ -6,6 +6,7 @@ Knows token ids and lengths; must not know the model or how it is optimised.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -183,6 +184,7 @@ class Examples:
         seed: int,
         epoch: int,
         joined_share: float = 0.0,
+        drawn: Sequence[int] | None = None,
     ) -> list[list[Part]]:
         """Plan one epoch, in an order that seed and epoch decide.
 
@@ -193,12 +195,15 @@ class Examples:
             seed: the run's seed.
             epoch: number of the epoch; each has its own order.
             joined_share: share of examples that get another of their direction joined on.
+            drawn: how many examples of each corpus this epoch and those before it draw; None: all
+                of them as many as this one.
 
         Returns:
             The parts of each step, for `batch`.
         """
         random = np.random.default_rng((seed, epoch))
-        first = random.permutation(self._drawn(seed, epoch))
+        ends = self.drawn_by(epoch + 1) if drawn is None else drawn
+        first = random.permutation(self._drawn(seed, ends))
         second = self._partners(first, joined_share, random)
         src, tgt = (a + b for a, b in zip(self._lengths(first), self._lengths(second), strict=True))
         src += 2  # the tag and the end symbol
@@ -218,12 +223,24 @@ class Examples:
             steps[-1].append(Part(first[rows], second[rows], int(tgt[rows].sum())))
         return steps
 
-    def _drawn(self, seed: int, epoch: int) -> Numbers:
-        """The examples that an epoch shows: of each corpus the next ones of an endless shuffle."""
+    def drawn_by(self, epochs: int, former: Sequence[int] = ()) -> tuple[int, ...]:
+        """How many examples of each corpus some epochs draw, and others did before them.
+
+        Args:
+            epochs: their number.
+            former: what was drawn before them, perhaps of fewer or more corpora.
+        """
+        before = itertools.chain(former, itertools.repeat(0))
+        counts = zip(before, self._shown, strict=False)
+        return tuple(drawn + epochs * count for drawn, count in counts)
+
+    def _drawn(self, seed: int, ends: Sequence[int]) -> Numbers:
+        """The examples of an epoch: of each corpus the next of an endless shuffle, up to `ends`."""
         drawn = []
-        for number, (corpus, count) in enumerate(zip(self._corpora, self._shown, strict=True)):
+        sizes = zip(self._corpora, self._shown, ends, strict=True)
+        for number, (corpus, count, end) in enumerate(sizes):
             size = corpus.end - corpus.begin
-            places = np.arange(epoch * count, (epoch + 1) * count)
+            places = np.arange(end - count, end)
             for turn in np.unique(places // size) if size else ():
                 shuffled = np.random.default_rng((seed, number, turn)).permutation(size)
                 numbers = corpus.begin + shuffled[places[places // size == turn] % size]

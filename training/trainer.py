@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import shutil
@@ -108,7 +107,7 @@ class Trainer:
                 "training.stop_after_validations, average_best: no text in data.valid is in a "
                 "direction that is learnt, and short enough"
             )
-        self._progress = checkpoint.Progress()
+        self._progress = checkpoint.Progress(drawn=self._train.drawn_by(1))
         if finished:
             checkpoint.load_weights(self._model, finished[-1] / checkpoint.WEIGHTS)
             self._progress = self._gone_on_from(finished[-1])
@@ -162,9 +161,11 @@ class Trainer:
         former, config = RunConfig.from_json(folder / checkpoint.CONFIG), self._config
         text, part_tokens = self._train.digest, self._part_tokens
         known = (progress.part_tokens or part_tokens, progress.text or text, _plan(former))
+        if progress.drawn is None:
+            progress = replace(progress, drawn=self._train.drawn_by(progress.epoch + 1))
         if progress.batches_of_epoch and known != (part_tokens, text, _plan(config)):
-            log.info("other text, batches or processes: epoch %d begins anew", progress.epoch + 1)
-            progress = replace(progress, batches_of_epoch=0)
+            log.info("other text, batches or processes: epoch %d begins", progress.epoch + 2)
+            progress = self._of_next_epoch(progress)
         if progress.part_tokens != self._part_tokens:
             progress = replace(progress, most_tokens=None)  # as if nothing had been too large
         if self._processes.is_first:
@@ -175,6 +176,11 @@ class Trainer:
         if lengths[0] != lengths[1]:
             return replace(progress, validations_since_best=0)
         return progress
+
+    def _of_next_epoch(self, progress: checkpoint.Progress) -> checkpoint.Progress:
+        """At its begin; of what an epoch that was broken off left, nothing is made up for."""
+        drawn = self._train.drawn_by(1, progress.drawn or ())
+        return replace(progress, epoch=progress.epoch + 1, batches_of_epoch=0, drawn=drawn)
 
     @property
     def _part_tokens(self) -> int:
@@ -215,14 +221,13 @@ class Trainer:
         self._progress = replace(
             self._progress, part_tokens=self._part_tokens, text=self._train.digest
         )
-        for epoch in itertools.count(self._progress.epoch):
-            if epoch > self._progress.epoch:
-                self._progress = replace(self._progress, epoch=epoch, batches_of_epoch=0)
+        while True:
             planned = self._train.steps(
-                *(settings.batch_tokens, self._part_tokens, settings.seed, epoch),
-                data.joined_share,
+                *(settings.batch_tokens, self._part_tokens, settings.seed, self._progress.epoch),
+                *(data.joined_share, self._progress.drawn),
             )
             yield from planned[self._progress.batches_of_epoch :]
+            self._progress = self._of_next_epoch(self._progress)
 
     def _step(self, parts: Sequence[Part], step: int) -> tuple[float, int]:
         """Learn from all parts; what comes of it does not depend on who computes which."""

@@ -240,6 +240,24 @@ def test_an_epoch_shows_a_corpus_as_often_as_its_weight_says(tokenizer: Tokenize
             assert whole[tuple(tokenizer.encode(text))] == 2 * times, text
 
 
+def test_other_weights_draw_what_those_before_left(tokenizer: Tokenizer) -> None:
+    def of_weight(*weights: float) -> Examples:
+        colours = zip(("red", "blue"), weights, strict=False)
+        texts = [ParallelText(numbered(name, 40), ("en", "de"), weight=w) for name, w in colours]
+        return Examples(texts, tokenizer, 200)
+
+    def shown(examples: Examples, epoch: int, drawn: tuple[int, ...]) -> list[int]:
+        steps = examples.steps(200, 200, seed=1, epoch=epoch, drawn=drawn)
+        return [number for step in steps for part in step for number in part.first.tolist()]
+
+    former, later = of_weight(0.5), of_weight(0.3, 1.0)
+    drawn = later.drawn_by(1, former.drawn_by(1))
+    assert drawn == (40 + 24, 80)
+    before, after = shown(former, 0, former.drawn_by(1)), shown(later, 1, drawn)
+    assert (len(before), len(after)) == (40, 24 + 80)
+    assert len({*before, *after}) == 40 + 24 + 80
+
+
 def test_a_temperature_raises_the_share_of_small_corpora(tokenizer: Tokenizer) -> None:
     texts = [
         ParallelText(numbered("red", 90), ("en", "de")),

@@ -496,7 +496,7 @@ def test_a_run_that_stopped_goes_on_when_it_is_made_longer(
     assert f"nothing is left to do: give more than {steps} training.steps" in caplog.text
 
 
-def test_another_plan_begins_the_epoch_anew(
+def test_another_plan_begins_the_next_epoch(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -511,12 +511,27 @@ def test_another_plan_begins_the_epoch_anew(
         Trainer(settings(5), text, run).train()
         caplog.clear()
         Trainer(settings(10, *words), text, run, resume=True).train()
-        anew = "epoch 1 begins anew" in caplog.text
+        said = "epoch 2 begins" in caplog.text
         progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
-        assert (anew, progress["batches_of_epoch"]) == ((True, 5) if words else (False, 10)), name
+        found = said, progress["epoch"], progress["batches_of_epoch"]
+        assert found == ((True, 1, 5) if words else (False, 0, 10)), name
+        (pairs,) = progress["drawn"]
+        assert pairs == {"same": 800, "weight": 800 + 720}.get(name, 1600), name
 
 
-def test_other_text_in_the_same_files_begins_the_epoch_anew(
+def test_a_checkpoint_of_before_does_not_say_what_was_drawn(text: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    Trainer(settings(5), text, run).train()
+    shutil.copytree(run, former := tmp_path / "former")
+    path = former / "checkpoints/step-0000005/progress.json"
+    progress = json.loads(path.read_text())
+    del progress["drawn"]
+    path.write_text(json.dumps(progress))
+    finals = [Trainer(settings(10), text, one, resume=True).train() for one in (run, former)]
+    assert_same_weights(*finals)
+
+
+def test_other_text_in_the_same_files_begins_the_next_epoch(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -530,10 +545,10 @@ def test_other_text_in_the_same_files_begins_the_epoch_anew(
     progress = json.loads(path.read_text())
     path.write_text(json.dumps({**progress, "text": None}))
     Trainer(settings(10), tmp_path, run, resume=True)
-    assert "begins anew" not in caplog.text
+    assert "begins" not in caplog.text
     path.write_text(json.dumps(progress))
     Trainer(settings(10), tmp_path, run, resume=True).train()
-    assert "other text, batches or processes: epoch 1 begins anew" in caplog.text
+    assert "other text, batches or processes: epoch 2 begins" in caplog.text
 
 
 def test_a_step_is_no_larger_than_it_may_be(text: Path, tmp_path: Path) -> None:
