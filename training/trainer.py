@@ -161,7 +161,7 @@ class Trainer:
         former, config = RunConfig.from_json(folder / checkpoint.CONFIG), self._config
         text, part_tokens = self._train.digest, self._part_tokens
         known = (progress.part_tokens or part_tokens, progress.text or text, _plan(former))
-        if progress.drawn is None:
+        if progress.drawn is None:  # as if the weights had always been these
             progress = replace(progress, drawn=self._train.drawn_by(progress.epoch + 1))
         if progress.batches_of_epoch and known != (part_tokens, text, _plan(config)):
             log.info("other text, batches or processes: epoch %d begins", progress.epoch + 2)
