@@ -5,8 +5,9 @@ Run from the project's folder, with nothing else at work on the machine:
     python -m benchmarks.student STUDENT --data-dir CORPORA
 
 STUDENT is a bundle; the engine serves each in a process of its own, in process, tokenisation
-included. Rounds alternate, so that a machine that grows slower does so for both. Quality is told of
-all sentences of the test set, speed measured on the first of them.
+included, and searches by the length penalty that its bundle names. Rounds alternate, so that a
+machine that grows slower does so for both. Quality is told of all sentences of the test set, speed
+measured on the first of them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.conditions import conditions
 from benchmarks.console import positive, progress
-from benchmarks.contenders import LENGTH_PENALTY
+from benchmarks.contenders import Run
 from benchmarks.engine_race import Worker
 from benchmarks.processes import EngineProcess
 from benchmarks.racing import Runner, alternate
@@ -55,18 +56,30 @@ class Direction:
         return Texts(self.source.texts[:sentences], self.target.language)
 
 
-def quality(worker: Worker, direction: Direction, beam_width: int) -> Quality:
+@dataclass(frozen=True)
+class Model:
+    """What is compared, as it is served to requests that say no more than a beam width."""
+
+    worker: Worker
+    length_penalty: float
+
+    def translate(self, texts: Texts, beam_width: int, batch_size: int) -> Run:
+        """Ask the worker."""
+        return self.worker.run(texts, BatchSearch(beam_width, batch_size, self.length_penalty))
+
+
+def quality(model: Model, direction: Direction, beam_width: int) -> Quality:
     """Of all sentences."""
-    run = worker.run(direction.texts(), BatchSearch(beam_width, 64, LENGTH_PENALTY))
+    run = model.translate(direction.texts(), beam_width, 64)
     return measure([output.text for output in run.outputs], direction.target.texts)
 
 
-def quality_table(workers: Sequence[Worker], directions: Sequence[Direction]) -> str:
+def quality_table(models: Sequence[Model], directions: Sequence[Direction]) -> str:
     """BLEU of both, in Markdown, and below it how that was computed."""
     rows, signatures = [], set()
     for direction in directions:
         for width in (1, 4):
-            large, small = (quality(worker, direction, width) for worker in workers)
+            large, small = (quality(model, direction, width) for model in models)
             signatures |= {large.bleu_signature, small.bleu_signature}
             apart = small.bleu - large.bleu
             figures = (f"{large.bleu:.1f}", f"{small.bleu:.1f}", f"{apart:+.1f}")
@@ -76,7 +89,7 @@ def quality_table(workers: Sequence[Worker], directions: Sequence[Direction]) ->
 
 
 def speed_table(
-    workers: Sequence[Worker],
+    models: Sequence[Model],
     directions: Sequence[Direction],
     sentences: int,
     rounds: int,
@@ -87,9 +100,9 @@ def speed_table(
     for direction in directions:
         texts = direction.texts(sentences)
         for width, size in CASES:
-            search = BatchSearch(width, size, LENGTH_PENALTY)
             runners: dict[int, Runner] = {
-                number: partial(worker.run, texts, search) for number, worker in enumerate(workers)
+                number: partial(model.translate, texts, width, size)
+                for number, model in enumerate(models)
             }
             samples = alternate(runners, rounds, advance)
             large, small = ([run.elapsed_s for run in samples[number]] for number in runners)
@@ -108,17 +121,23 @@ def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
             test set.
     """
     load_1min = os.getloadavg()[0]
-    known = Manifest.load(arguments.student).all_directions
-    directions = [Direction(*sides) for sides in read_directions(arguments.data_dir / TEST, known)]
+    shipped, student = map(Manifest.load, (SHIPPED, arguments.student))
+    directions = [
+        Direction(*sides)
+        for sides in read_directions(arguments.data_dir / TEST, student.all_directions)
+    ]
     with (
         EngineProcess(SHIPPED, arguments.precision, "texts") as large,
         EngineProcess(arguments.student, arguments.precision, "texts") as small,
         progress(2 * len(CASES) * len(directions) * arguments.rounds) as advance,
     ):
-        workers = (large, small)
-        print(f"{TEST}, BLEU:\n\n{quality_table(workers, directions)}", flush=True)
+        models = (
+            Model(large, shipped.limits.length_penalty),
+            Model(small, student.limits.length_penalty),
+        )
+        print(f"{TEST}, BLEU:\n\n{quality_table(models, directions)}", flush=True)
         sizes = (arguments.sentences, arguments.rounds, partial(advance, "speed"))
-        print(f"\n{speed_table(workers, directions, *sizes)}")
+        print(f"\n{speed_table(models, directions, *sizes)}")
     found = conditions("benchmarks.student", words, load_1min)
     print(f"\n{found['cpu']}, {found['cores']} cores: {found['command']}")
 

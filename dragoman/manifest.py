@@ -25,6 +25,7 @@ from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
 _FEWEST_CANDIDATES = 4
+MOST_LENGTH_PENALTY = 10.0
 
 Activation = Literal["relu", "silu", "gelu"]
 """Between the two products of a feed-forward layer; `gelu` is the exact one, with erf."""
@@ -69,7 +70,7 @@ class SpecialIds:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may ask of this model."""
+    """What a request may ask of this model, and what it gets where it does not say."""
 
     max_source_tokens: int = 256
     """Tag and end symbol included."""
@@ -80,6 +81,8 @@ class Limits:
     """Candidates a row for the widest beam: twice its width."""
     target_ratio: float = 2.0
     target_margin_tokens: int = 10
+    length_penalty: float = 0.6
+    """As of `SearchOptions`; 0.6 is the paper's."""
 
     def __post_init__(self) -> None:
         for name in ("max_source_tokens", "max_target_tokens", "max_beam_width"):
@@ -94,6 +97,10 @@ class Limits:
             raise UsageError(f"limits.target_ratio is {self.target_ratio}: give 0 or more")
         if self.target_margin_tokens < 1:
             raise UsageError(f"limits.target_margin_tokens is {self.target_margin_tokens}")
+        if not 0 <= self.length_penalty <= MOST_LENGTH_PENALTY:
+            raise UsageError(
+                f"limits.length_penalty is {self.length_penalty}: give 0 to {MOST_LENGTH_PENALTY:g}"
+            )
 
     @property
     def most_text_tokens(self) -> int:

@@ -37,7 +37,11 @@ _DTYPES = {"fp32": torch.float32, "fp16": torch.float16}
 
 
 def export_bundle(
-    source: Path, bundle: Path, storage: Storage = "fp32", limits: Limits | None = None
+    source: Path,
+    bundle: Path,
+    storage: Storage = "fp32",
+    limits: Limits | None = None,
+    length_penalty: float | None = None,
 ) -> Manifest:
     """Write a bundle, which is a checkpoint too: its weights are the graphs' weights.
 
@@ -45,19 +49,23 @@ def export_bundle(
         source: folder of a checkpoint.
         bundle: folder to make; it appears whole or not at all.
         storage: precision of the weights on disk. The graphs compute in fp32 either way.
-        limits: what requests may ask; None for the defaults.
+        limits: what requests may ask; None for those of the checkpoint.
+        length_penalty: what requests get that do not say; None for that of the limits.
 
     Returns:
         The bundle's manifest.
 
     Raises:
-        UsageError: `bundle` exists, or the checkpoint cannot be read.
+        UsageError: `bundle` exists, the checkpoint cannot be read, or the length penalty is out of
+            range.
     """
     if bundle.exists():
         raise UsageError(f"{bundle}: exists already; name another folder, or remove it")
     loaded = checkpoint.load(source)
     config = loaded.config
-    limits = limits or config.limits
+    limits = limits or loaded.limits
+    if length_penalty is not None:
+        limits = dataclasses.replace(limits, length_penalty=length_penalty)
     if limits.top_k > config.model.vocab_size:
         raise UsageError(
             f"limits.top_k is {limits.top_k}: more than the vocabulary's {config.model.vocab_size}"

@@ -287,11 +287,12 @@ def _tokens(
     """The engine's tokens against the oracle's, greedy and beam 4; in int8 greedy alone."""
     limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
     greedy = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
-    beams = beam_search(model, sources, limits, 4, 0.6)
+    alpha = manifest.limits.length_penalty
+    beams = beam_search(model, sources, limits, 4, alpha)
     with _engine(Sessions(OnnxSession(bundle, manifest, "fp32")), manifest) as engine:
         for name, options, right in (
             ("greedy", SearchOptions(1, 0.0), greedy),
-            ("beam 4", SearchOptions(4, 0.6), [hypothesis.ids for hypothesis in beams]),
+            ("beam 4", SearchOptions(4, alpha), [hypothesis.ids for hypothesis in beams]),
         ):
             found = _translate(engine, sources, limits, options)
             equal = sum(map(operator.eq, found, right))

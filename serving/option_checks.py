@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from reprlib import repr as brief
 
-from dragoman.manifest import Limits
+from dragoman.manifest import MOST_LENGTH_PENALTY, Limits
 from serving.alignment import FORMS
-from serving.engine.sentence import SearchOptions
 from serving.request_options import InvalidRequest, RequestOptions
 
 OF_SCORING = (
@@ -19,7 +18,6 @@ OF_SCORING = (
     *("return_token_scores", "return_alignments", "return_confidence", "return_attention"),
 )
 """Options that the scoring of given translations knows."""
-_DEFAULTS = SearchOptions()
 _LEAST_SENTENCE_TOKENS = 8
 """Most characters have fewer, so that a sentence can be cut between two of them."""
 _MOST_SUPPRESSED = 100
@@ -52,7 +50,7 @@ class _Range:
 
 
 _RANGES = {
-    "length_penalty": _Range(0, 10),
+    "length_penalty": _Range(0, MOST_LENGTH_PENALTY),
     "coverage_penalty": _Range(0, 10),
     "patience": _Range(0, 10, above=True),
     "repetition_penalty": _Range(0, 10, above=True),
@@ -83,14 +81,18 @@ def check_options(options: RequestOptions, limits: Limits, vocab_size: int) -> N
     _check_company(options)
 
 
-def alpha_of(options: RequestOptions) -> float:
-    """The exponent of the length penalty."""
+def alpha_of(options: RequestOptions, limits: Limits) -> float:
+    """The exponent of the length penalty: the request's, or else the model's."""
     alpha = options.length_penalty
-    return _DEFAULTS.length_penalty if alpha is None else alpha
+    return limits.length_penalty if alpha is None else alpha
 
 
-def scoring_alpha(options: RequestOptions) -> float:
+def scoring_alpha(options: RequestOptions, limits: Limits) -> float:
     """The exponent of the length penalty by which given translations are scored.
+
+    Args:
+        options: of a request.
+        limits: of the model.
 
     Raises:
         InvalidRequest: a value out of range, or an option that is for translating, by name.
@@ -102,7 +104,7 @@ def scoring_alpha(options: RequestOptions) -> float:
             )
     _RANGES["length_penalty"].check("length_penalty", options.length_penalty)
     _check_alignments(options)
-    return alpha_of(options)
+    return alpha_of(options, limits)
 
 
 def _check_ranges(options: RequestOptions, limits: Limits, vocab_size: int) -> None:

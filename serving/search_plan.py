@@ -68,7 +68,7 @@ class SearchPlan:
             self._glossary = Glossary.from_json(options.glossary) if options.glossary else None
         except UsageError as error:
             raise InvalidRequest(str(error)) from error
-        self.alpha = alpha_of(options)
+        self.alpha = alpha_of(options, limits)
         self.width = self._width()
         self.hypotheses = self._hypotheses()
         self._rules = self._all_rules()

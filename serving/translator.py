@@ -165,7 +165,7 @@ class Translator:
             Overloaded: too many wait to be scored.
             Closed: the translator was closed.
         """
-        scoring_alpha(options)
+        scoring_alpha(options, self.manifest.limits)
         if not texts:
             raise InvalidRequest("text_input is empty: give at least one text")
         if len(texts) != len(targets):

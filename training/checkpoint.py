@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from dragoman.errors import UsageError
+from dragoman.manifest import FILE_NAME, Limits, Manifest
 from dragoman.settings import from_mapping
 from dragoman.text import Tokenizer
 from training.config import RunConfig
@@ -82,6 +83,8 @@ class Checkpoint:
     model: Transformer
     config: RunConfig
     tokenizer: Tokenizer
+    limits: Limits
+    """Those of the bundle, where it is one."""
 
 
 def save(
@@ -176,7 +179,9 @@ def load(folder: Path) -> Checkpoint:
             )
     model = Transformer(config.model).eval()
     load_weights(model, folder / WEIGHTS)
-    return Checkpoint(model, config, tokenizer)
+    is_bundle = (folder / FILE_NAME).exists()
+    limits = Manifest.load(folder).limits if is_bundle else config.limits
+    return Checkpoint(model, config, tokenizer, limits)
 
 
 def tokenizer_files(config: RunConfig) -> tuple[str, ...]:

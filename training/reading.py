@@ -18,7 +18,7 @@ from training.checkpoint import Checkpoint
 from training.looking import look
 from training.search import beam_search
 
-_BEAM_WIDTH, _ALPHA = 4, 0.6
+_BEAM_WIDTH = 4
 
 
 def read_attention(
@@ -46,13 +46,14 @@ def read_attention(
     """
     loaded = checkpoint.load(folder)
     target_language = _target(loaded, source_language, target_language)
-    limits, vocabulary = loaded.config.limits, loaded.tokenizer.target
+    limits, vocabulary = loaded.limits, loaded.tokenizer.target
     src_ids = loaded.tokenizer.encode_source(text, target_language)
     own = len(src_ids) - loaded.tokenizer.tags - 1  # without tag and end symbol
     _check_length("text", own, limits.most_text_tokens)
     if translation is None:
         most = limits.target_tokens(len(src_ids))
-        (found,) = beam_search(loaded.model, [src_ids], [most], _BEAM_WIDTH, _ALPHA)
+        search = (_BEAM_WIDTH, limits.length_penalty)
+        (found,) = beam_search(loaded.model, [src_ids], [most], *search)
         tgt_ids = [*found.ids, *([END_ID] if found.complete else [])]
         return _look(loaded, src_ids, tgt_ids), vocabulary.decode(found.ids)
     tgt_ids = vocabulary.encode(translation)

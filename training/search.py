@@ -156,7 +156,8 @@ class Translator:
     tokenizer: Tokenizer
     limits: Limits
     beam_width: int = 4
-    alpha: float = 0.6
+    alpha: float | None = None
+    """Exponent of the length penalty; None: that of the limits."""
     batch_size: int = 32
 
     def translate(self, texts: Sequence[str], target_language: str) -> list[Hypothesis]:
@@ -167,6 +168,7 @@ class Translator:
         """
         src = [self.tokenizer.encode_source(text, target_language) for text in texts]
         order = sorted(range(len(src)), key=lambda index: len(src[index]))
+        alpha = self.limits.length_penalty if self.alpha is None else self.alpha
         found: dict[int, Hypothesis] = {}
         for start in range(0, len(order), self.batch_size):
             chosen = order[start : start + self.batch_size]
@@ -175,7 +177,7 @@ class Translator:
             if self.beam_width == 1:
                 hypotheses = greedy_search(self.model, batch, limits)
             else:
-                hypotheses = beam_search(self.model, batch, limits, self.beam_width, self.alpha)
+                hypotheses = beam_search(self.model, batch, limits, self.beam_width, alpha)
             found.update(zip(chosen, hypotheses, strict=True))
         return [found[index] for index in range(len(src))]
 

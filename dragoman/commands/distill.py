@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, required=True, help="where those of the text begin; may be --data-dir"
     )
     parser.add_argument("--beam-width", type=int, default=4, help="1: greedy (default: 4)")
-    parser.add_argument("--length-penalty", type=float, default=0.6, help="default: 0.6")
+    parser.add_argument("--length-penalty", type=float, help="default: the teacher's")
     parser.add_argument(
         "--best-of",
         type=int,
@@ -71,9 +71,10 @@ class _Engine:
         self._most_tokens = manifest.limits.max_source_tokens
         self.directions = manifest.all_directions
         self.candidates: int = arguments.best_of
+        own = manifest.limits.length_penalty
         self._search: dict[str, Any] = {
             "beam_width": arguments.beam_width,
-            "length_penalty": arguments.length_penalty,
+            "length_penalty": own if arguments.length_penalty is None else arguments.length_penalty,
         }
         files = (manifest.weights, manifest.tokenizer, manifest.tgt_tokenizer)
         self.settings: Mapping[str, object] = {

@@ -20,8 +20,6 @@ HELP = "measure a checkpoint's BLEU and chrF on held-out text"
 
 _CHUNK = 256
 """Sentences between two steps of the progress bar."""
-_LENGTH_PENALTY = 0.6
-"""With which what the manifest records is measured."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,9 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="of the engine: auto is int8 where the CPU does that exactly (default: auto)",
     )
     parser.add_argument("--beam-width", type=int, default=4, help="1: greedy (default: 4)")
-    parser.add_argument(
-        "--length-penalty", type=float, default=_LENGTH_PENALTY, help="default: 0.6"
-    )
+    parser.add_argument("--length-penalty", type=float, help="default: the model's")
     parser.add_argument("--first", type=int, help="only so many sentences a direction")
     parser.add_argument("--out", type=Path, help="folder for the translations, a file a direction")
     parser.add_argument(
@@ -78,7 +74,6 @@ class _System:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a test set and direction."""
-    from dragoman.manifest import Manifest
     from training.data import read_directions
 
     check_count("--first", arguments.first)
@@ -86,7 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
         check_folder("--out", arguments.out)
     if arguments.record:
         _refuse_partial_record(arguments)
-        Manifest.load(arguments.checkpoint)  # refused now, not after the work
     system = (_oracle if arguments.runtime == "torch" else _engine)(arguments)
     asked = _asked(arguments, system)
     tests = {
@@ -107,11 +101,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _refuse_partial_record(arguments: argparse.Namespace) -> None:
     """What is recorded has the names of the test set and the beam width, and of nothing else."""
+    from dragoman.manifest import Manifest
+
     if arguments.first is not None:
         raise UsageError("--record: a whole test set is recorded; leave out --first")
-    if arguments.length_penalty != _LENGTH_PENALTY:
+    own = Manifest.load(arguments.checkpoint).limits.length_penalty
+    if arguments.length_penalty not in (None, own):
         raise UsageError(
-            f"--record: the length penalty of what is recorded is {_LENGTH_PENALTY}; "
+            f"--record: what is recorded is of the model's own length penalty, {own}; "
             "leave out --length-penalty"
         )
 
@@ -178,13 +175,11 @@ def _evaluate(
 
 def _oracle(arguments: argparse.Namespace) -> _System:
     """PyTorch, with the search that defines what is right."""
-    from dragoman.manifest import FILE_NAME, Manifest
     from training.checkpoint import load
     from training.search import Translator
 
-    is_bundle = (arguments.checkpoint / FILE_NAME).exists()
     checkpoint = load(arguments.checkpoint)
-    limits = Manifest.load(arguments.checkpoint).limits if is_bundle else checkpoint.config.limits
+    limits = checkpoint.limits
     if not 1 <= arguments.beam_width <= limits.max_beam_width:
         raise UsageError(f"--beam-width {arguments.beam_width}: give 1 to {limits.max_beam_width}")
     translator = Translator(

@@ -34,6 +34,13 @@ def _configure_onnx(parser: argparse.ArgumentParser) -> None:
         default="fp32",
         help="precision of the weights on disk; the graphs compute in fp32 (default: fp32)",
     )
+    parser.add_argument(
+        "--length-penalty",
+        type=float,
+        metavar="ALPHA",
+        help="for requests that name none; choose it by `dragoman evaluate` on validation text "
+        "(default: the checkpoint's, 0.6 unless it is a bundle with another)",
+    )
     align_heads.configure_text(parser, "--alignment-text", required=False)
 
 
@@ -116,7 +123,10 @@ def _onnx(arguments: argparse.Namespace) -> int:
     from export.bundle import export_bundle
 
     check_folder("--out", arguments.out.parent)
-    export_bundle(arguments.checkpoint, arguments.out, arguments.storage)
+    export_bundle(
+        *(arguments.checkpoint, arguments.out, arguments.storage),
+        length_penalty=arguments.length_penalty,
+    )
     if (text := arguments.alignment_text) is not None:
         try:
             align_heads.choose(

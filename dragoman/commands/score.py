@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     texts.add_argument("--tsv", type=Path, metavar="FILE", help="both, with a tab between them")
     parser.add_argument("--from", dest="source_language", metavar="LANGUAGE", help="such as en")
     parser.add_argument("--to", dest="target_language", metavar="LANGUAGE", help="such as de")
-    parser.add_argument("--length-penalty", type=float, help="of the score (default: 0.6)")
+    parser.add_argument("--length-penalty", type=float, help="of the score (default: the model's)")
     parser.add_argument("--alignments", action="store_true", help="pairs of words, such as 0-0 1-2")
     parser.add_argument(
         "--json", action="store_true", help="one JSON object a line, with the scores of tokens"
@@ -129,13 +129,15 @@ def _options(arguments: argparse.Namespace) -> ScoringArguments:
 
 
 def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:
+    from dragoman.manifest import Manifest
     from serving.option_checks import scoring_alpha
     from serving.request_options import RequestOptions
     from serving.translator import Translator
 
     given = {name: value for name, value in _options(arguments).items() if value is not None}
     options = RequestOptions.from_mapping(given)
-    alpha = scoring_alpha(options)
+    limits = Manifest.load(arguments.bundle).limits
+    alpha = scoring_alpha(options, limits)
     translator = Translator(arguments.bundle)
 
     def score(sources: Sequence[str], targets: Sequence[str]) -> list[_Scored]:

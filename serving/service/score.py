@@ -45,10 +45,9 @@ class ScoreModel:
         """See `Model`."""
         try:
             asked, form = understand(request, self._rules)
-            alpha = scoring_alpha(asked.options)
-            future = self._translator().score(
-                asked.texts, asked.targets, asked.options, asked.terms
-            )
+            translator = self._translator()
+            alpha = scoring_alpha(asked.options, translator.manifest.limits)
+            future = translator.score(asked.texts, asked.targets, asked.options, asked.terms)
         except Exception as error:  # one request's error must not reach the others
             self._send(answers.of_error(error, request.number).pack())
             return

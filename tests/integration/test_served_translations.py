@@ -132,7 +132,7 @@ def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -
         if width == 1:
             right = greedy_search(loaded.model, src, most)
         else:
-            right = beam_search(loaded.model, src, most, beam_width=4, alpha=0.6)
+            right = beam_search(loaded.model, src, most, beam_width=4, alpha=limits.length_penalty)
         expected = [(loaded.tokenizer.decode(h.ids), len(h.ids)) for h in right]
         for url in (shipped_fp32.grpc_url, shipped_fp32.http_url):
             with Client(url) as client:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import racing
 from benchmarks.contenders import Output, Run
-from benchmarks.student import CASES, Direction, quality_table, speed_table
+from benchmarks.student import CASES, Direction, Model, quality_table, speed_table
 from benchmarks.worker_protocol import BatchSearch, Inputs, Texts
 from training.data import Side
 
@@ -42,12 +42,14 @@ def row(table: str, number: int) -> list[str]:
 def test_quality_is_of_all_sentences_in_both_searches() -> None:
     wrong = {**RIGHT, "Two are there today.": "Nichts davon."}
     large, small = FakeWorker(RIGHT, 1.0), FakeWorker(wrong, 1.0)
-    table = quality_table([large, small], [DIRECTION])
+    table = quality_table([Model(large, 0.6), Model(small, 1.5)], [DIRECTION])
     assert row(table, 0)[:3] == ["en-de", "greedy", "100.0"]
     assert row(table, 1)[:2] == ["en-de", "beam 4"]
     assert float(row(table, 0)[3]) < 90.0
     assert float(row(table, 0)[4]) == pytest.approx(float(row(table, 0)[3]) - 100.0)
     assert [number for number, _ in small.asked] == [3, 3]
+    assert [search.length_penalty for _, search in large.asked] == [0.6, 0.6]
+    assert [search.length_penalty for _, search in small.asked] == [1.5, 1.5]
     assert table.splitlines()[-1].startswith("nrefs:1|case:mixed")
 
 
@@ -55,7 +57,8 @@ def test_ratios_say_how_many_times_as_fast_the_student_is(monkeypatch: pytest.Mo
     monkeypatch.setattr(racing, "PAUSE_S", 0.0)
     large, small = FakeWorker(RIGHT, 0.5), FakeWorker(RIGHT, 0.2)
     rounds: list[None] = []
-    table = speed_table([large, small], [DIRECTION], 2, 3, lambda: rounds.append(None))
+    models = [Model(large, 0.6), Model(small, 0.6)]
+    table = speed_table(models, [DIRECTION], 2, 3, lambda: rounds.append(None))
     for number, (width, size) in enumerate(CASES):
         name = "greedy" if width == 1 else "beam 4"
         assert row(table, number) == ["en-de", name, str(size), "2", "5", "2.50 (2.50..2.50)"]

@@ -87,7 +87,8 @@ class TranslationOptions:
         target_language: language to translate into, such as "de".
         max_tokens: most tokens to write for a text, at least 1.
         beam_width: hypotheses that the search keeps, at least 1; 1 is greedy.
-        length_penalty: exponent of the length by which scores are divided; higher favours longer.
+        length_penalty: exponent of the length by which scores are divided; higher favours longer,
+            and None is the model's.
         split_sentences: whether the server cuts a text into sentences and translates each.
         num_return_sequences: how many translations of each text are wanted, at most the beam's
             width; the others are `Translation.alternatives`.

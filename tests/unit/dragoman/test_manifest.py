@@ -73,6 +73,8 @@ def heads(*places: list[int]) -> dict[str, Any]:
         (lambda m: m["files"].pop("model.safetensors"), "'model.safetensors' is used but not"),
         (lambda m: m["limits"].update(top_k=4), "limits.top_k is 4: less than twice"),
         (lambda m: m["limits"].update(target_ratio=float("nan")), "limits.target_ratio is nan"),
+        (lambda m: m["limits"].update(length_penalty=11), "limits.length_penalty is 11.0: give 0"),
+        (lambda m: m["limits"].update(length_penalty=float("nan")), "length_penalty is nan"),
         (lambda m: m["special_ids"].update(end=5000), "a special id is not below vocab_size"),
         (lambda m: m["dimensions"].update(heads=5), "5 heads do not divide 64"),
         (lambda m: m["dimensions"].update(heads=0), "dimensions.heads is 0"),

@@ -75,7 +75,8 @@ def test_scores_of_tokens_add_up_to_beam_searchs(shipped: Translator) -> None:
         told = json.loads(assessed(one).token_scores)
         assert len(told["tokens"]) == len(told["log_probs"]) == one.output_tokens + one.complete
         assert (told["tokens"][-1] == "</s>") == one.complete
-        assert one.score == pytest.approx(assessed(one).score(0.6), abs=1e-3)
+        alpha = shipped.manifest.limits.length_penalty
+        assert one.score == pytest.approx(assessed(one).score(alpha), abs=1e-3)
         assert assessed(one).confidence == pytest.approx(
             sum(told["log_probs"]) / len(told["log_probs"]), abs=1e-5
         )
@@ -178,7 +179,8 @@ def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
         assert found.tokens == assessed(one).tokens
         assert found.log_probs == pytest.approx(assessed(one).log_probs, abs=1e-4)
         assert found.alignment == assessed(one).alignment
-        assert found.score(0.6) == pytest.approx(one.score, abs=1e-3)
+        alpha = shipped.manifest.limits.length_penalty
+        assert found.score(alpha) == pytest.approx(one.score, abs=1e-3)
     worse, better = shipped.score(
         ["Good morning!"] * 2, ["Gute Nacht!", "Guten Morgen!"], RequestOptions()
     ).result(60)

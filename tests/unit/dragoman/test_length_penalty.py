@@ -1,0 +1,145 @@
+"""A model's own length penalty: exported with it, and taken wherever a request names none."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli import main
+from dragoman.manifest import Limits, Manifest
+from dragoman.text import Tokenizer
+from export.bundle import export_bundle
+from serving.engine.settings import EngineSettings
+from serving.request_options import RequestOptions
+from serving.search_plan import SearchPlan
+from serving.translator import Translator
+from tests.conftest import REPOSITORY
+from tests.toy import write_pairs
+from training import checkpoint
+from training.search import beam_search
+
+SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
+ALPHA, OTHER = 9.0, 0.0
+"""So far apart that some of these come out otherwise."""
+PAIRS = [
+    ("I have lost my keys, and it is raining.", "Ich habe meine Schlüssel verloren."),
+    ("Good morning!", "Guten Morgen!"),
+    ("She said that she would come, but she never did.", "Sie sagte, dass sie kommen würde."),
+    ("He bought a house last year, and now he sells it.", "Er kaufte voriges Jahr ein Haus."),
+    ("The children play in the garden because it is warm.", "Die Kinder spielen im Garten."),
+]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped model with another length penalty than its own."""
+    made = tmp_path_factory.mktemp("own") / "bundle"
+    words = ["export", "onnx", str(SHIPPED), "--out", str(made)]
+    assert main([*words, "--length-penalty", str(ALPHA)]) == 0
+    return made
+
+
+def test_an_export_names_it_and_another_one_keeps_it(bundle: Path, tmp_path: Path) -> None:
+    own = Manifest.load(bundle).limits
+    assert own == dataclasses.replace(Manifest.load(SHIPPED).limits, length_penalty=ALPHA)
+    assert export_bundle(bundle, tmp_path / "again").limits == own
+    assert checkpoint.load(bundle).limits == own
+
+
+@pytest.mark.parametrize("value", ["-1", "11", "nan"])
+def test_one_out_of_range_is_refused_before_anything_is_made(
+    value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", "onnx", str(SHIPPED), "--out", str(tmp_path / "bundle")]
+    assert main([*words, f"--length-penalty={value}"]) == 2
+    assert "limits.length_penalty is" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bundle_of_before_has_the_papers(bundle: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(bundle, tmp_path / "copy")
+    values = json.loads((copy / "manifest.json").read_text())
+    del values["limits"]["length_penalty"]
+    (copy / "manifest.json").write_text(json.dumps(values))
+    assert Manifest.load(copy).limits.length_penalty == 0.6
+
+
+def test_a_request_may_name_another() -> None:
+    limits, tokenizer = Limits(length_penalty=ALPHA), Tokenizer(SHIPPED / "tokenizer.model")
+    for options, right in ((RequestOptions(), ALPHA), (RequestOptions(length_penalty=0.0), 0.0)):
+        plan = SearchPlan(options, limits, tokenizer)
+        assert plan.alpha == right
+        assert plan.of_sentence(0, "a", (1, 2))[1].length_penalty == right
+
+
+def test_the_engine_searches_by_it_as_pytorch_does(bundle: Path) -> None:
+    loaded = checkpoint.load(bundle)
+    texts = [source for source, _ in PAIRS]
+    src = [loaded.tokenizer.encode_source(text, "de") for text in texts]
+    most = [loaded.limits.target_tokens(len(ids)) for ids in src]
+    right, other = (
+        [loaded.tokenizer.decode(one.ids) for one in beam_search(loaded.model, src, most, 4, alpha)]
+        for alpha in (ALPHA, OTHER)
+    )
+    assert right != other
+    translator = Translator(bundle, EngineSettings(precision="fp32"))
+    found = translator.translate(texts, RequestOptions("en", "de", beam_width=4))
+    translator.close()
+    assert [one.text for one in found] == right
+
+
+@pytest.mark.parametrize("runtime", ["torch", "engine"])
+def test_evaluation_is_of_what_is_served(
+    runtime: str, bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "held", PAIRS, ("en", "de"))
+    words = ["evaluate", str(bundle), "--data-dir", str(tmp_path), "--test", "held"]
+    words += ["--runtime", runtime, "--direction", "en-de", "--out"]
+
+    def translations(name: str, *more: str) -> str:
+        assert main([*words, str(tmp_path / name), *more]) == 0
+        return (tmp_path / name / "held.en-de.txt").read_text()
+
+    own = translations("own")
+    assert own == translations("named", "--length-penalty", str(ALPHA))
+    assert own != translations("other", "--length-penalty", str(OTHER))
+    before = (bundle / "manifest.json").read_text()
+    assert main([*words, str(tmp_path / "x"), "--record", "--length-penalty", str(OTHER)]) == 2
+    assert f"the model's own length penalty, {ALPHA}" in capsys.readouterr().err
+    assert (bundle / "manifest.json").read_text() == before
+
+
+def test_scores_are_divided_by_it(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("\t".join(PAIRS[0]) + "\n", "utf-8")
+    words = ["score", str(bundle), "--tsv", str(pairs), "--from", "en", "--to", "de"]
+
+    def score(*more: str) -> str:
+        assert main([*words, *more]) == 0
+        return capsys.readouterr().out.split("\t")[0]
+
+    own, named = score(), score("--length-penalty", str(ALPHA))
+    assert own == named != score("--length-penalty", str(OTHER))
+
+
+def test_a_teacher_translates_by_it(bundle: Path, tmp_path: Path) -> None:
+    write_pairs(tmp_path / "train", PAIRS, ("en", "de"))
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('[data]\ntrain = ["train"]\n')
+    words = ["distill", "--teacher", str(bundle), "--config", str(recipe)]
+    words += ["--data-dir", str(tmp_path), "--out"]
+    for name, alpha in (("own", ()), ("named", (str(ALPHA),)), ("other", (str(OTHER),))):
+        more = [word for value in alpha for word in ("--length-penalty", value)]
+        assert main([*words, str(tmp_path / name), *more]) == 0
+    own, named, other = (
+        (tmp_path / name / "train.en-de.de").read_text() for name in ("own", "named", "other")
+    )
+    assert own == named != other
+    report = json.loads((tmp_path / "own" / "train.en-de.json").read_text())
+    assert report["length_penalty"] == ALPHA
