@@ -53,7 +53,7 @@ def tokenizer() -> Tokenizer:
 
 
 def translate(translator: Translator, texts: list[str], **options: Any) -> list[Translation]:
-    options = {"target_language": "de", **options}
+    options = {"target_language": "de", "length_penalty": Wishes().alpha, **options}
     return translator.translate(texts, RequestOptions.from_mapping(options))
 
 
