@@ -164,7 +164,8 @@ def load(folder: Path) -> Checkpoint:
     """Read a checkpoint's model, in fp32 and evaluation mode.
 
     Raises:
-        UsageError: a file is missing or damaged, or its tensors do not fit the configuration.
+        UsageError: a file is missing or damaged, its tensors do not fit the configuration, or a
+            bundle is not what its manifest lists.
     """
     config = RunConfig.from_json(folder / CONFIG)
     tokenizer = Tokenizer(*(folder / name for name in tokenizer_files(config)))

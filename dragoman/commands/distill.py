@@ -71,20 +71,20 @@ class _Engine:
         self._most_tokens = manifest.limits.max_source_tokens
         self.directions = manifest.all_directions
         self.candidates: int = arguments.best_of
-        own = manifest.limits.length_penalty
         self._search: dict[str, Any] = {
             "beam_width": arguments.beam_width,
-            "length_penalty": own if arguments.length_penalty is None else arguments.length_penalty,
+            "length_penalty": arguments.length_penalty,
         }
+        # What is refused must not become part of what is gone on from.
+        plan = SearchPlan(self._options(*self.directions[0]), manifest.limits, self._tokenizer)
         files = (manifest.weights, manifest.tokenizer, manifest.tgt_tokenizer)
         self.settings: Mapping[str, object] = {
             "teacher": [manifest.files[name] for name in files if name is not None],
             "precision": self._translator.layout.precision,
             "best_of": self.candidates,
-            **self._search,
+            "beam_width": plan.width,
+            "length_penalty": plan.alpha,
         }
-        # What is refused must not become part of what is gone on from.
-        SearchPlan(self._options(*self.directions[0]), manifest.limits, self._tokenizer)
 
     def reason_against(self, text: str, target: str) -> str | None:
         from training.distillation import TOO_LONG, UNKNOWN

@@ -129,15 +129,12 @@ def _options(arguments: argparse.Namespace) -> ScoringArguments:
 
 
 def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:
-    from dragoman.manifest import Manifest
     from serving.option_checks import scoring_alpha
     from serving.request_options import RequestOptions
     from serving.translator import Translator
 
     given = {name: value for name, value in _options(arguments).items() if value is not None}
     options = RequestOptions.from_mapping(given)
-    limits = Manifest.load(arguments.bundle).limits
-    alpha = scoring_alpha(options, limits)
     translator = Translator(arguments.bundle)
 
     def score(sources: Sequence[str], targets: Sequence[str]) -> list[_Scored]:
@@ -152,6 +149,7 @@ def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> 
         ]
 
     try:
+        alpha = scoring_alpha(options, translator.manifest.limits)
         use(score)
     finally:
         translator.close()
