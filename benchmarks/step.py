@@ -36,6 +36,7 @@ from serving.engine.native.library import SECTIONS
 from serving.engine.native.network import NativeNetwork
 from serving.engine.network import Network
 from serving.engine.onnx_session import OnnxSession
+from serving.engine.pace import Pace
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.session_decoding import Sessions
 from serving.engine.statistics import Statistics
@@ -93,7 +94,7 @@ class _StepBench:
         random = np.random.default_rng(0)
         src_ids = random.integers(len(ids.tags) + 6, self.sizes.vocab_size, (rows, SRC_TOKENS))
         never = type(ids)(tags=ids.tags, end=-1)
-        batch = Batch(network.begin(1, never), Statistics())
+        batch = Batch(network.begin(1, never), Statistics(), Pace(1))
         most = POSITION + 2 * _RUNS
         jobs = [Job(Sentence(tuple(src.tolist()), most, SearchOptions(1, 0.0))) for src in src_ids]
         batch.join(jobs, alone=False)

@@ -117,12 +117,12 @@ class Assessor:
                 "return_attention: the bundle has no graph 'attention'; "
                 "add it with: dragoman export attention BUNDLE"
             )
-        if sentences > self._scorer.most_waiting:
+        if sentences > self._scorer.most_of_request:
             raise InvalidRequest(
                 f"{sentences} translations to be scored in one request, more than "
-                f"{self._scorer.most_waiting}: send fewer"
+                f"{self._scorer.most_of_request}: send fewer"
             )
-        self._scorer.check_room(sentences)
+        self._scorer.check_space(sentences)
 
     def check_lengths(
         self, lengths: Sequence[int], translations: int, options: RequestOptions

@@ -23,14 +23,21 @@ class Directions:
         """Know the model's languages."""
         self._known, self._all = manifest.languages, manifest.all_directions
 
-    def of_texts(self, texts: Sequence[str], options: RequestOptions) -> Iterator[tuple[str, str]]:
+    def of_texts(
+        self, texts: Sequence[str], options: RequestOptions, first: int = 0
+    ) -> Iterator[tuple[str, str]]:
         """Source and target language of each text, found out when they are asked for.
+
+        Args:
+            texts: some texts of a request.
+            options: of the request.
+            first: index of the first of them, for messages.
 
         Raises:
             InvalidRequest: a language or a direction that the model does not have.
         """
         languages = self._languages(options)
-        for index, text in enumerate(texts):
+        for index, text in enumerate(texts, start=first):
             if options.source_language == AUTO:
                 languages = self._direction(index, text, options)
             yield languages

@@ -20,21 +20,31 @@ def when_all_done(
     futures: Sequence[Future[_Part]],
     join: Callable[[list[_Part]], _Whole],
 ) -> Future[_Whole]:
-    """A future of what `join` makes of all results, or of the first error.
+    """A future of what `join` makes of all results, or of the error that came first.
 
-    Cancelling it cancels them all. Of none, it is done at once.
+    An error cancels the other parts, and so does cancelling the future. Of none, it is done at
+    once.
     """
     joined: Future[_Whole] = Future()
     parts = list(futures)
     remaining = len(parts)
+    first_error: BaseException | None = None
     lock = threading.Lock()
 
-    def count(_: Future[_Part]) -> None:
-        nonlocal remaining
+    def count(done: Future[_Part]) -> None:
+        nonlocal remaining, first_error
+        error = outcome_error(done)
         with lock:
+            is_first_error = error is not None and first_error is None
+            if is_first_error:
+                first_error = error
             remaining -= 1
-            if remaining:
-                return
+            is_last = not remaining
+        if is_first_error:
+            for part in list(parts):
+                part.cancel()
+        if not is_last:
+            return
         settle()
         # The parts lead here, and from here to them: without this, only the collector of garbage
         # would free them, and its runs hold everything up.
@@ -45,9 +55,8 @@ def when_all_done(
             return
         # Errors are handed on without being raised: a raised one would hold this frame, and so
         # `joined`, which holds the error.
-        failures = (outcome_error(part) for part in parts)
-        if failure := next(filter(None, failures), None):
-            joined.set_exception(failure)
+        if first_error is not None:
+            joined.set_exception(first_error)
             return
         try:
             whole = join([part.result() for part in parts])

@@ -6,8 +6,6 @@ requests or Triton.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
 import threading
 import time
@@ -18,8 +16,8 @@ from pathlib import Path
 
 from dragoman.errors import DragomanError
 from dragoman.manifest import Manifest
-from serving.engine.batch import DeadlineExceeded
-from serving.engine.scheduler import Closed, Overloaded
+from serving.engine.errors import Closed, DeadlineExceeded, Overloaded
+from serving.engine.line import Line, Turns
 from serving.score_graphs import (
     MOST_TOKENS,
     AttentionGraph,
@@ -83,7 +81,7 @@ class Scorer:
     beyond the last digits of fp32.
     """
 
-    def __init__(self, bundle: Path, manifest: Manifest, most_waiting: int = 20_000) -> None:
+    def __init__(self, bundle: Path, manifest: Manifest, most_waiting: int = 40_000) -> None:
         """Begin without the graph.
 
         Args:
@@ -97,28 +95,28 @@ class Scorer:
         self._most_waiting = most_waiting
         self._graph: ScoreGraph | None = None
         self._attention_graph: AttentionGraph | None = None
-        self._waiting: list[tuple[int, int, _Job]] = []
-        self._arrivals = itertools.count()
+        self._waiting: Line[_Job] = Line()
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
 
     @property
-    def most_waiting(self) -> int:
-        """Pairs that may wait."""
-        return self._most_waiting
+    def most_of_request(self) -> int:
+        """Pairs that one request may have."""
+        return self._most_waiting // 2
 
-    def check_room(self, pairs: int) -> None:
-        """Refuse more pairs than may wait now.
+    def check_space(self, pairs: int) -> None:
+        """Refuse a request that would leave no space for others.
 
         Raises:
-            Overloaded: they would be too many.
+            Overloaded: its pairs would take more than half of what is free.
         """
         held = len(self._waiting)
-        if held + pairs > self._most_waiting:
+        free = self._most_waiting - held
+        if 2 * pairs > free + 1:
             raise Overloaded(
-                f"the server is busy: {held} translations wait to be scored and {pairs} "
-                f"more would exceed the limit of {self._most_waiting}: try again later"
+                f"the server is busy: {held} translations wait to be scored, {free} more may wait, "
+                f"and one request may take half of these, but this one has {pairs}"
             )
 
     def submit(self, pairs: Sequence[Pair]) -> list[Future[Scored]]:
@@ -138,9 +136,15 @@ class Scorer:
         with self._changed:
             if self._closed:
                 raise Closed("the engine has been shut down")
-            self.check_room(len(jobs))
+            held = len(self._waiting)
+            if held + len(jobs) > self._most_waiting:
+                raise Overloaded(
+                    f"the server is busy: {held} translations wait to be scored and {len(jobs)} "
+                    f"more would exceed the limit of {self._most_waiting}"
+                )
+            turns = Turns()
             for job in jobs:
-                heapq.heappush(self._waiting, (-job.pair.priority, next(self._arrivals), job))
+                self._waiting.add(job, turns, priority=job.pair.priority)
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._work, name="dragoman-scorer", daemon=True
@@ -179,19 +183,16 @@ class Scorer:
     def _take(self) -> list[_Job] | None:
         """What is next; None if the scorer was closed and nothing waits."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
+            self._changed.wait_for(lambda: bool(self._waiting) or self._closed)
             if not self._waiting:
                 return None
             # Those at the end of a long queue must not wait to hear that they are too late.
             now_s = time.monotonic()
-            unwanted = [job for *_, job in self._waiting if job.is_unwanted(now_s)]
-            if unwanted:
-                self._waiting = [one for one in self._waiting if not one[-1].is_unwanted(now_s)]
-                heapq.heapify(self._waiting)
+            unwanted = self._waiting.drop(lambda job: job.is_unwanted(now_s))
             taken: list[_Job] = []
             tokens = 0
             while self._waiting and tokens < _MOST_TOGETHER:
-                taken.append(heapq.heappop(self._waiting)[-1])
+                taken.append(self._waiting.take())
                 tokens += max(taken[-1].length)
         _give_up(unwanted)
         return taken

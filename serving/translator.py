@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dragoman.cutting import Uncuttable
-from dragoman.errors import UsageError
+from dragoman.errors import DragomanError, UsageError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
 from dragoman.sentences import LineBreaks
 from serving.assessment import Assessment, Assessor, Candidate, SentencePair
 from serving.directions import Directions
-from serving.engine.engine import EngineFailure
+from serving.engine.errors import EngineFailure
+from serving.engine.line import Turns
 from serving.engine.loading import open_engine
 from serving.engine.sentence import Sentence
 from serving.engine.settings import EngineSettings
@@ -26,6 +28,7 @@ from serving.follow_up import FollowUp
 from serving.futures import followed_by, when_all_done
 from serving.layout import Piece, pieces_of_text
 from serving.option_checks import scoring_alpha
+from serving.preparation import Preparation
 from serving.request_options import InvalidRequest, RequestOptions
 from serving.scoring import Scorer
 from serving.search_plan import SearchPlan
@@ -35,7 +38,11 @@ from serving.translation import Composer, SourceSentence, Translation, with_asse
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
 MAX_REQUEST_CHARACTERS = 2_000_000
-"""All texts of a request together; one request's work must not hold up the others for long."""
+"""All texts of a request together."""
+_PART_TEXTS = 64
+_PART_CHARACTERS = 10_000
+"""A request is tokenised in parts of so many texts, or of some with so many characters, which takes
+some milliseconds each: others do not wait for all of it."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,22 @@ class Terms:
 
     priority: int = 0
     deadline_s: float | None = None
+
+
+class _Request:
+    """A request under way."""
+
+    def __init__(
+        self, texts: Sequence[str], options: RequestOptions, plan: SearchPlan, terms: Terms
+    ) -> None:
+        """Begin with nothing submitted."""
+        self.texts, self.options, self.plan, self.terms = texts, options, plan, terms
+        self.turns, self.parts = Turns(), Turns()
+        """Of its sentences in the engine, and of its parts before."""
+        self.searches_each = max(plan.samples, plan.alternatives, 1)
+        """Of each sentence."""
+        self.searches = 0
+        """Known so far."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +117,7 @@ class Translator:
         self._engine, self.layout, self._limits = opened.engine, opened.layout, opened.limits
         self._scorer = Scorer(bundle, self.manifest, self._limits.waiting)
         self._assessor = Assessor(self._tokenizer, self.manifest, self._scorer)
+        self._preparation = Preparation()
 
     def translate(
         self, texts: Sequence[str], options: RequestOptions | None = None
@@ -121,17 +145,48 @@ class Translator:
         if not texts:
             raise InvalidRequest("text_input is empty: give at least one text")
         _check_together(texts)
-        terms = terms or Terms()
+        for index, text in enumerate(texts):
+            _check_length(index, text)
         plan = SearchPlan(options, self.manifest.limits, self._tokenizer, len(texts))
-        pieces = self._pieces_of_all(texts, options, plan, terms)
-        sentences = self._sentences(pieces, max(plan.samples, plan.alternatives, 1))
+        request = _Request(texts, options, plan, terms or Terms())
+        self._check_number(request.searches_each * len(texts))
+        # What is assessed is bounded as a whole.
+        parts = [range(len(texts))] if options.assessed or plan.coverage_penalty else _cut(texts)
+        try:
+            begun = [self._begin_part(request, part) for part in parts]
+        except DragomanError:
+            self._engine.release(request.turns)
+            raise
+        whole = begun[0] if len(begun) == 1 else when_all_done(begun, _joined)
+        whole.add_done_callback(lambda _: self._engine.release(request.turns))
+        return whole
+
+    def _begin_part(self, request: _Request, part: range) -> Future[list[Translation]]:
+        """Begin to translate some of a request's texts: a small first part at once."""
+        begin = partial(self._begin, request, part)
+        characters = sum(len(request.texts[index]) for index in part)
+        if part.start == 0 and len(part) <= _PART_TEXTS and characters <= 2 * _PART_CHARACTERS:
+            return begin()
+        prepared = self._preparation.submit(begin, request.parts, request.terms.priority)
+        return followed_by(prepared, lambda begun: begun)
+
+    def _begin(self, request: _Request, part: range) -> Future[list[Translation]]:
+        """Begin to translate some of a request's texts."""
+        options, plan, terms = request.options, request.plan, request.terms
+        pieces = self._pieces_of_all(request, part)
+        sentences = self._sentences(request, pieces)
         if options.assessed:
             self._assessor.check(len(sentences) * plan.hypotheses, options)
             lengths = [len(sentence.src_ids) for sentence in sentences]
             self._assessor.check_lengths(lengths, plan.hypotheses, options)
         if plan.coverage_penalty:
             self._assessor.check(len(sentences) * plan.width, options)
-        follow_up = FollowUp(plan, self._tokenizer, self._engine.submit, self._scorer)
+        if part.start == 0:
+            searches = len(sentences) * request.searches_each
+            total = searches * len(request.texts) // len(part)
+            self._engine.reserve(sentences, request.turns, total)
+        submit = partial(self._engine.submit, turns=request.turns)
+        follow_up = FollowUp(plan, self._tokenizer, submit, self._scorer)
         futures = follow_up.submit(sentences)
         if not options.assessed:
             return when_all_done(
@@ -225,16 +280,19 @@ class Translator:
         Raises:
             DragomanError: as `submit`.
         """
+        _check_length(0, text)
         plan = SearchPlan(options, self.manifest.limits, self._tokenizer)
         if plan.hypotheses > 1 or plan.keeps_placeholders or plan.coverage_penalty:
             raise InvalidRequest(
                 "a stream has one translation, as it comes: no num_return_sequences, "
                 "keep_placeholders or coverage_penalty"
             )
-        (pieces,) = self._pieces_of_all([text], options, plan, terms or Terms())
+        request = _Request([text], options, plan, terms or Terms())
+        (pieces,) = self._pieces_of_all(request, range(1))
         stream = TextStream(pieces, self._tokenizer.target.decode, changed)
-        sentences = self._sentences([pieces])
-        futures = self._engine.submit(sentences, stream.reports(len(sentences)))
+        sentences = self._sentences(request, [pieces])
+        self._engine.reserve(sentences, request.turns, len(sentences))
+        futures = self._engine.submit(sentences, stream.reports(len(sentences)), request.turns)
         stream.follow(futures)
         stream.future = when_all_done(
             futures, lambda found: self._composer.compose([pieces], found, plan.alpha)
@@ -266,28 +324,32 @@ class Translator:
 
     def close(self) -> None:
         """Finish what was submitted, then stop."""
+        self._preparation.close()
         self._engine.close()
         self._scorer.close()
 
-    def _sentences(self, pieces: Sequence[Sequence[Piece]], each: int = 1) -> list[SourceSentence]:
-        """The sentences of texts, of which so many translations each are searched for."""
+    def _sentences(
+        self, request: _Request, pieces: Sequence[Sequence[Piece]]
+    ) -> list[SourceSentence]:
+        """The sentences of some of a request's texts."""
         found = [one for of_text in pieces for one in of_text if isinstance(one, SourceSentence)]
-        if (number := each * len(found)) > self._limits.waiting:
-            raise InvalidRequest(
-                f"{number} sentences in one request, more than {self._limits.waiting}: send fewer"
-            )
+        request.searches += request.searches_each * len(found)
+        self._check_number(request.searches)
         return found
 
-    def _pieces_of_all(
-        self, texts: Sequence[str], options: RequestOptions, plan: SearchPlan, terms: Terms
-    ) -> list[list[Piece]]:
-        for index, text in enumerate(texts):
-            _check_length(index, text)
-        return [
-            self._pieces(index, text, *languages, options, plan, terms)
-            for (index, text), languages in zip(
-                enumerate(texts), self._directions.of_texts(texts, options), strict=True
+    def _check_number(self, sentences: int) -> None:
+        """Refuse more sentences than one request may have."""
+        if sentences > (most := self._limits.most_of_request):
+            raise InvalidRequest(
+                f"{sentences} sentences in one request, more than {most}: send fewer"
             )
+
+    def _pieces_of_all(self, request: _Request, part: range) -> list[list[Piece]]:
+        texts = [request.texts[index] for index in part]
+        directions = self._directions.of_texts(texts, request.options, part.start)
+        return [
+            self._pieces(index, text, *languages, request.options, request.plan, request.terms)
+            for index, text, languages in zip(part, texts, directions, strict=True)
         ]
 
     def _pieces(
@@ -359,6 +421,23 @@ class Translator:
             return [with_assessment(one, assessments) for one in translations]
 
         return when_all_done([assessing], attach)
+
+
+def _cut(texts: Sequence[str]) -> list[range]:
+    """Parts of a request, as ranges of indices."""
+    parts: list[range] = []
+    start = characters = 0
+    for index, text in enumerate(texts):
+        full = index - start >= _PART_TEXTS or characters + len(text) > _PART_CHARACTERS
+        if full and index > start:
+            parts.append(range(start, index))
+            start, characters = index, 0
+        characters += len(text)
+    return [*parts, range(start, len(texts))]
+
+
+def _joined(parts: Sequence[list[Translation]]) -> list[Translation]:
+    return [translation for part in parts for translation in part]
 
 
 def _check_together(texts: Sequence[str]) -> None:

@@ -10,16 +10,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dragoman.errors import DragomanError
+from serving.engine.errors import DeadlineExceeded
 from serving.engine.job import Job
 from serving.engine.mixed_searches import SearchFailure
 from serving.engine.network import Decoding
+from serving.engine.pace import Pace
 from serving.engine.statistics import Statistics
-
-
-class DeadlineExceeded(DragomanError):
-    """The sentence's deadline passed before its translation was done."""
-
 
 _CHECK_S = 0.005
 """How often sentences in flight are asked whether anyone still wants them."""
@@ -28,15 +24,18 @@ _CHECK_S = 0.005
 class Batch:
     """The jobs of a decoding."""
 
-    def __init__(self, decoding: Decoding, statistics: Statistics) -> None:
+    def __init__(self, decoding: Decoding, statistics: Statistics, pace: Pace) -> None:
         """Begin without sentences.
 
         Args:
             decoding: nothing in flight yet.
             statistics: where to count what becomes of the sentences.
+            pace: where to count how many steps they take.
         """
         self._decoding = decoding
         self._statistics = statistics
+        self._pace = pace
+        self._steps = 0
         self.jobs: list[Job] = []
         """The sentences in flight, by slot."""
         self._fresh: list[Job] = []
@@ -58,6 +57,8 @@ class Batch:
     def join(self, jobs: Sequence[Job], alone: bool) -> None:
         """Take sentences in, of the decoding's width; `alone` as for `Decoding.step`."""
         self._decoding.join([job.sentence for job in jobs], alone)
+        for job in jobs:
+            job.begin_step = self._steps
         self.jobs += jobs
         self._fresh += jobs
         self._followed += sum(job.progress is not None for job in jobs)
@@ -70,6 +71,7 @@ class Batch:
         if not self.jobs:
             return
         done = self._decoding.step(alone)
+        self._steps += 1
         if self._fresh or self._followed:
             self._report()
         if done:
@@ -117,6 +119,7 @@ class Batch:
                 result = replace(result, others=self._decoding.next_best(slot, wanted - 1))
             # Counted before anyone can know that it is done.
             self._statistics.completed(job, len(result.ids))
+            self._pace.finished(self._steps - job.begin_step, len(job.sentence.src_ids))
             job.finish(result)
 
     def _leave(self, slots: Sequence[int]) -> None:

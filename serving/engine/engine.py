@@ -10,14 +10,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from dragoman.errors import DragomanError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import SpecialIds
-from serving.engine.batch import Batch, DeadlineExceeded
+from serving.engine.batch import Batch
+from serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from serving.engine.job import Job, Progress
+from serving.engine.line import Turns
 from serving.engine.memory import give_back
 from serving.engine.network import Network
-from serving.engine.scheduler import BatchLimits, Closed, Overloaded, Scheduler, length_groups
+from serving.engine.pace import Pace
+from serving.engine.scheduler import Arrival, BatchLimits, Scheduler, length_groups
 from serving.engine.sentence import Sentence
 from serving.engine.statistics import Statistics
 
@@ -31,10 +33,6 @@ _MOST_SOURCE_TOKENS = 2048
 """Padded source tokens of one run of the encoder; more take longer than they gain."""
 _LONE_ROWS = 32
 """Rows up to which a step with all the cores beats steps beside each other."""
-
-
-class EngineFailure(DragomanError):
-    """The engine broke, through no fault of the request."""
 
 
 class Engine:
@@ -64,7 +62,8 @@ class Engine:
         self.statistics = Statistics()
         self._limits = limits or BatchLimits()
         lone_rows = _LONE_ROWS if network.gains_alone else 0
-        self._scheduler = Scheduler(self._limits, workers, lone_rows)
+        self._pace = Pace(workers)
+        self._scheduler = Scheduler(self._limits, workers, lone_rows, self._pace)
         self._batches: list[dict[int, Batch]] = [{} for _ in range(workers)]
         self._failed = threading.Lock()
         self._closed = threading.Event()
@@ -80,14 +79,54 @@ class Engine:
         for thread in (*self._workers, self._sweeper):
             thread.start()
 
+    def reserve(self, sentences: Sequence[Sentence], turns: Turns, total: int) -> None:
+        """Reserve space for a request, unless it cannot be translated in time.
+
+        Args:
+            sentences: those of the request that are known, of one priority and deadline.
+            turns: for all its sentences; give it to `submit`, and at last to `release`.
+            total: how many it has. The unknown ones are taken to be like the known ones.
+
+        Raises:
+            Overloaded: too much other work waits, or the request leaves no space for others.
+            DeadlineExceeded: its own work takes longer than it allows.
+        """
+        if not sentences:
+            return
+        work = sum(one.options.beam_width * len(one.src_ids) for one in sentences)
+        deadline_s = sentences[0].deadline_s
+        arrival = Arrival(
+            total,
+            work * total // len(sentences),
+            max(len(one.src_ids) for one in sentences),
+            sentences[0].priority,
+            None if deadline_s is None else deadline_s - time.monotonic(),
+        )
+        try:
+            self._scheduler.reserve(arrival, turns)
+        except Overloaded:
+            self.statistics.add(rejected=total)
+            raise
+        except DeadlineExceeded:
+            self.statistics.add(overdue=total)
+            raise
+
+    def release(self, turns: Turns) -> None:
+        """Give back what a request has reserved and not used."""
+        self._scheduler.release(turns)
+
     def submit(
-        self, sentences: Sequence[Sentence], progress: Sequence[Progress] | None = None
+        self,
+        sentences: Sequence[Sentence],
+        progress: Sequence[Progress] | None = None,
+        turns: Turns | None = None,
     ) -> list[Future[Hypothesis]]:
         """Let sentences wait for translation, all or none of them.
 
         Args:
             sentences: what to translate.
             progress: for each of them, who wants to hear of its tokens as they come.
+            turns: those of the request, if there are other sentences of it.
 
         Returns:
             A future a sentence, in their order. Cancelling it gives the sentence up.
@@ -104,7 +143,7 @@ class Engine:
         ]
         try:
             # Who hears of the tokens as they come reads them from the beginning.
-            self._scheduler.add(jobs if progress else self._deal(jobs))
+            self._scheduler.add(jobs if progress else self._deal(jobs), turns)
         except Overloaded:
             self.statistics.add(rejected=len(jobs))
             raise
@@ -160,24 +199,53 @@ class Engine:
 
     def _work(self, worker: int) -> None:
         batches = self._batches[worker]
-        jobs: list[Job] | None = None
+        joining: list[Job] = []
+        busy_since_s: float | None = None
         try:
             while True:
-                jobs = self._scheduler.admit(worker, sum(b.rows for b in batches.values()))
-                if jobs is None:
+                rows = sum(batch.rows for batch in batches.values())
+                admission = self._scheduler.admit(worker, rows, time.monotonic())
+                if admission is None:
                     return
+                joining = admission.joining
+                self._refuse(admission.late)
                 alone = self._network.gains_alone and self._scheduler.alone(worker)
-                if jobs:
-                    self._begin(jobs, batches, alone)
-                if batches and not jobs and not any(batch.rows for batch in batches.values()):
+                if joining:
+                    self._begin(joining, batches, alone)
+                if batches and not joining and not any(batch.rows for batch in batches.values()):
                     batches.clear()  # idle for a while
                     give_back()
+                rows = sum(batch.rows for batch in batches.values())
                 for width, batch in list(batches.items()):
                     batch.step(alone)
                     if not batch.rows and len(batches) > 1:
                         del batches[width]  # one may keep its memory for what comes next
+                busy_since_s = self._measure(rows, busy_since_s)
         except BaseException as error:  # whatever it was, everyone who waits must hear of it
-            self._fail(error, jobs or [])
+            self._fail(error, joining)
+
+    def _measure(self, rows: int, busy_since_s: float | None) -> float | None:
+        """Count a step if the worker was busy all the time since the one before.
+
+        Args:
+            rows: that it has stepped.
+            busy_since_s: when the step before was done, if others waited then.
+
+        Returns:
+            The same for the next step.
+        """
+        now_s = time.monotonic()
+        if 2 * rows < self._limits.rows or not self._scheduler.waiting:
+            return None
+        if busy_since_s is not None:
+            self._pace.stepped(rows, now_s - busy_since_s)
+        return now_s
+
+    def _refuse(self, late: Sequence[Job]) -> None:
+        """Answer for sentences that would miss their deadline."""
+        for job in late:
+            if job.finish(DeadlineExceeded("the deadline passes before it can be translated")):
+                self.statistics.add(overdue=1)
 
     def _begin(self, jobs: Sequence[Job], batches: dict[int, Batch], alone: bool) -> None:
         """Let sentences join the batches of their widths."""
@@ -186,7 +254,7 @@ class Engine:
             joining = sorted((job for job in jobs if job.rows == width), key=_src_length)
             if width not in batches:
                 decoding = self._network.begin(width, self._special_ids)
-                batches[width] = Batch(decoding, self.statistics)
+                batches[width] = Batch(decoding, self.statistics, self._pace)
             lengths = [_src_length(job) for job in joining]
             for group in length_groups(lengths, _MOST_SOURCE_TOKENS, self._network.pads_sources):
                 batches[width].join(joining[group], alone)

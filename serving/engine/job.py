@@ -34,11 +34,18 @@ class Job:
     joined_s: float | None = None
     """When it joined a batch."""
     first_token_s: float | None = None
+    begin_step: int = 0
+    """How many steps its batch had made when it joined."""
 
     @property
     def rows(self) -> int:
         """How many rows it takes in a batch."""
         return self.sentence.options.beam_width
+
+    @property
+    def work(self) -> int:
+        """Rows times source tokens; see `Pace`."""
+        return self.rows * len(self.sentence.src_ids)
 
     def overdue(self, now_s: float) -> bool:
         """Whether its deadline has passed."""

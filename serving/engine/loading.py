@@ -12,7 +12,8 @@ from dragoman.errors import DragomanError, UsageError
 from dragoman.manifest import Dimensions, Manifest, SpecialIds
 from serving.cpu import exact_int8_products
 from serving.engine.device.gpu import choose_gpu_runtime, open_gpu_network, runtime_obstacle
-from serving.engine.engine import Engine, EngineFailure
+from serving.engine.engine import Engine
+from serving.engine.errors import EngineFailure
 from serving.engine.native.network import NativeNetwork, native_obstacle
 from serving.engine.network import Network
 from serving.engine.onnx_session import OnnxSession

@@ -1,15 +1,16 @@
-"""Which waiting sentences join which worker, and when. Policy alone: no tensors, no clocks."""
+"""Which sentences wait, which join which worker, and when. Policy alone: no tensors, no clocks."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dragoman.errors import DragomanError
+from serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from serving.engine.job import Job
+from serving.engine.line import Line, Turns
+from serving.engine.pace import Pace
 
 _MOST_PADDED = 1.15
 """Padded over real tokens that a group may have."""
@@ -22,14 +23,14 @@ _FEW = 4
 """Few are less than such a part of what is in flight."""
 _IDLE_S = 10.0
 """How long a worker waits before it hears that there is nothing to do."""
-
-
-class Overloaded(DragomanError):
-    """More sentences wait than the engine may hold."""
-
-
-class Closed(DragomanError):
-    """The engine takes no more sentences."""
+_MARGIN = 2.0
+"""A request is accepted if it may wait this many times as long as estimated. An accepted request
+that misses its deadline costs capacity and helps nobody."""
+_LEAST_WAIT_S = 0.25
+_OVERLOADED_PART = 20
+"""While overloaded, a request is accepted if the wait is at most this part of its time, or the
+least wait. Overload begins when a request is refused because of the work that waits, and ends when
+nothing waits. A line that never gets empty brings no throughput, only latency."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +39,53 @@ class BatchLimits:
 
     rows: int = 64
     """Rows that one worker steps at a time; a sentence has as many as its beam is wide."""
-    waiting: int = 20_000
-    """Sentences that may wait; more are refused."""
+    waiting: int = 40_000
+    """Sentences that may wait; more are refused. One request may take half of what is free."""
+
+    @property
+    def most_of_request(self) -> int:
+        """Sentences that one request may have."""
+        return self.waiting // 2
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What is known of a request before any of its sentences waits.
+
+    Attributes:
+        sentences: how many it has.
+        work: rows times source tokens, of all of them.
+        longest: source tokens of its longest sentence.
+        priority: of its sentences.
+        left_s: time until its deadline; None: it has none.
+    """
+
+    sentences: int
+    work: int
+    longest: int
+    priority: int = 0
+    left_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What a worker is to do with sentences that waited."""
+
+    joining: list[Job] = field(default_factory=list)
+    late: list[Job] = field(default_factory=list)
+    """Those whose deadline will pass before they can be translated."""
 
 
 class Scheduler:
-    """First come, first served within a priority; the rows are shared evenly by the workers.
+    """Requests take turns within a priority; the rows are shared evenly by the workers.
 
     A worker asks between two steps for sentences to join its batches; only one with nothing in
     flight waits for them.
     """
 
-    def __init__(self, limits: BatchLimits, workers: int, lone_rows: int = 0) -> None:
+    def __init__(
+        self, limits: BatchLimits, workers: int, lone_rows: int = 0, pace: Pace | None = None
+    ) -> None:
         """Begin with nothing waiting.
 
         Args:
@@ -57,12 +93,15 @@ class Scheduler:
             workers: how many ask.
             lone_rows: as many rows or fewer, waiting and in flight, go to one worker, because a
                 step of so few is faster with all the cores.
+            pace: how fast the engine works.
         """
         self._limits = limits
         self._lone_rows = lone_rows
-        self._waiting: list[tuple[int, int, Job]] = []
+        self._pace = pace or Pace(workers)
+        self._waiting: Line[Job] = Line()
         self._waiting_rows = 0
-        self._arrivals = itertools.count()
+        self._reserved = 0
+        self._overloaded = False
         self._rows = [0] * workers
         self._patience = [0] * workers
         self._changed = threading.Condition()
@@ -83,33 +122,98 @@ class Scheduler:
         others = any(rows for other, rows in enumerate(self._rows) if other != worker)
         return not others and self._waiting_rows + self.rows <= self._lone_rows
 
-    def add(self, arrivals: Sequence[Job]) -> None:
+    def reserve(self, arrival: Arrival, turns: Turns) -> None:
+        """Reserve space for a request, unless it cannot be translated in time.
+
+        Args:
+            arrival: what is known of the request.
+            turns: those of its sentences, which are added later.
+
+        Raises:
+            Overloaded: too much other work waits, or the request leaves no space for others.
+            DeadlineExceeded: its own work takes longer than it allows.
+        """
+        with self._changed:
+            held = len(self._waiting) + self._reserved
+            free = self._limits.waiting - held
+            if 2 * arrival.sentences > free + 1:
+                ahead = self._waiting.work_ahead(held, arrival.priority)
+                raise Overloaded(
+                    f"the server is busy: {held} sentences are waiting, {max(free, 0)} more may "
+                    "wait, and one request may take half of these, but this one has "
+                    f"{arrival.sentences}",
+                    self._pace.seconds_of(ahead) if self._pace.is_known else None,
+                )
+            if arrival.left_s is not None and self._pace.is_known:
+                self._check_time(arrival, arrival.left_s)
+            self._reserved += arrival.sentences
+            turns.reserved += arrival.sentences
+
+    def release(self, turns: Turns) -> None:
+        """Give back what a request has reserved and not used."""
+        with self._changed:
+            self._reserved -= turns.reserved
+            turns.reserved = 0
+
+    def _check_time(self, arrival: Arrival, left_s: float) -> None:
+        ahead = self._waiting.work_ahead(arrival.sentences, arrival.priority)
+        wait_s = self._pace.seconds_of(ahead)
+        own_s = self._pace.seconds_of(arrival.work) + self._pace.duration_s(arrival.longest)
+        held = len(self._waiting)
+        # The pace is that of a busy engine: an idle one translates few sentences faster.
+        if own_s > left_s and (held or arrival.sentences > self._limits.rows):
+            raise DeadlineExceeded(
+                f"the request takes about {own_s:.1f} s on this busy server, and its time is "
+                f"{left_s:.1f} s: send fewer sentences in a request, or allow more time"
+            )
+        in_time_s = (left_s - own_s) / _MARGIN
+        if wait_s > max(in_time_s, own_s):
+            self._overloaded = True
+        if self._overloaded:
+            in_time_s = min(in_time_s, max(left_s / _OVERLOADED_PART, _LEAST_WAIT_S))
+        if held and wait_s > in_time_s:
+            raise Overloaded(
+                f"the server is busy: {held} sentences are waiting, which takes about "
+                f"{wait_s:.1f} s, and the request's time is {left_s:.1f} s",
+                wait_s - in_time_s,
+            )
+
+    def add(self, arrivals: Sequence[Job], turns: Turns | None = None) -> None:
         """Let sentences wait, all or none of them.
+
+        Args:
+            arrivals: sentences of one request.
+            turns: those of the request, of which other sentences may wait already.
 
         Raises:
             Overloaded: they would be too many.
             Closed: the scheduler was closed.
         """
+        turns = turns or Turns()
         with self._changed:
             if self._closed is not None:
                 raise self._closed
-            held = len(self._waiting)
+            reserved = min(turns.reserved, len(arrivals))
+            held = len(self._waiting) + self._reserved - reserved
             if held + len(arrivals) > self._limits.waiting:
                 raise Overloaded(
                     f"the server is busy: {held} sentences are waiting and {len(arrivals)} more "
-                    f"would exceed the limit of {self._limits.waiting}: try again later"
+                    f"would exceed the limit of {self._limits.waiting}"
                 )
+            self._reserved -= reserved
+            turns.reserved -= reserved
             for job in arrivals:
-                heapq.heappush(self._waiting, (-job.sentence.priority, next(self._arrivals), job))
+                self._waiting.add(job, turns, job.work, job.sentence.priority)
                 self._waiting_rows += job.rows
             self._changed.notify_all()
 
-    def admit(self, worker: int, rows: int) -> list[Job] | None:
+    def admit(self, worker: int, rows: int, now_s: float = 0.0) -> Admission | None:
         """Sentences that join a worker's batches now.
 
         Args:
             worker: who asks.
             rows: how many it has in flight.
+            now_s: the time, on the clock of the deadlines.
 
         Returns:
             Sentences; none where it has enough to do, or waited in vain for a while; None where
@@ -122,36 +226,43 @@ class Scheduler:
             if rows == 0:
                 self._changed.wait_for(lambda: self._closed or self._room(worker) > 0, _IDLE_S)
                 if self._room(worker) <= 0:
-                    return None if self._closed else []
+                    return None if self._closed else Admission()
             room = self._room(worker)
+            admission = Admission()
             if self._holds_back(worker, room):
-                return []
-            admitted: list[Job] = []
+                return admission
             while self._waiting and room > 0:
-                job = self._waiting[0][-1]
-                if job.rows > self._limits.rows - self._rows[worker] and self._rows[worker]:
+                job = self._waiting.first()
+                late = self._is_late(job, now_s)
+                too_wide = job.rows > self._limits.rows - self._rows[worker]
+                if too_wide and self._rows[worker] and not late:
                     break
-                heapq.heappop(self._waiting)
-                admitted.append(job)
-                self._rows[worker] += job.rows
+                self._waiting.take()
                 self._waiting_rows -= job.rows
+                if late:
+                    admission.late.append(job)
+                    continue
+                admission.joining.append(job)
+                self._rows[worker] += job.rows
                 room -= job.rows
-            return admitted
+            self._overloaded = self._overloaded and bool(self._waiting)
+            return admission
+
+    def _is_late(self, job: Job, now_s: float) -> bool:
+        """Whether a sentence would take a row from others, and then miss its deadline.
+
+        Only while others wait: a lone sentence is translated faster than a busy engine's pace says.
+        """
+        deadline_s = job.sentence.deadline_s
+        if deadline_s is None or len(self._waiting) < self._limits.rows or not self._pace.is_known:
+            return False
+        return now_s + self._pace.duration_s(len(job.sentence.src_ids)) > deadline_s
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
         """Take the sentences out of the queue that nobody wants any more, and return them."""
         with self._changed:
-            dropped: list[Job] = []
-            kept: list[tuple[int, int, Job]] = []
-            for entry in self._waiting:
-                if unwanted(entry[-1]):
-                    dropped.append(entry[-1])
-                else:
-                    kept.append(entry)
-            if dropped:
-                heapq.heapify(kept)
-                self._waiting = kept
-                self._waiting_rows -= sum(job.rows for job in dropped)
+            dropped = self._waiting.drop(unwanted)
+            self._waiting_rows -= sum(job.rows for job in dropped)
             return dropped
 
     def close(self, reason: DragomanError | None = None) -> None:

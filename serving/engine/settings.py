@@ -34,8 +34,8 @@ class EngineSettings:
     """Threads of a step while one worker has all the work there is."""
     max_rows: int | None = None
     """Rows that one worker steps at a time."""
-    max_waiting: int = 20_000
-    """Sentences that may wait; more are refused."""
+    max_waiting: int = 40_000
+    """Sentences that may wait; more are refused. One request may have half of them."""
 
     def __post_init__(self) -> None:
         numbers = {

@@ -33,7 +33,11 @@ _COUNTERS = (
     _Kind("dragoman_sentences_total", "Sentences translated", "completed"),
     _Kind("dragoman_sentences_cancelled_total", "Sentences given up by their clients", "cancelled"),
     _Kind("dragoman_sentences_overdue_total", "Sentences whose deadline passed", "overdue"),
-    _Kind("dragoman_sentences_rejected_total", "Sentences refused as too many waited", "rejected"),
+    _Kind(
+        "dragoman_sentences_rejected_total",
+        "Sentences refused because the server was too busy",
+        "rejected",
+    ),
     _Kind("dragoman_input_tokens_total", "Source tokens of translated sentences", "input_tokens"),
     _Kind("dragoman_output_tokens_total", "Tokens generated", "output_tokens"),
     _Kind("dragoman_queue_seconds_total", "Time from arrival to joining, summed", "queue_s"),

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from dragoman.errors import DragomanError
-from serving.engine.scheduler import Closed
+from serving.engine.errors import Closed
 from serving.service.connection import Connection
 from serving.service.frames import (
     Hello,

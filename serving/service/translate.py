@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from dragoman.manifest import Manifest
-from serving.engine.engine import EngineFailure
+from serving.engine.errors import EngineFailure
 from serving.service import answers
 from serving.service.answers import Form
 from serving.service.configuration import check_languages, engine_settings, request_rules

@@ -5,9 +5,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from serving.engine.batch import DeadlineExceeded
-from serving.engine.engine import EngineFailure
-from serving.engine.scheduler import Closed, Overloaded
+from serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from serving.request_options import InvalidRequest
 from serving.service.answers import Form, of_beginning, of_error, of_translations
 from serving.service.frames import Answer, ErrorCode, Failure
@@ -69,7 +67,7 @@ def test_a_beginning_is_followed_by_more() -> None:
     ("error", "code", "message"),
     [
         (InvalidRequest("no"), ErrorCode.INVALID_ARG, "no"),
-        (Overloaded("many"), ErrorCode.UNAVAILABLE, "many"),
+        (Overloaded("many", 2.3), ErrorCode.UNAVAILABLE, "many: try again in 3 s"),
         (Closed("closed"), ErrorCode.UNAVAILABLE, "closed"),
         (DeadlineExceeded("late"), ErrorCode.CANCELLED, "late"),
         (CancelledError(), ErrorCode.CANCELLED, "the request failed: CancelledError"),

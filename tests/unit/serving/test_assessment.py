@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dragoman.manifest import AlignmentHeads, Manifest
 from serving import assessment
 from serving.assessment import Assessment, Candidate, SentencePair
-from serving.engine.batch import DeadlineExceeded
+from serving.engine.errors import DeadlineExceeded
 from serving.engine.settings import EngineSettings
 from serving.futures import outcome_error
 from serving.request_options import InvalidRequest, RequestOptions

@@ -19,19 +19,19 @@ from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest, SpecialIds
 from export.plans import PlanSettings, requests
 from serving.engine import scheduler
-from serving.engine.batch import DeadlineExceeded
 from serving.engine.cache import CAPACITIES
 from serving.engine.device.memory import DeviceTensor, HostMemory
 from serving.engine.device.network import DeviceNetwork
 from serving.engine.device.onnx_runner import OnnxRunner
 from serving.engine.device.row_counts import padded_count
-from serving.engine.engine import Engine, EngineFailure
+from serving.engine.engine import Engine
+from serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from serving.engine.guidance import Guidance, Rule
 from serving.engine.mixed_searches import SearchFailure
 from serving.engine.native.network import NativeNetwork, native_obstacle
 from serving.engine.network import Network
 from serving.engine.onnx_session import OnnxSession
-from serving.engine.scheduler import BatchLimits, Closed, Overloaded
+from serving.engine.scheduler import BatchLimits
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.session_decoding import Sessions
 from serving.engine.settings import FloatPrecision

@@ -17,8 +17,7 @@ from dragoman.manifest import AlignmentHeads, Manifest
 from dragoman.text import BEGIN_ID, END_ID
 from export.parity import TOLERANCE
 from serving import scoring
-from serving.engine.batch import DeadlineExceeded
-from serving.engine.scheduler import Closed, Overloaded
+from serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from serving.score_graphs import MOST_TOKENS, Pair, ScoreGraph, like_lengths, looked_at
 from serving.scoring import Scorer, ScoringFailure, TooLong
 from tests.conftest import tiny_model
@@ -203,11 +202,11 @@ def test_what_waits_is_bounded(bundle: Path) -> None:
     (first,) = scorer.submit(pairs(1))
     assert gate.began.wait(60)
     waiting = scorer.submit(pairs(2))
+    scorer.check_space(1)
     with pytest.raises(Overloaded, match="2 translations wait to be scored and 2 more"):
         scorer.submit(pairs(2))
-    scorer.check_room(1)
-    with pytest.raises(Overloaded):
-        scorer.check_room(2)
+    with pytest.raises(Overloaded, match="1 more may wait, and one request may take half"):
+        scorer.check_space(2)
     gate.may.set()
     scorer.close()  # scores what waits
     assert all(future.done() for future in (first, *waiting))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import UsageError
 from dragoman.manifest import Manifest
-from serving.engine.batch import DeadlineExceeded
+from serving.engine.errors import DeadlineExceeded
 from serving.futures import outcome_error
 from serving.request_options import InvalidRequest, RequestOptions
 from serving.translator import MAX_TEXT_CHARACTERS, Terms, Translator

@@ -1,0 +1,39 @@
+"""Why the engine does not translate a sentence.
+
+DragomanError
+├── Overloaded         there is more work than can be done in time: try again later
+├── Closed             the engine takes no more sentences
+├── DeadlineExceeded   the deadline passed, or will pass before the translation is done
+└── EngineFailure      the engine broke, through no fault of the request
+"""
+
+from __future__ import annotations
+
+import math
+
+from dragoman.errors import DragomanError
+
+
+class Overloaded(DragomanError):
+    """More work waits than the engine may hold, or can do before a request's deadline."""
+
+    def __init__(self, why: str, retry_after_s: float | None = None) -> None:
+        """Say why, and when to try again.
+
+        Args:
+            why: the reason, in one line.
+            retry_after_s: time after which another try may succeed; None: not known, one second.
+        """
+        super().__init__(f"{why}: try again in {max(1, math.ceil(retry_after_s or 0))} s")
+
+
+class Closed(DragomanError):
+    """The engine takes no more sentences."""
+
+
+class DeadlineExceeded(DragomanError):
+    """The deadline passed before the translation was done, or would pass before it can be."""
+
+
+class EngineFailure(DragomanError):
+    """The engine broke, through no fault of the request."""

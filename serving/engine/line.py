@@ -1,0 +1,104 @@
+"""A waiting line in which requests take turns.
+
+Higher priority goes first. Within a priority, the k-th item of every request goes before the
+(k+1)-th item of any: start-time fair queueing with items of equal size. So one request of 20,000
+sentences does not delay a request of one. No locks, no clocks.
+
+Source: Goyal, Vin and Cheng 1996, https://doi.org/10.1145/248156.248171
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import itertools
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+_Item = TypeVar("_Item")
+_Key = tuple[int, int, int]
+"""Negated priority, turn, arrival."""
+_LAST_ARRIVAL = 1 << 62
+
+
+class Turns:
+    """The turns of one request: all its items are added with the same object.
+
+    Attributes:
+        last: turn of the item added last.
+        reserved: items that may still be added, for whoever bounds the line.
+    """
+
+    def __init__(self) -> None:
+        """Begin before the first item."""
+        self.last = 0
+        self.reserved = 0
+
+
+class Line(Generic[_Item]):
+    """Items that wait, each with the work that it will take."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._entries: list[tuple[_Key, _Item]] = []
+        """Sorted by key. Lists, whose insertions in the middle move memory alone, are fast enough
+        for 40,000 entries and give sums of work by slices."""
+        self._work: list[int] = []
+        """Of the entries, in their order."""
+        self._current: collections.defaultdict[int, int] = collections.defaultdict(int)
+        """Turn of the item taken last, by priority."""
+        self._arrivals = itertools.count()
+
+    def __len__(self) -> int:
+        """Number of items that wait."""
+        return len(self._entries)
+
+    def add(self, item: _Item, turns: Turns, work: int = 1, priority: int = 0) -> None:
+        """Let an item wait.
+
+        Args:
+            item: what waits.
+            turns: of its request.
+            work: in any unit, the same for all items.
+            priority: of two items, the one of higher priority goes first.
+        """
+        turns.last = max(turns.last, self._current[priority]) + 1
+        key = (-priority, turns.last, next(self._arrivals))
+        index = bisect.bisect(self._entries, key, key=_key)
+        self._entries.insert(index, (key, item))
+        self._work.insert(index, work)
+
+    def first(self) -> _Item:
+        """The item that is next; there must be one."""
+        return self._entries[0][1]
+
+    def take(self) -> _Item:
+        """Remove the item that is next, and return it; there must be one."""
+        (priority, turn, _), item = self._entries.pop(0)
+        self._current[-priority] = turn
+        del self._work[0]
+        return item
+
+    def drop(self, unwanted: Callable[[_Item], bool]) -> list[_Item]:
+        """Remove items that nobody waits for any more, and return them in their order."""
+        drops = [unwanted(item) for _, item in self._entries]
+        dropped = [item for (_, item), drop in zip(self._entries, drops, strict=True) if drop]
+        if dropped:
+            keeps = [not drop for drop in drops]
+            self._entries = list(itertools.compress(self._entries, keeps))
+            self._work = list(itertools.compress(self._work, keeps))
+        return dropped
+
+    def work_ahead(self, items: int, priority: int = 0) -> int:
+        """Work that would be taken before the last of so many items of a new request.
+
+        Args:
+            items: of the new request.
+            priority: theirs.
+        """
+        last = (-priority, self._current[priority] + items, _LAST_ARRIVAL)
+        return sum(self._work[: bisect.bisect(self._entries, last, key=_key)])
+
+
+def _key(entry: tuple[_Key, object]) -> _Key:
+    return entry[0]
