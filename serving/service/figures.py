@@ -35,7 +35,7 @@ _COUNTERS = (
     _Kind("dragoman_sentences_overdue_total", "Sentences whose deadline passed", "overdue"),
     _Kind(
         "dragoman_sentences_rejected_total",
-        "Sentences refused because the server was too busy",
+        "Sentences refused by a busy server",
         "rejected",
     ),
     _Kind("dragoman_input_tokens_total", "Source tokens of translated sentences", "input_tokens"),

@@ -43,6 +43,29 @@ def test_a_list_is_translated_as_its_texts_are(translator: Translator) -> None:
     assert len(set(together)) > 1
 
 
+def test_a_large_request_is_translated_in_parts_as_a_whole(translator: Translator) -> None:
+    texts = [TEXTS[index % len(TEXTS)] for index in range(300)]
+    alone = {text: translate(translator, [text])[0] for text in TEXTS}
+    assert translate(translator, texts) == [alone[text] for text in texts]
+
+
+def test_an_error_in_a_late_part_ends_the_request_at_once(translator: Translator) -> None:
+    texts = [*TEXTS * 100, "", "pink"]
+    with pytest.raises(InvalidRequest, match="text 400 is empty"):
+        translate(translator, texts)
+    deadline = time.monotonic() + 60
+    while translator.load.waiting or translator.load.rows:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert translate(translator, TEXTS)
+
+
+def test_a_request_that_fails_gives_its_space_back(translator: Translator) -> None:
+    for _ in range(5):
+        with pytest.raises(InvalidRequest, match="text 14999 is empty"):
+            translate(translator, [*["red"] * 14_999, " "], max_tokens=1, beam_width=1)
+
+
 def test_languages_may_be_given_from_either_side(translator: Translator) -> None:
     to_german = translate(translator, TEXTS)
     assert translate(translator, TEXTS, target_language="de") == to_german

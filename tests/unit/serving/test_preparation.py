@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from serving.engine.errors import Closed
+from serving.engine.line import Turns
+from serving.preparation import Preparation
+
+WAIT_S = 60
+
+
+@pytest.fixture
+def preparation() -> Iterator[Preparation]:
+    running = Preparation()
+    yield running
+    running.close()
+
+
+def test_parts_of_requests_take_turns(preparation: Preparation) -> None:
+    may_begin = threading.Event()
+    preparation.submit(lambda: may_begin.wait(WAIT_S), Turns())
+    order: list[str] = []
+    large, other = Turns(), Turns()
+    futures = [preparation.submit(partial(order.append, name), large) for name in "abc"]
+    futures += [preparation.submit(partial(order.append, name), other) for name in "12"]
+    may_begin.set()
+    for future in futures:
+        future.result(WAIT_S)
+    assert "".join(order) == "a1b2c"
+
+
+def test_a_part_that_fails_fails_alone(preparation: Preparation) -> None:
+    failing = preparation.submit(partial("abc".index, "d"), Turns())
+    with pytest.raises(ValueError, match="substring not found"):
+        failing.result(WAIT_S)
+    assert preparation.submit(lambda: 7, Turns()).result(WAIT_S) == 7
+
+
+def test_a_cancelled_part_is_not_run(preparation: Preparation) -> None:
+    may_begin = threading.Event()
+    preparation.submit(lambda: may_begin.wait(WAIT_S), Turns())
+    ran: list[int] = []
+    cancelled = preparation.submit(lambda: ran.append(1), Turns())
+    last = preparation.submit(lambda: ran.append(2), Turns())
+    assert cancelled.cancel()
+    may_begin.set()
+    last.result(WAIT_S)
+    assert ran == [2]
+
+
+def test_closing_runs_what_waits_and_takes_no_more() -> None:
+    preparation = Preparation()
+    found = [preparation.submit(lambda: 1, Turns()) for _ in range(9)]
+    preparation.close()
+    assert [future.result(0) for future in found] == [1] * 9
+    with pytest.raises(Closed):
+        preparation.submit(lambda: 1, Turns())
