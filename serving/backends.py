@@ -84,33 +84,45 @@ def compiled_relay() -> Path | None:
     return None
 
 
-def lay_out_backends(installation: Installation, relay: RelayForm | None, scratch: Path) -> Path:
-    """A folder with the server's backends and ours.
+def lay_out_backends(
+    installation: Installation, named: frozenset[str], relay: RelayForm | None, scratch: Path
+) -> Path:
+    """Make a folder with the backends that are needed, and no other.
+
+    The server's `python` backend runs code that a model brings, so it is not there by default.
 
     Args:
         installation: the server.
-        relay: which form of ours; the compiled one where there is one, unless it is named.
+        named: the backends that the served models name.
+        relay: which form of our backend; None: the compiled one if there is one.
         scratch: where to make the folder.
+
+    Returns:
+        The folder, for Triton's `--backend-directory`.
 
     Raises:
         UsageError: the compiled relay is asked for, and there is none.
     """
+    compiled = compiled_relay()
+    if relay == "native" and compiled is None:
+        raise UsageError("there is no compiled relay: install a C compiler, then Dragoman again")
+    library = None if relay == "python" else compiled
+    needed = named if library is not None else named | {_PYTHON}
     folder = scratch / "backends"
     folder.mkdir()
     for backend in installation.backends.iterdir():
+        if backend.name not in needed:
+            continue
         if backend.name == _PYTHON and installation.stub is not None:
             # Copied: Triton refuses a link to the library when a backend in Python needs it.
             shutil.copytree(backend, folder / _PYTHON)
             (folder / _PYTHON / installation.stub.name).symlink_to(installation.stub)
         else:
             (folder / backend.name).symlink_to(backend)
-    compiled = compiled_relay()
-    if relay == "native" and compiled is None:
-        raise UsageError("there is no compiled relay: install a C compiler, then Dragoman again")
     ours = folder / BACKEND
     ours.mkdir()
-    if compiled is not None and relay != "python":
-        (ours / f"libtriton_{BACKEND}.so").symlink_to(compiled)
+    if library is not None:
+        (ours / f"libtriton_{BACKEND}.so").symlink_to(library)
     else:
         (ours / "model.py").symlink_to(_SOURCES / "model.py")
     return folder

@@ -1,9 +1,9 @@
 """Starting and stopping Triton Inference Server.
 
 Takes `tritonserver` from the PATH where there is one (NVIDIA's container), else the real server
-that the `nvidia-pytriton` wheel carries. That one is release 24.10, older than the fixes of
-CVE-2025-23310, -23311, -23319, -23320 and -23334, so it listens on loopback only, and the endpoints
-for shared memory, repository control, traces and logging are closed on every server started here.
+that the `nvidia-pytriton` wheel carries. That one is release 24.10, which lacks the security fixes
+of later releases (docs/deployment.md), so it listens on loopback only. The endpoints for shared
+memory, repository control, traces and logging are closed on every server started here.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ from serving.repository import MODEL, Repository
 log = logging.getLogger(__name__)
 
 _CLOSED_ENDPOINTS = "shared-memory,model-repository,trace,logging"
-_UNSENDABLE = "\n\n"
-"""The header value that would open them again, which neither protocol can carry: a secret one could
-be read off the command line by every user of the machine."""
+_CLOSED_HEADER = "Dragoman Closed:=\n\n"
+"""Name and value of the header that would open them again. No request can carry the name: gRPC ends
+a request with a capital, a space or a colon in a header's name, HTTP/1.1 ends a name at its colon.
+The value alone closes nothing, since gRPC takes any value. A secret value could be read off the
+command line by every user of the machine."""
 _STACK_BYTES = 1 << 30
 """Triton 24.10 puts 16 bytes on a thread's stack for each chunk of an HTTP body (CVE-2025-23310).
 Threads get stacks of this size; only what is touched takes memory."""
@@ -234,17 +236,20 @@ class TritonServer:
             "--exit-on-error=true",
             f"--log-info={str(options.log_verbose).lower()}",
             f"--backend-config={python}",
-            f"--http-restricted-api={_CLOSED_ENDPOINTS}:dragoman-closed={_UNSENDABLE}",
-            f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:dragoman-closed={_UNSENDABLE}",
+            f"--http-restricted-api={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",
+            f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",
         ]
         if options.config is not None:
             arguments.append(f"--model-config-name={options.config}")
         if installation.embedded:
             # It has no part for GPUs.
             arguments += ["--pinned-memory-pool-byte-size=0", "--allow-gpu-metrics=false"]
-        backends = lay_out_backends(installation, options.relay, scratch)
+        named = self._repository.backends
+        backends = lay_out_backends(installation, named, options.relay, scratch)
         arguments.append(f"--backend-directory={backends}")
         environment = dict(os.environ)
+        # With it Triton would open a further endpoint, on every address and with nothing closed.
+        environment.pop("AIP_MODE", None)
         if self.engine is not None:
             environment[VARIABLE] = str(self.engine.path)
         inherited = environment.get("LD_LIBRARY_PATH", "").split(":")
@@ -378,7 +383,7 @@ def _refuse_beyond_loopback(address: str) -> None:
         raise UsageError(f"--address {address!r}: give an IP address") from None
     if not loopback:
         raise UsageError(
-            f"--address {address}: the embedded Triton 24.10 has known holes (CVE-2025-23310, "
-            "-23311, -23319, -23320, -23334) and listens on loopback only; put a proxy before it, "
+            f"--address {address}: the embedded Triton 24.10 has known vulnerabilities "
+            "(docs/deployment.md) and listens on loopback only; put the proxy in front of it, "
             "or accept the risk with --expose-unpatched-server"
         )

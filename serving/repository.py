@@ -26,6 +26,7 @@ class Repository:
     Attributes:
         path: its folder.
         models: what is to be loaded.
+        backends: the Triton backends that these models name.
         layout: what will run the bundle; None if the model is not for our engine.
     """
 
@@ -62,6 +63,7 @@ class Repository:
         # Streaming and scoring only where the repository has them.
         self.models = [MODEL, *filter(self._has, FURTHER_MODELS)]
         self.models += [name for name in more_models if name not in self.models]
+        self.backends = frozenset(self._backend(name, config) for name in self.models)
         self._seen = self._stamp()
         self.layout = self._choose_layout()
 
@@ -87,6 +89,16 @@ class Repository:
         request_rules(config.parameters)
         check_languages(config.parameters, manifest.languages)
         return choose_layout(engine_settings(config.parameters), self._bundle, manifest)
+
+    def _backend(self, model: str, config: str | None) -> str:
+        """The backend of a model, by the configuration that Triton will take."""
+        path = self.path / model / "configs" / f"{config}.pbtxt"
+        if config is None or not path.is_file():
+            path = self.path / model / "config.pbtxt"
+        backend = read_model_config(path).backend
+        if not backend:
+            raise UsageError(f'{path}: names no backend; add a line such as backend: "onnxruntime"')
+        return backend
 
     def _has(self, model: str) -> bool:
         return (self.path / model / "config.pbtxt").is_file()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -165,37 +162,3 @@ def test_half_a_request_does_no_harm(shipped: Served) -> None:
     for port in (shipped.server.ports.http, shipped.server.ports.grpc):
         with socket.create_connection(("127.0.0.1", port), 10) as connection:
             connection.sendall(b"POST /v2/models/translate/generate HTTP/1.1\r\nContent-Le")
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/v2/repository/models/translate/unload"),
-        ("POST", "/v2/repository/index"),
-        ("GET", "/v2/systemsharedmemory/status"),
-        ("GET", "/v2/cudasharedmemory/status"),
-        ("GET", "/v2/trace/setting"),
-        ("GET", "/v2/logging"),
-    ],
-)
-def test_dangerous_http_endpoints_are_closed(shipped: Served, method: str, path: str) -> None:
-    request = urllib.request.Request(f"{shipped.server.http_url}{path}", method=method, data=b"{}")
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=10)
-    assert caught.value.code == 403
-    assert "restricted" in json.load(caught.value)["error"]
-
-
-def test_dangerous_grpc_endpoints_are_closed(shipped: Served) -> None:
-    address = shipped.server.grpc_url.removeprefix("grpc://")
-    with triton_grpc.InferenceServerClient(address) as client:
-        for call in (
-            lambda: client.unload_model("translate"),
-            client.get_model_repository_index,
-            client.get_system_shared_memory_status,
-            client.get_cuda_shared_memory_status,
-            client.get_trace_settings,
-            client.get_log_settings,
-        ):
-            with pytest.raises(InferenceServerException, match=r"restricted|expecting header"):
-                call()

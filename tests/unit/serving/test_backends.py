@@ -34,10 +34,32 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_the_servers_backends_are_there(installation: Installation, scratch: Path) -> None:
-    folder = lay_out_backends(installation, None, scratch)
-    assert names(folder) == {"python", "identity", "dragoman"}
+OURS = frozenset({"dragoman"})
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As where the relay was compiled."""
+    library = tmp_path / "_relay.so"
+    library.write_text("compiled")
+    monkeypatch.setattr(backends, "compiled_relay", lambda: library)
+    return library
+
+
+@pytest.mark.usefixtures("compiled")
+def test_only_the_backends_that_models_name_are_there(
+    installation: Installation, scratch: Path
+) -> None:
+    folder = lay_out_backends(installation, OURS | {"identity", "missing"}, None, scratch)
+    assert names(folder) == {"identity", "dragoman"}
     assert (folder / "identity" / "libtriton_identity.so").read_text() == "identity"
+
+
+@pytest.mark.usefixtures("compiled")
+def test_the_python_backend_is_there_for_a_model_that_names_it(
+    installation: Installation, scratch: Path
+) -> None:
+    folder = lay_out_backends(installation, OURS | {"python"}, None, scratch)
     assert names(folder / "python") == {"libtriton_python.so", "triton_python_backend_stub"}
     # Triton resolves links, and refuses a library that lies elsewhere.
     library = folder / "python" / "libtriton_python.so"
@@ -45,7 +67,7 @@ def test_the_servers_backends_are_there(installation: Installation, scratch: Pat
 
 
 @pytest.mark.parametrize(
-    ("compiled", "asked", "laid_out"),
+    ("is_compiled", "asked", "laid_out"),
     [
         (True, None, "libtriton_dragoman.so"),
         (True, "native", "libtriton_dragoman.so"),
@@ -58,16 +80,17 @@ def test_the_compiled_relay_is_used_where_there_is_one(
     installation: Installation,
     scratch: Path,
     monkeypatch: pytest.MonkeyPatch,
-    compiled: bool,
+    compiled: Path,
+    is_compiled: bool,
     asked: RelayForm | None,
     laid_out: str,
 ) -> None:
-    library = scratch / "_relay.so"
-    library.write_text("compiled")
-    monkeypatch.setattr(backends, "compiled_relay", lambda: library if compiled else None)
-    ours = lay_out_backends(installation, asked, scratch) / "dragoman"
+    monkeypatch.setattr(backends, "compiled_relay", lambda: compiled if is_compiled else None)
+    folder = lay_out_backends(installation, OURS, asked, scratch)
+    ours = folder / "dragoman"
     assert names(ours) == {laid_out}
     assert (ours / laid_out).read_text()
+    assert (folder / "python").exists() == (laid_out == "model.py")
 
 
 def test_a_relay_that_was_not_compiled_cannot_be_asked_for(
@@ -75,7 +98,7 @@ def test_a_relay_that_was_not_compiled_cannot_be_asked_for(
 ) -> None:
     monkeypatch.setattr(backends, "compiled_relay", lambda: None)
     with pytest.raises(UsageError, match="there is no compiled relay"):
-        lay_out_backends(installation, "native", scratch)
+        lay_out_backends(installation, OURS, "native", scratch)
 
 
 def test_a_container_keeps_its_stub_beside_the_backend(
@@ -84,7 +107,7 @@ def test_a_container_keeps_its_stub_beside_the_backend(
     own = installation.backends / "python" / "triton_python_backend_stub"
     own.write_text("the container's")
     container = Installation(installation.binary, installation.backends, None, (), embedded=False)
-    folder = lay_out_backends(container, None, scratch)
+    folder = lay_out_backends(container, OURS, "python", scratch)
     assert (folder / "python" / own.name).read_text() == "the container's"
 
 

@@ -38,6 +38,19 @@ def test_a_configuration_that_nobody_has_is_named(path: Path) -> None:
             Repository(path, more, config)
 
 
+def test_the_backends_are_those_that_the_chosen_configurations_name(path: Path) -> None:
+    assert Repository(path).backends == {"dragoman"}
+    assert Repository(path, ("encoder",)).backends == {"dragoman", "python"}
+    assert Repository(path, ("encoder",), "tensorrt").backends == {"dragoman", "tensorrt"}
+
+
+def test_a_model_that_names_no_backend_is_refused(path: Path) -> None:
+    config = path / "encoder" / "config.pbtxt"
+    config.write_text('name: "encoder"')
+    with pytest.raises(UsageError, match=r"encoder/config\.pbtxt: names no backend; add"):
+        Repository(path, ("encoder",))
+
+
 def test_a_model_for_another_backend_is_let_alone(path: Path) -> None:
     config = path / "translate" / "config.pbtxt"
     config.write_text(config.read_text().replace('backend: "dragoman"', 'backend: "python"'))
