@@ -44,8 +44,9 @@ _CLOSED_HEADER = "Dragoman Closed:=\n\n"
 a request with a capital, a space or a colon in a header's name, HTTP/1.1 ends a name at its colon.
 The value alone closes nothing, since gRPC takes any value. A secret value could be read off the
 command line by every user of the machine."""
-_STACK_BYTES = 1 << 30
-"""Triton 24.10 puts 16 bytes on a thread's stack for each chunk of an HTTP body (CVE-2025-23310).
+_STACK_BYTES = 2 << 30
+"""Triton 24.10 puts 16 bytes on a thread's stack for each chunk of an HTTP body (CVE-2025-23310),
+and some 280 for each level of nested JSON: with 1 GiB, 4 million levels (8 MB) end it.
 Threads get stacks of this size; only what is touched takes memory."""
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _LAST_PORT = 65535

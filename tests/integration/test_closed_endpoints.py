@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import socket
-import struct
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -21,8 +20,8 @@ from tritonclient.utils import InferenceServerException
 
 from serving.launcher import free_ports
 from tests.integration.conftest import Served, serving
+from tests.integration.http2_frames import end_of_stream, literal, message_frame, request_frames
 
-_HEADERS, _DATA, _RST_STREAM, _GOAWAY = 1, 0, 3, 7
 _TIMEOUT_S = 10
 _PREFIX = b"triton-grpc-protocol-"
 """Triton puts it before the name of the header that opens gRPC endpoints."""
@@ -47,24 +46,6 @@ def goes_on_serving(shipped: Served) -> Iterator[None]:
     assert shipped.grpc.translate("I'm hungry.").text == "Ich habe Hunger."
 
 
-def literal(name: bytes, value: bytes, representation: int = 0x00) -> bytes:
-    """A header field in HPACK: no index, no Huffman code.
-
-    Source: RFC 7541, section 6.2.
-    """
-    return bytes([representation]) + _string(name) + _string(value)
-
-
-def _string(text: bytes) -> bytes:
-    assert len(text) < 127  # one byte of length
-    return bytes([len(text)]) + text
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """An HTTP/2 frame. Source: RFC 9113, section 4.1."""
-    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
-
-
 def call(port: int, method: str, message: Message, header: bytes) -> bytes:
     """Send one gRPC request with a further header field, as raw frames.
 
@@ -72,38 +53,11 @@ def call(port: int, method: str, message: Message, header: bytes) -> bytes:
         The payload of the frame that ended it: trailers, or a reset of the stream or connection;
         empty if the connection was closed without one.
     """
-    fields = {
-        b":method": b"POST",
-        b":scheme": b"http",
-        b":path": b"/inference.GRPCInferenceService/" + method.encode(),
-        b":authority": b"localhost",
-        b"content-type": b"application/grpc",
-        b"te": b"trailers",
-    }
-    headers = b"".join(literal(*field) for field in fields.items()) + header
-    body = message.SerializeToString()
+    path = f"/inference.GRPCInferenceService/{method}"
     with socket.create_connection(("127.0.0.1", port), _TIMEOUT_S) as connection:
-        connection.sendall(
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-            + frame(4, 0, 0, b"")  # SETTINGS
-            + frame(_HEADERS, 4, 1, headers)
-            + frame(_DATA, 1, 1, struct.pack(">BI", 0, len(body)) + body)
-        )
-        return _end_of_stream(connection)
-
-
-def _end_of_stream(connection: socket.socket) -> bytes:
-    stream = connection.makefile("rb")
-    try:
-        while len(head := stream.read(9)) == 9:
-            kind, flags = head[3], head[4]
-            payload = stream.read(int.from_bytes(head[:3]))
-            is_last = kind == _HEADERS and flags & 1
-            if is_last or kind in (_RST_STREAM, _GOAWAY):
-                return payload
-    except ConnectionResetError:
-        pass
-    return b""
+        frames = request_frames(path, header) + message_frame(message.SerializeToString())
+        connection.sendall(frames)
+        return end_of_stream(connection)
 
 
 def load_request(marker: Path) -> service_pb2.RepositoryModelLoadRequest:

