@@ -134,9 +134,12 @@ def test_grpc_refuses_the_names_that_the_closed_header_is_made_of(
     [
         ("POST", "/v2/repository/models/score/unload"),
         ("POST", "/v2/repository/index"),
+        ("POST", "/v2/repository/models/proof/load"),
         ("GET", "/v2/systemsharedmemory/status"),
+        ("POST", "/v2/systemsharedmemory/region/proof/register"),
         ("GET", "/v2/cudasharedmemory/status"),
         ("GET", "/v2/trace/setting"),
+        ("POST", "/v2/models/translate/trace/setting"),
         ("POST", "/v2/logging"),
     ],
 )
