@@ -44,14 +44,14 @@ def test_a_list_is_translated_as_its_texts_are(translator: Translator) -> None:
 
 
 def test_a_large_request_is_translated_in_parts_as_a_whole(translator: Translator) -> None:
-    texts = [TEXTS[index % len(TEXTS)] for index in range(300)]
+    texts = [TEXTS[index % len(TEXTS)] for index in range(3000)]
     alone = {text: translate(translator, [text])[0] for text in TEXTS}
     assert translate(translator, texts) == [alone[text] for text in texts]
 
 
 def test_an_error_in_a_late_part_ends_the_request_at_once(translator: Translator) -> None:
-    texts = [*TEXTS * 100, "", "pink"]
-    with pytest.raises(InvalidRequest, match="text 400 is empty"):
+    texts = [*TEXTS * 1000, "", "pink"]
+    with pytest.raises(InvalidRequest, match="text 4000 is empty"):
         translate(translator, texts)
     deadline = time.monotonic() + 60
     while translator.load.waiting or translator.load.rows:
