@@ -94,16 +94,25 @@ class Assessor:
         """Begin with nothing to assess."""
         self._tokenizer, self._manifest, self._scorer = tokenizer, manifest, scorer
 
-    def check(self, sentences: int, options: RequestOptions) -> None:
+    def check(
+        self,
+        sentences: int,
+        options: RequestOptions,
+        priority: int = 0,
+        deadline_s: float | None = None,
+    ) -> None:
         """Refuse early what could not be assessed.
 
         Args:
             sentences: that a request has, each translation of one counted.
             options: of the request.
+            priority: of the request.
+            deadline_s: of the request, on the clock of `time.monotonic`.
 
         Raises:
             InvalidRequest: there are too many, or nothing is known of alignments or of heads.
             Overloaded: too many others are waiting.
+            DeadlineExceeded: it takes longer than it allows.
         """
         wanted = options.return_alignments is not None or options.coverage_penalty
         if wanted and self._manifest.alignment is None:
@@ -122,7 +131,7 @@ class Assessor:
                 f"{sentences} translations to be scored in one request, more than "
                 f"{self._scorer.most_of_request}: send fewer"
             )
-        self._scorer.check_space(sentences)
+        self._scorer.check(sentences, priority, deadline_s)
 
     def check_lengths(
         self, lengths: Sequence[int], translations: int, options: RequestOptions

@@ -16,8 +16,10 @@ from pathlib import Path
 
 from dragoman.errors import DragomanError
 from dragoman.manifest import Manifest
+from serving.engine.acceptance import Acceptance, Estimate
 from serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from serving.engine.line import Line, Turns
+from serving.engine.pace import Pace
 from serving.score_graphs import (
     MOST_TOKENS,
     AttentionGraph,
@@ -96,6 +98,7 @@ class Scorer:
         self._graph: ScoreGraph | None = None
         self._attention_graph: AttentionGraph | None = None
         self._waiting: Line[_Job] = Line()
+        self._pace, self._acceptance = Pace(workers=1), Acceptance()
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -105,19 +108,32 @@ class Scorer:
         """Pairs that one request may have."""
         return self._most_waiting // 2
 
-    def check_space(self, pairs: int) -> None:
-        """Refuse a request that would leave no space for others.
+    def check(self, pairs: int, priority: int = 0, deadline_s: float | None = None) -> None:
+        """Refuse a request that cannot be scored in time, or that leaves no space for others.
+
+        Args:
+            pairs: that it has.
+            priority: theirs.
+            deadline_s: theirs, on the clock of `time.monotonic`.
 
         Raises:
-            Overloaded: its pairs would take more than half of what is free.
+            Overloaded: too many others wait, or it would take more than half of what is free.
+            DeadlineExceeded: it takes longer than it allows.
         """
-        held = len(self._waiting)
-        free = self._most_waiting - held
-        if 2 * pairs > free + 1:
-            raise Overloaded(
-                f"the server is busy: {held} translations wait to be scored, {free} more may wait, "
-                f"and one request may take half of these, but this one has {pairs}"
-            )
+        with self._changed:
+            held = len(self._waiting)
+            free = self._most_waiting - held
+            if 2 * pairs > free + 1:
+                raise Overloaded(
+                    f"the server is busy: {held} translations wait to be scored, {free} more may "
+                    f"wait, and one request may take half of these, but this one has {pairs}"
+                )
+            if deadline_s is None or not self._pace.is_known:
+                return
+            wait_s = self._pace.seconds_of(self._waiting.work_ahead(pairs, priority))
+            own_s = self._pace.seconds_of(pairs)
+            left_s = deadline_s - time.monotonic()
+            self._acceptance.check(Estimate(held, wait_s, own_s, left_s, is_busy=held > 0))
 
     def submit(self, pairs: Sequence[Pair]) -> list[Future[Scored]]:
         """Let pairs wait to be scored, all or none of them.
@@ -172,12 +188,14 @@ class Scorer:
 
     def _work(self) -> None:
         while (jobs := self._take()) is not None:
+            begin_s = time.monotonic()
             try:
                 jobs.sort(key=lambda job: job.length)
                 for group in like_lengths([job.length for job in jobs]):
                     self._score(jobs[group])
             except Exception as error:  # the thread must live on for those that wait
                 _fail(jobs, error)
+            self._measure(len(jobs), time.monotonic() - begin_s)
             del jobs  # nothing of them is kept until others come
 
     def _take(self) -> list[_Job] | None:
@@ -196,6 +214,14 @@ class Scorer:
                 tokens += max(taken[-1].length)
         _give_up(unwanted)
         return taken
+
+    def _measure(self, pairs: int, elapsed_s: float) -> None:
+        """Count pairs as rows of one step, if others waited meanwhile."""
+        if self._waiting:
+            self._pace.stepped(pairs, elapsed_s)
+            self._pace.finished(steps=pairs, src_tokens=pairs)
+        else:
+            self._acceptance.emptied()
 
     def _score(self, jobs: Sequence[_Job]) -> None:
         """Settle the futures of pairs that go through the graph together."""

@@ -181,11 +181,15 @@ class Translator:
         pieces = self._pieces_of_all(request, part)
         sentences = self._sentences(request, pieces)
         if options.assessed:
-            self._assessor.check(len(sentences) * plan.hypotheses, options)
+            self._assessor.check(
+                len(sentences) * plan.hypotheses, options, terms.priority, terms.deadline_s
+            )
             lengths = [len(sentence.src_ids) for sentence in sentences]
             self._assessor.check_lengths(lengths, plan.hypotheses, options)
         if plan.coverage_penalty:
-            self._assessor.check(len(sentences) * plan.width, options)
+            self._assessor.check(
+                len(sentences) * plan.width, options, terms.priority, terms.deadline_s
+            )
         if part.start == 0:
             searches = len(sentences) * request.searches_each
             total = searches * len(request.texts) // len(part)
@@ -234,7 +238,8 @@ class Translator:
                 "give a target for each text"
             )
         _check_together((*texts, *targets))
-        self._assessor.check(len(texts), options)
+        terms = terms or Terms()
+        self._assessor.check(len(texts), options, terms.priority, terms.deadline_s)
         for index, (text, target) in enumerate(zip(texts, targets, strict=True)):
             _check_length(index, text)
             _check_length(index, target, "target")
@@ -244,7 +249,6 @@ class Translator:
                 zip(texts, targets, self._directions.of_texts(texts, options), strict=True)
             )
         ]
-        terms = terms or Terms()
         return self._assessor.assess(candidates, options, terms.priority, terms.deadline_s)
 
     def _given(self, index: int, text: str, target: str, language: str) -> Candidate:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dragoman.errors import DragomanError
-from serving.engine.errors import Closed, DeadlineExceeded, Overloaded
+from serving.engine.acceptance import Acceptance, Estimate
+from serving.engine.errors import Closed, Overloaded
 from serving.engine.job import Job
 from serving.engine.line import Line, Turns
 from serving.engine.pace import Pace
@@ -23,14 +24,6 @@ _FEW = 4
 """Few are less than such a part of what is in flight."""
 _IDLE_S = 10.0
 """How long a worker waits before it hears that there is nothing to do."""
-_MARGIN = 2.0
-"""A request is accepted if it may wait this many times as long as estimated. An accepted request
-that misses its deadline costs capacity and helps nobody."""
-_LEAST_WAIT_S = 0.25
-_OVERLOADED_PART = 20
-"""While overloaded, a request is accepted if the wait is at most this part of its time, or the
-least wait. Overload begins when a request is refused because of the work that waits, and ends when
-nothing waits. A line that never gets empty brings no throughput, only latency."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +94,7 @@ class Scheduler:
         self._waiting: Line[Job] = Line()
         self._waiting_rows = 0
         self._reserved = 0
-        self._overloaded = False
+        self._acceptance = Acceptance()
         self._rows = [0] * workers
         self._patience = [0] * workers
         self._changed = threading.Condition()
@@ -156,27 +149,19 @@ class Scheduler:
             turns.reserved = 0
 
     def _check_time(self, arrival: Arrival, left_s: float) -> None:
+        """Refuse a request that cannot be translated in time."""
+        pace, held = self._pace, len(self._waiting)
         ahead = self._waiting.work_ahead(arrival.sentences, arrival.priority)
-        wait_s = self._pace.seconds_of(ahead)
-        own_s = self._pace.seconds_of(arrival.work) + self._pace.duration_s(arrival.longest)
-        held = len(self._waiting)
-        # The pace is that of a busy engine: an idle one translates few sentences faster.
-        if own_s > left_s and (held or arrival.sentences > self._limits.rows):
-            raise DeadlineExceeded(
-                f"the request takes about {own_s:.1f} s on this busy server, and its time is "
-                f"{left_s:.1f} s: send fewer sentences in a request, or allow more time"
+        self._acceptance.check(
+            Estimate(
+                waiting=held,
+                wait_s=pace.seconds_of(ahead),
+                own_s=pace.seconds_of(arrival.work) + pace.duration_s(arrival.longest),
+                left_s=left_s,
+                # Few sentences are faster while nothing else is translated.
+                is_busy=held > 0 or arrival.sentences > self._limits.rows,
             )
-        in_time_s = (left_s - own_s) / _MARGIN
-        if wait_s > max(in_time_s, own_s):
-            self._overloaded = True
-        if self._overloaded:
-            in_time_s = min(in_time_s, max(left_s / _OVERLOADED_PART, _LEAST_WAIT_S))
-        if held and wait_s > in_time_s:
-            raise Overloaded(
-                f"the server is busy: {held} sentences are waiting, which takes about "
-                f"{wait_s:.1f} s, and the request's time is {left_s:.1f} s",
-                wait_s - in_time_s,
-            )
+        )
 
     def add(self, arrivals: Sequence[Job], turns: Turns | None = None) -> None:
         """Let sentences wait, all or none of them.
@@ -245,7 +230,8 @@ class Scheduler:
                 admission.joining.append(job)
                 self._rows[worker] += job.rows
                 room -= job.rows
-            self._overloaded = self._overloaded and bool(self._waiting)
+            if not self._waiting:
+                self._acceptance.emptied()
             return admission
 
     def _is_late(self, job: Job, now_s: float) -> bool:

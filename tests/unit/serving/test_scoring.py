@@ -202,11 +202,11 @@ def test_what_waits_is_bounded(bundle: Path) -> None:
     (first,) = scorer.submit(pairs(1))
     assert gate.began.wait(60)
     waiting = scorer.submit(pairs(2))
-    scorer.check_space(1)
+    scorer.check(1)
     with pytest.raises(Overloaded, match="2 translations wait to be scored and 2 more"):
         scorer.submit(pairs(2))
     with pytest.raises(Overloaded, match="1 more may wait, and one request may take half"):
-        scorer.check_space(2)
+        scorer.check(2)
     gate.may.set()
     scorer.close()  # scores what waits
     assert all(future.done() for future in (first, *waiting))
@@ -294,3 +294,20 @@ def test_runs_are_of_like_lengths_and_bounded() -> None:
             assert len(side) * max(side) <= MOST_TOKENS
     assert like_lengths([(10**6, 1)]) == [slice(0, 1)]
     assert like_lengths([]) == []
+
+
+def test_a_request_of_one_pair_does_not_wait_for_a_large_request(bundle: Path) -> None:
+    scorer = Scorer(bundle, Manifest.load(bundle))
+    gate = Gate(bundle, Manifest.load(bundle))
+    scorer._graph = gate  # type: ignore[assignment]
+    (first,) = scorer.submit(pairs(1))
+    assert gate.began.wait(60)
+    order: list[str] = []
+    large = scorer.submit(pairs(2000))
+    (single,) = scorer.submit(pairs(1))
+    large[-1].add_done_callback(lambda _: order.append("large"))
+    single.add_done_callback(lambda _: order.append("single"))
+    gate.may.set()
+    scorer.close()
+    assert first.done()
+    assert order == ["single", "large"]
