@@ -31,7 +31,8 @@ def start_child(
 ) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own, its output to stderr and its input empty.
 
-    One that cannot be run says why and ends with code 1.
+    It may open as many files as the hard limit allows, and writes no core dump. One that cannot
+    be run says why and ends with code 1.
 
     Args:
         command: the program's path and its arguments.
@@ -58,16 +59,25 @@ def _become(parent: int, stack_bytes: int, command: list[str]) -> None:
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGTERM)
     if os.getppid() != parent:
         return  # it went before it could be told of
-    if stack_bytes:
-        _, hard = resource.getrlimit(resource.RLIMIT_STACK)
-        most = stack_bytes if hard == resource.RLIM_INFINITY else min(stack_bytes, hard)
-        resource.setrlimit(resource.RLIMIT_STACK, (most, hard))
+    _set_limits(stack_bytes)
     for number in _IGNORED_BY_PYTHON:
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execv(command[0], command)  # noqa: S606
     except OSError as error:
         sys.exit(f"{command[0]}: {error.strerror}")
+
+
+def _set_limits(stack_bytes: int) -> None:
+    # Each connection takes a file descriptor; the usual soft limit of 1024 is soon used up.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    # A core dump would write texts of requests to the disk.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if stack_bytes:
+        _, hard = resource.getrlimit(resource.RLIMIT_STACK)
+        most = stack_bytes if hard == resource.RLIM_INFINITY else min(stack_bytes, hard)
+        resource.setrlimit(resource.RLIMIT_STACK, (most, hard))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from serving.child_process import start_child
-from serving.engine_socket import listen
+from serving.engine_socket import listen, remove
 
 _STOP_S = 10
 
@@ -46,4 +46,4 @@ class EngineProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self.path.unlink(missing_ok=True)
+        remove(self.path)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
+import contextlib
 import socket
 import tempfile
 from pathlib import Path
@@ -15,26 +14,35 @@ VARIABLE = "DRAGOMAN_ENGINE"
 
 
 def listen() -> tuple[socket.socket, Path]:
-    """A new socket that listens, in a folder into which only this user may look.
+    """A new socket that listens, in a new folder that only this user may enter.
+
+    A folder with a random name cannot be made by another user first, as a fixed one could.
+
+    Returns:
+        the socket, and its path, which `remove` removes with its folder.
 
     Raises:
-        DragomanError: there is no such folder and none can be made, or it is open to others.
+        DragomanError: no folder can be made, or no socket in it.
     """
-    folder = Path(tempfile.gettempdir()) / f"dragoman-{os.getuid()}"
-    path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
-    listening = socket.socket(socket.AF_UNIX)
-    try:
-        _make(folder)
-        listening.bind(str(path))
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        raise DragomanError(f"{path}: cannot listen there: {error.strerror or error}") from error
+    path = Path(tempfile.gettempdir())
+    with contextlib.ExitStack() as undo:
+        listening = undo.enter_context(socket.socket(socket.AF_UNIX))
+        try:
+            path = Path(tempfile.mkdtemp(prefix="dragoman-", dir=path)) / "engine.sock"
+            undo.callback(remove, path)
+            listening.bind(str(path))
+            listening.listen()
+        except OSError as error:
+            reason = error.strerror or error
+            raise DragomanError(
+                f"{path}: cannot listen there ({reason}); set TMPDIR to another folder"
+            ) from error
+        undo.pop_all()
     return listening, path
 
 
-def _make(folder: Path) -> None:
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise DragomanError(f"{folder}: is open to other users; remove it, or set TMPDIR")
+def remove(path: Path) -> None:
+    """Remove a socket and its folder, if they are still there."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+        path.parent.rmdir()

@@ -8,6 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
+from serving.engine_socket import remove
 from serving.service.server import Server
 
 
@@ -21,7 +22,7 @@ def main() -> None:
     try:
         server.serve()
     finally:  # also if the launcher, which made it, was killed
-        Path(listening.getsockname()).unlink(missing_ok=True)
+        remove(Path(listening.getsockname()))
 
 
 if __name__ == "__main__":

@@ -157,6 +157,8 @@ static TRITONSERVER_Error *reach_engine(Relay *relay)
         return unavailable("DRAGOMAN_ENGINE does not name the engine's socket; dragoman serve does");
     strcpy(address.sun_path, path);
     relay->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (relay->socket < 0)
+        return broken("no socket", strerror(errno));
     if (connect(relay->socket, (struct sockaddr *)&address, sizeof address) != 0)
         return broken(path, strerror(errno));
     return NULL;

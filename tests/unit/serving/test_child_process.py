@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,18 +21,31 @@ WAIT_S = 60
 SHELL = "/bin/sh"
 
 
+@contextlib.contextmanager
+def few_open_files() -> Iterator[None]:
+    """A soft limit below the hard one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     tells = (
         "grep SigIgn /proc/$$/status",
         "ulimit -s",  # KiB
+        "ulimit -Sn",
+        "ulimit -Sc",
         "echo $A$HOME",
         "cut -d ' ' -f 6 /proc/$$/stat",  # its session
         "cat",  # its input
         "echo kept > /proc/$$/fd/$1",
     )
-    with (tmp_path / "kept").open("w") as kept:
+    with few_open_files(), (tmp_path / "kept").open("w") as kept:
         process = start_child(
             [SHELL, "-c", ";".join(tells), SHELL, str(kept.fileno())],
             environment={"A": "given", "PATH": os.environ["PATH"]},
@@ -40,9 +56,10 @@ def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
     out, err = capfd.readouterr()
     assert out == ""
     _, ignored, *others = err.split()
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     # Python ignores these; others may be ignored by whoever runs this test.
     assert not any(int(ignored, 16) >> (one - 1) & 1 for one in (signal.SIGPIPE, signal.SIGXFSZ))
-    assert others == ["3072", "given", str(process.pid)]
+    assert others == ["3072", str(most_files), "0", "given", str(process.pid)]
     assert (tmp_path / "kept").read_text() == "kept\n"
 
 

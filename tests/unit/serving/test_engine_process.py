@@ -12,15 +12,15 @@ import pytest
 
 from dragoman.errors import DragomanError
 from serving.engine_process import EngineProcess
-from serving.engine_socket import listen
+from serving.engine_socket import listen, remove
 from serving.service.frames import FrameSplitter, Hello, Kind
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where sockets lie."""
+    """Where folders of sockets lie."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path / f"dragoman-{os.getuid()}"
+    return tmp_path
 
 
 def connect(path: Path) -> socket.socket:
@@ -31,24 +31,45 @@ def connect(path: Path) -> socket.socket:
 
 
 def test_only_this_user_reaches_the_socket(folder: Path) -> None:
+    paths = set()
     for _ in range(2):
         listening, path = listen()
         with listening, connect(path):
-            assert path.parent == folder
-            assert folder.stat().st_mode & 0o777 == 0o700
+            assert path.parent.parent == folder
+            assert path.parent.stat().st_mode & 0o777 == 0o700
+            paths.add(path)
+        remove(path)
+    assert len(paths) == 2
+    assert list(folder.iterdir()) == []
 
 
-def test_a_folder_that_others_may_look_into_is_refused(folder: Path) -> None:
-    folder.mkdir()
-    folder.chmod(0o755)
-    with pytest.raises(DragomanError, match="is open to other users"):
-        listen()
+@pytest.mark.parametrize("kind", ["folder", "link", "file"])
+def test_what_another_user_made_first_does_not_block_the_server(folder: Path, kind: str) -> None:
+    usual = folder / f"dragoman-{os.getuid()}"
+    if kind == "folder":
+        usual.mkdir()
+        usual.chmod(0o777)
+    elif kind == "link":
+        (folder / "elsewhere").mkdir(mode=0o700)
+        usual.symlink_to(folder / "elsewhere")
+    else:
+        usual.touch()
+    listening, path = listen()
+    with listening, connect(path):
+        assert path.parent != usual
+        assert not path.parent.is_symlink()
+    remove(path)
 
 
-def test_a_place_where_no_socket_can_be_is_named(folder: Path) -> None:
-    folder.write_text("no folder")
-    with pytest.raises(DragomanError, match="cannot listen there"):
-        listen()
+def test_a_place_where_no_socket_can_be_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wrong in (folder / "none", folder / ("x" * 120)):
+        monkeypatch.setattr(tempfile, "tempdir", str(wrong))
+        with pytest.raises(DragomanError, match=r"cannot listen there .* set TMPDIR"):
+            listen()
+        wrong.mkdir()
+    assert list((folder / ("x" * 120)).iterdir()) == []
 
 
 def test_the_process_takes_models_up_until_it_is_stopped() -> None:

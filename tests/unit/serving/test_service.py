@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from serving.engine_socket import listen
+from serving.engine_socket import listen, remove
 from serving.service.frames import (
     Answer,
     Damaged,
@@ -116,7 +116,7 @@ def served(on_failure: Callable[[Exception], None] = give_up) -> Iterator[Connec
             server.stop()
         serving.join(60)
         assert not serving.is_alive()
-    path.unlink()
+    remove(path)
     gc.unfreeze()
     gc.set_threshold(*threshold)
 
@@ -364,7 +364,7 @@ def test_a_stopped_server_goes_on_until_all_have_hung_up() -> None:
             assert serving.is_alive()
         serving.join(60)
     assert not serving.is_alive()
-    path.unlink()
+    remove(path)
 
 
 def test_a_stream_needs_the_model_translate() -> None:
