@@ -1,5 +1,6 @@
 /* Triton's entry points: a connection to the engine's process for each model. */
 #include <errno.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +14,15 @@
 enum { SWEEP_US = 20000, RECEIVE_BYTES = 1 << 18 };
 /* Requests in flight up to which no answer waits for others; how long it waits for each request in
  * flight, and at most. */
+/* After a request's own timeout, which the engine keeps too: whether it hangs shows by then. */
+static const uint64_t LATE_NS = 1000000000;
 enum { FEW = 8, GATHER_US = 100, MOST_GATHER_US = 20000 };
 
 typedef struct {
     char *name;
     int socket;
     pthread_mutex_t writing;
+    pthread_mutex_t answering; /* no request is let go of while another thread answers it */
     pthread_t reader, watcher;
     bool reads, watches;
     atomic_bool stops;
@@ -118,9 +122,11 @@ static void *read_answers(void *of)
         uint8_t kind;
         Reading frame;
         while (next_frame(relay, &at, &kind, &frame)) {
-            if (kind == ANSWER)
+            if (kind == ANSWER) {
+                pthread_mutex_lock(&relay->answering);
                 pass_answer(&relay->in_flight, &frame);
-            else if (kind == FIGURES)
+                pthread_mutex_unlock(&relay->answering);
+            } else if (kind == FIGURES)
                 publish_figures(&relay->figures, relay->name, &frame);
         }
         drop_received(relay, at);
@@ -131,19 +137,42 @@ static void *read_answers(void *of)
     return NULL;
 }
 
-/* A thread of its own: sending may have to wait until the engine reads, and answers must not. */
-static void *watch_cancelled(void *of)
+/* Answer requests whose time is long up. The engine has the same deadlines, so it must hang. */
+static void answer_expired(Relay *relay)
+{
+    uint32_t from = 0;
+    Slot slot;
+    pthread_mutex_lock(&relay->answering);
+    while (take_expired(&relay->in_flight, now_ns(), &from, &slot))
+        answer_error(&slot,
+                     TRITONSERVER_ErrorNew(
+                         TRITONSERVER_ERROR_CANCELLED,
+                         "CANCELLED: the deadline passed, and the engine did not answer"));
+    pthread_mutex_unlock(&relay->answering);
+}
+
+static void send_cancelled(Relay *relay)
+{
+    struct pollfd engine = {.fd = relay->socket, .events = POLLOUT};
+    Written frames = {0};
+    /* Not while the engine does not read: waiting for it here would keep expired requests waiting. */
+    if (pthread_mutex_trylock(&relay->writing) != 0)
+        return;
+    if (poll(&engine, 1, 0) == 1)
+        write_cancelled(&relay->in_flight, &frames);
+    if (frames.count > 0)
+        send_all(relay, &frames);
+    pthread_mutex_unlock(&relay->writing);
+    free(frames.bytes);
+}
+
+/* A thread of its own, since the one that sends requests may have to wait for the engine. */
+static void *watch(void *of)
 {
     Relay *const relay = of;
     while (!relay->stops) {
-        Written frames = {0};
-        write_cancelled(&relay->in_flight, &frames);
-        if (frames.count > 0) {
-            pthread_mutex_lock(&relay->writing);
-            send_all(relay, &frames);
-            pthread_mutex_unlock(&relay->writing);
-        }
-        free(frames.bytes);
+        answer_expired(relay);
+        send_cancelled(relay);
         usleep(SWEEP_US);
     }
     return NULL;
@@ -228,7 +257,7 @@ static TRITONSERVER_Error *start(Relay *relay, TRITONBACKEND_Model *model)
     int failed = pthread_create(&relay->reader, NULL, read_answers, relay);
     relay->reads = !failed;
     if (!failed)
-        failed = pthread_create(&relay->watcher, NULL, watch_cancelled, relay);
+        failed = pthread_create(&relay->watcher, NULL, watch, relay);
     relay->watches = relay->reads && !failed;
     return failed ? broken("no thread", strerror(failed)) : NULL;
 }
@@ -270,6 +299,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
         return unavailable("no memory");
     relay->socket = -1;
     pthread_mutex_init(&relay->writing, NULL);
+    pthread_mutex_init(&relay->answering, NULL);
     pthread_mutex_init(&relay->in_flight.lock, NULL);
     TRITONSERVER_Error *error = start(relay, model);
     if (error == NULL)
@@ -301,7 +331,10 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
     /* Until all is sent: no request may be seen, and cancelled, before the engine knows of it. */
     pthread_mutex_lock(&relay->writing);
     for (uint32_t i = 0; i < count; i++) {
-        const Slot slot = {.request = requests[i], .instance = instance, .begin_ns = now_ns()};
+        Slot slot = {.request = requests[i], .instance = instance, .begin_ns = now_ns()};
+        const uint64_t timeout = timeout_us(requests[i]);
+        if (timeout != 0 && timeout < UINT64_MAX / 2000)
+            slot.expires_ns = slot.begin_ns + timeout * 1000 + LATE_NS;
         const uint64_t number = reserve_slot(&relay->in_flight);
         TRITONSERVER_Error *const error = number == 0
                                               ? unavailable("no memory for the request")

@@ -91,6 +91,23 @@ bool take_slot(InFlight *in_flight, uint64_t number, Slot *taken)
     return look_up(in_flight, number, true, taken);
 }
 
+bool take_expired(InFlight *in_flight, uint64_t now, uint32_t *from, Slot *taken)
+{
+    bool found = false;
+    pthread_mutex_lock(&in_flight->lock);
+    for (; *from < in_flight->count && !found; ++*from) {
+        const Slot *const slot = &in_flight->slots[*from];
+        found = slot->request != NULL && slot->expires_ns != 0 && slot->expires_ns < now;
+        if (found) {
+            *taken = *slot;
+            release(in_flight, *from);
+            in_flight->used--;
+        }
+    }
+    pthread_mutex_unlock(&in_flight->lock);
+    return found;
+}
+
 void close_slots(InFlight *in_flight, void (*give_up)(const Slot *slot))
 {
     pthread_mutex_lock(&in_flight->lock);

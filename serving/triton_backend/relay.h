@@ -17,6 +17,7 @@ typedef struct {
     TRITONBACKEND_Request *request; /* none: the slot is free */
     TRITONBACKEND_ModelInstance *instance;
     uint64_t begin_ns;
+    uint64_t expires_ns; /* when the relay answers in the engine's place; 0: never */
     uint32_t turn;      /* how often the slot was taken: part of a request's number */
     uint32_t next_free; /* of a free slot, one more than the number of the next one; 0: none */
     bool cancelled;     /* and the engine knows */
@@ -40,11 +41,15 @@ void return_slot(InFlight *in_flight, uint64_t number);
 bool find_slot(InFlight *in_flight, uint64_t number, Slot *found);
 /* The same, and it is not in flight any more. */
 bool take_slot(InFlight *in_flight, uint64_t number, Slot *taken);
+/* Take a request, from index `*from` on, that expired before `now`; false if there is none. */
+bool take_expired(InFlight *in_flight, uint64_t now, uint32_t *from, Slot *taken);
 /* Close, then give up every request, with `give_up(slot)`. */
 void close_slots(InFlight *in_flight, void (*give_up)(const Slot *slot));
 /* Write a frame for each request whose client has gone since the last time. */
 void write_cancelled(InFlight *in_flight, Written *to);
 
+/* The time that a request allows for its answer; 0 if it names none. */
+uint64_t timeout_us(TRITONBACKEND_Request *request);
 TRITONSERVER_Error *write_request(Written *to, uint64_t number, TRITONBACKEND_Request *request);
 
 /* Answer with an error, which is freed, and let go of the request. */

@@ -3,6 +3,24 @@
 
 #include "relay.h"
 
+uint64_t timeout_us(TRITONBACKEND_Request *request)
+{
+    uint64_t timeout = 0;
+    uint32_t count = 0;
+    ignore(TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request, &timeout));
+    ignore(TRITONBACKEND_RequestParameterCount(request, &count));
+    for (uint32_t i = 0; i < count; i++) { /* where the endpoint `generate` leaves it */
+        const char *name = "";
+        TRITONSERVER_ParameterType type;
+        const void *value;
+        ignore(TRITONBACKEND_RequestParameter(request, i, &name, &type, &value));
+        if (strcmp(name, "timeout") == 0 && type == TRITONSERVER_PARAMETER_INT
+            && *(const int64_t *)value > 0)
+            timeout = *(const uint64_t *)value;
+    }
+    return timeout;
+}
+
 static TRITONSERVER_Error *write_parameters(Written *to, TRITONBACKEND_Request *request)
 {
     uint32_t count;

@@ -1,0 +1,55 @@
+"""Faults of a running server: what hangs, dies or is left behind, and what clients see of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+import tritonclient.grpc as triton_grpc
+
+from tests.integration.conftest import WAIT_S, Served, serving, tensor
+
+TIMEOUT_US = 500_000
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """A server whose engine may be stopped for a while. Nothing watches it here."""
+    with serving() as one:
+        yield one
+
+
+@pytest.fixture
+def hung(served: Served) -> Iterator[Served]:
+    """A server whose engine does not answer."""
+    assert served.server.engine
+    os.kill(served.server.engine.pid, signal.SIGSTOP)
+    yield served
+    os.kill(served.server.engine.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("where", ["parameter", "grpc"])
+def test_a_request_with_a_timeout_is_answered_while_the_engine_hangs(
+    hung: Served, where: str
+) -> None:
+    message = "the deadline passed, and the engine did not answer"
+    if where == "parameter":
+        _, answer = hung.generate({"text_input": "I'm hungry.", "timeout": TIMEOUT_US})
+        assert message in answer["error"]
+    else:
+        client = triton_grpc.InferenceServerClient(hung.server.grpc_url.removeprefix("grpc://"))
+        asked = [tensor(["I'm hungry."])]
+        with client, pytest.raises(triton_grpc.InferenceServerException, match=message):
+            client.infer("translate", asked, timeout=TIMEOUT_US, client_timeout=WAIT_S)
+
+
+def test_late_answers_of_an_engine_that_hung_find_nobody(served: Served) -> None:
+    assert served.server.engine
+    os.kill(served.server.engine.pid, signal.SIGSTOP)
+    texts = [f"I have {number} books." for number in range(2, 40)]
+    _, answer = served.generate({"text_input": texts, "timeout": TIMEOUT_US})
+    assert "the deadline passed" in answer["error"]
+    os.kill(served.server.engine.pid, signal.SIGCONT)
+    assert served.grpc.translate(texts)[0].text == "Ich habe 2 Bücher."
