@@ -1,0 +1,153 @@
+"""Triton's log: what is printed of it, and that nothing blocks who writes it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from serving.server_log import REPORT_S, LogPipe, RepeatedLines
+
+ACCEPT = b"[warn] Error from accept() call: Too many open files\n"
+PIPE_BYTES = 1 << 16
+
+
+def numbered(number: int) -> bytes:
+    return b"E1123 15:41:45.%06d 19198 server.cc:241] failed %d times\n" % (number, number)
+
+
+def test_the_first_lines_of_a_run_are_printed_then_a_count() -> None:
+    lines = RepeatedLines()
+    printed = lines.take(ACCEPT, 1000)
+    assert ACCEPT in printed
+    assert printed.count(b"\n") <= 10
+    hidden = 1000 - printed.count(b"\n")
+    assert lines.report() == b"(%d more lines like: %s)\n" % (hidden, ACCEPT.strip())
+    assert lines.report() == b""
+
+
+def test_a_run_that_goes_on_stays_hidden_until_it_pauses() -> None:
+    lines = RepeatedLines()
+    lines.take(ACCEPT, 1000)
+    lines.report()
+    assert lines.take(ACCEPT, 5) == b""
+    assert b"(5 more lines" in lines.report()
+    assert lines.report() == b""  # a pause
+    assert lines.take(ACCEPT) == ACCEPT
+
+
+def test_numbers_and_times_do_not_tell_lines_apart() -> None:
+    lines = RepeatedLines()
+    printed = b"".join(lines.take(numbered(number)) for number in range(1000))
+    assert printed.startswith(numbered(0))
+    assert printed.count(b"\n") <= 10
+    assert b"(990 more lines like: E#" in lines.report()
+
+
+def test_runs_that_alternate_are_both_hidden() -> None:
+    lines = RepeatedLines()
+    printed = b"".join(lines.take(ACCEPT) + lines.take(numbered(7)) for _ in range(1000))
+    assert printed.count(b"\n") <= 20
+    assert lines.report().count(b"\n") == 2
+
+
+def test_memory_is_bounded() -> None:
+    lines = RepeatedLines()
+    for number in range(10_000):
+        letters = "".join(chr(97 + int(digit)) for digit in str(number)).encode()
+        assert lines.take(letters + b"x" * 10_000 + b"\n").startswith(letters)
+    assert sum(map(len, lines._seen)) < 1 << 20
+
+
+class Out:
+    """A pipe in the place of stderr."""
+
+    def __init__(self) -> None:
+        self.reading, self.writing = os.pipe()
+        self.log = LogPipe(self.writing)
+
+    def read_all(self) -> bytes:
+        """What was written, after the log and this side are closed."""
+        read: list[bytes] = []
+        reader = threading.Thread(target=lambda: read.extend(iter(self._read, b"")))
+        reader.start()
+        self.log.close()
+        os.close(self.writing)
+        reader.join(60)
+        os.close(self.reading)
+        return b"".join(read)
+
+    def _read(self) -> bytes:
+        return os.read(self.reading, 1 << 20)
+
+
+def test_what_does_not_repeat_is_forwarded_unchanged_to_the_last_byte() -> None:
+    out = Out()
+    trace = b"".join(b" %d# %s in libc.so\n" % (n, os.urandom(8).hex().encode()) for n in range(8))
+    text = b"Signal (11) received.\n\n" + trace + b"\xff\0 no line end"
+    os.write(out.log.descriptor, text)
+    assert out.read_all() == text
+
+
+def test_a_flood_is_collapsed_on_its_way() -> None:
+    out = Out()
+    flood = ACCEPT * 1000
+    begin_s = time.monotonic()
+    for _ in range(100):
+        os.write(out.log.descriptor, flood)
+    took_s = time.monotonic() - begin_s
+    found = out.read_all()
+    assert found.startswith(ACCEPT)
+    assert found.count(b"\n") <= 10 + 2 * (took_s / REPORT_S + 2)
+    counted = sum(int(line.split()[0][1:]) for line in found.splitlines() if line[:1] == b"(")
+    assert counted + found.count(ACCEPT) == 100_000
+
+
+def test_a_count_appears_while_the_run_goes_on() -> None:
+    out = Out()
+    os.write(out.log.descriptor, ACCEPT * 100)
+    found = b""
+    while b"more lines like" not in found:
+        found += os.read(out.reading, 1 << 16)
+    out.read_all()
+
+
+def test_a_slow_stderr_blocks_nobody() -> None:
+    out = Out()
+    first = b"first\n"
+    os.write(out.log.descriptor, first)
+    for _ in range(10_000):  # nobody reads it
+        os.write(out.log.descriptor, os.urandom(2000).hex().encode() + b"\n")
+    found = out.read_all()
+    assert found.startswith(first)
+    assert b"bytes of the log were dropped" in found
+    assert len(found) < 30 << 20
+
+
+def test_a_closed_stderr_blocks_nobody() -> None:
+    out = Out()
+    os.close(out.reading)
+    for number in range(1000):
+        os.write(out.log.descriptor, os.urandom(4000).hex().encode() + b"%d\n" % number)
+    out.log.say("goes on")
+    out.log.close()
+    os.close(out.writing)
+
+
+def test_a_line_of_ours_follows_what_is_in_the_pipe() -> None:
+    out = Out()
+    os.write(out.log.descriptor, b"first\n")
+    out.log.say("second")
+    assert out.read_all() == b"first\nsecond\n"
+
+
+@pytest.mark.parametrize("bytes_", [PIPE_BYTES, 3 * PIPE_BYTES])
+def test_a_line_without_end_takes_no_more_memory_than_a_chunk(bytes_: int) -> None:
+    out = Out()
+    writer = threading.Thread(target=os.write, args=(out.log.descriptor, b"x" * bytes_))
+    writer.start()
+    writer.join(60)
+    assert len(out.log._partial) <= 2 * PIPE_BYTES
+    assert out.read_all().count(b"x") == bytes_
