@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -12,7 +13,12 @@ _STOP_S = 10
 
 
 class EngineProcess:
-    """The process that holds the engine, from before it loads a model until it is stopped."""
+    """The process that holds the engine, from before it loads a model until it is stopped.
+
+    Attributes:
+        path: of the socket at which models connect.
+        heartbeat: file descriptor from which its signs of life are read (`serving.heartbeat`).
+    """
 
     def __init__(self) -> None:
         """Start it; it loads what Triton's models ask for.
@@ -21,12 +27,15 @@ class EngineProcess:
             DragomanError: there is no place for its socket.
         """
         listening, self.path = listen()
+        self.heartbeat, theirs = os.pipe()
         with listening:
+            descriptors = [listening.fileno(), theirs]
             self._process = start_child(
                 # -P: a folder of that name in the working folder is not ours.
-                [sys.executable, "-P", "-m", "serving.service", str(listening.fileno())],
-                descriptors=[listening.fileno()],
+                [sys.executable, "-P", "-m", "serving.service", *map(str, descriptors)],
+                descriptors=descriptors,
             )
+        os.close(theirs)
 
     @property
     def pid(self) -> int:
@@ -38,6 +47,10 @@ class EngineProcess:
         """Whether it has not ended."""
         return self._process.poll() is None
 
+    def kill(self) -> None:
+        """End it at once; `stop` removes its socket."""
+        self._process.kill()
+
     def stop(self) -> None:
         """End it, and remove its socket."""
         self._process.terminate()
@@ -46,4 +59,5 @@ class EngineProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        os.close(self.heartbeat)
         remove(self.path)

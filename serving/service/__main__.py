@@ -1,4 +1,7 @@
-"""`python -m serving.service DESCRIPTOR`: the engine's process; the socket listens already."""
+"""`python -m serving.service SOCKET HEARTBEAT`: the engine's process.
+
+Both are file descriptors: a socket that listens already, and the pipe for signs of life.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import sys
 from pathlib import Path
 
 from serving.engine_socket import remove
+from serving.heartbeat import start_beating
 from serving.service.server import Server
 
 
@@ -18,6 +22,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
     listening = socket.socket(fileno=int(sys.argv[1]))
     server = Server(listening)
+    start_beating(int(sys.argv[2]), lambda: server.busy)
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     try:
         server.serve()

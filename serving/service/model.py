@@ -21,19 +21,6 @@ OfError = Callable[[BaseException, int], Failure]
 """Answers the request of that number, which failed."""
 
 
-class Model(Protocol):
-    """The engine's side of a model."""
-
-    def ask(self, request: Request) -> None:
-        """Take a request, which is answered sooner or later."""
-
-    def cancel(self, number: int) -> None:
-        """Give a request up, if it is not answered yet."""
-
-    def close(self) -> None:
-        """Give everything up."""
-
-
 class InFlight:
     """Futures of requests, by number; cancelling one gives the request up."""
 
@@ -51,10 +38,29 @@ class InFlight:
         if future := self._futures.get(number):
             future.cancel()
 
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._futures)
+
     def cancel_all(self) -> None:
         """Cancel what is there."""
         for future in list(self._futures.values()):
             future.cancel()
+
+
+class Model(Protocol):
+    """The engine's side of a model."""
+
+    in_flight: InFlight
+
+    def ask(self, request: Request) -> None:
+        """Take a request, which is answered sooner or later."""
+
+    def cancel(self, number: int) -> None:
+        """Give a request up, if it is not answered yet."""
+
+    def close(self) -> None:
+        """Give everything up."""
 
 
 def decoupled(hello: Hello) -> bool:

@@ -39,7 +39,7 @@ class ScoreModel:
         self._rules = request_rules(given)
         self._send = send
         self._translator = translator
-        self._in_flight = InFlight()
+        self.in_flight = InFlight()
 
     def ask(self, request: Request) -> None:
         """See `Model`."""
@@ -51,16 +51,16 @@ class ScoreModel:
         except Exception as error:  # one request's error must not reach the others
             self._send(answers.of_error(error, request.number).pack())
             return
-        self._in_flight.add(request.number, future)
+        self.in_flight.add(request.number, future)
         future.add_done_callback(partial(self._answer, form, alpha))
 
     def cancel(self, number: int) -> None:
         """See `Model`."""
-        self._in_flight.cancel(number)
+        self.in_flight.cancel(number)
 
     def close(self) -> None:
         """See `Model`."""
-        self._in_flight.cancel_all()
+        self.in_flight.cancel_all()
 
     def _answer(self, form: Form, alpha: float, done: Future[list[Assessment]]) -> None:
         try:

@@ -1,16 +1,18 @@
-"""Takes Triton's models up as they connect."""
+"""Takes Triton's models up as they connect. What is loaded outlives a Triton that crashed."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import gc
+import json
 import logging
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from dragoman.errors import DragomanError
 from serving.engine.errors import Closed
@@ -25,7 +27,7 @@ from serving.service.frames import (
 )
 from serving.service.model import Model, decoupled, takes_targets
 from serving.service.score import ScoreModel
-from serving.service.translate import TranslateModel
+from serving.service.translate import TranslateModel, load_translator
 from serving.service.translate_stream import TranslateStreamModel
 from serving.translator import Translator
 
@@ -61,6 +63,9 @@ class Server:
         self._listening = listening
         self._on_failure = on_failure
         self._translator: Translator | None = None
+        self._loaded: tuple[str, int, Any] | None = None
+        self._models: list[Model] = []
+        self._asking: set[Model] = set()
         self._attending: list[threading.Thread] = []
 
     def serve(self) -> None:
@@ -76,6 +81,13 @@ class Server:
             self._attending.append(thread)
         for thread in self._attending:
             thread.join()
+        if self._translator is not None:
+            self._translator.close()
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests wait for an answer."""
+        return bool(self._asking) or any(model.in_flight for model in list(self._models))
 
     def stop(self) -> None:
         """Take up nobody any more; Triton hangs up when its requests are answered."""
@@ -98,9 +110,12 @@ class Server:
             for kind, body in connection.frames():
                 if kind is Kind.HELLO and model is None:
                     model = self._take_up(Hello.unpack(body), connection)
+                    self._models.append(model)
                     connection.send(pack_ready())
                 elif kind is Kind.REQUEST and model is not None:
+                    self._asking.add(model)
                     model.ask(Request.unpack(body))
+                    self._asking.discard(model)
                 elif kind is Kind.CANCEL and model is not None:
                     model.cancel(unpack_cancel(body))
         except DragomanError as error:
@@ -114,23 +129,31 @@ class Server:
             connection.send(pack_refused(reason))
         finally:
             if model is not None:
+                self._models.remove(model)
                 model.close()
             connection.close()
-            if isinstance(model, TranslateModel):
-                self.stop()  # without the engine there is nothing to do here
 
     def _take_up(self, hello: Hello, connection: Connection) -> Model:
         if decoupled(hello):
             return TranslateStreamModel(hello, connection, self._get_translator)
         if takes_targets(hello):
             return ScoreModel(hello, connection.send, self._get_translator)
-        model = TranslateModel(hello, connection.send, self._on_failure)
-        self._translator = model.translator
-        # What is loaded now stays: collecting garbage must not walk through it under load.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_GARBAGE)
-        return model
+        return TranslateModel(hello, connection.send, self._load(hello))
+
+    def _load(self, hello: Hello) -> Translator:
+        """The translator of a model; it stays loaded when Triton ends and is started again."""
+        wanted = (hello.folder, hello.version, json.loads(hello.config))  # its order may change
+        if self._translator is None or wanted != self._loaded:
+            if self._translator is not None:
+                self._translator.close()
+            self._translator = None
+            self._translator = load_translator(hello, self._on_failure)
+            self._loaded = wanted
+            # What is loaded now stays: collecting garbage must not walk through it under load.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_GARBAGE)
+        return self._translator
 
     def _get_translator(self) -> Translator:
         if self._translator is None:

@@ -1,4 +1,4 @@
-"""The model `translate`: text in, text out. It holds the engine."""
+"""The model `translate`: text in, text out."""
 
 from __future__ import annotations
 
@@ -22,51 +22,65 @@ from serving.translator import Translator
 log = logging.getLogger(__name__)
 
 
+def load_translator(hello: Hello, on_failure: Callable[[EngineFailure], None]) -> Translator:
+    """Load a model's bundle and translate once, so that "ready" means just that.
+
+    Args:
+        hello: from Triton's side.
+        on_failure: called if the engine breaks.
+
+    Raises:
+        DragomanError: the bundle or the configuration is not usable.
+    """
+    given = parameters(hello)
+    request_rules(given)
+    bundle = Path(hello.folder) / str(hello.version) / "bundle"
+    check_languages(given, Manifest.load(bundle).languages)
+    translator = Translator(bundle, engine_settings(given), on_failure)
+    try:
+        translator.translate(["1"])
+    except BaseException:
+        translator.close()
+        raise
+    log.info("%s", translator.description)
+    return translator
+
+
 class TranslateModel:
     """See `Model`."""
 
-    def __init__(
-        self, hello: Hello, send: Send, on_failure: Callable[[EngineFailure], None]
-    ) -> None:
-        """Load the bundle and translate once, so that "ready" means just that.
+    def __init__(self, hello: Hello, send: Send, translator: Translator) -> None:
+        """Begin with nothing in flight.
 
-        Raises:
-            DragomanError: the bundle or the configuration is not usable.
+        Args:
+            hello: from Triton's side.
+            send: to it.
+            translator: of this model; it stays open when the model is closed.
         """
-        given = parameters(hello)
-        self._rules = request_rules(given)
-        bundle = Path(hello.folder) / str(hello.version) / "bundle"
-        check_languages(given, Manifest.load(bundle).languages)
-        self.translator = Translator(bundle, engine_settings(given), on_failure)
-        try:
-            self.translator.translate(["1"])
-        except BaseException:
-            self.translator.close()
-            raise
-        log.info("%s", self.translator.description)
+        self._rules = request_rules(parameters(hello))
+        self._translator = translator
         self._send = send
-        self._in_flight = InFlight()
-        self._reporter = FigureReporter(self.translator, send)
+        self.in_flight = InFlight()
+        self._reporter = FigureReporter(translator, send)
 
     def ask(self, request: Request) -> None:
         """See `Model`."""
         try:
             asked, form = understand(request, self._rules)
-            future = self.translator.submit(asked.texts, asked.options, asked.terms)
+            future = self._translator.submit(asked.texts, asked.options, asked.terms)
         except Exception as error:  # one request's error must not reach the others
             self._send(answers.of_error(error, request.number).pack())
             return
-        self._in_flight.add(request.number, future)
+        self.in_flight.add(request.number, future)
         future.add_done_callback(partial(self._answer, form))
 
     def cancel(self, number: int) -> None:
         """See `Model`."""
-        self._in_flight.cancel(number)
+        self.in_flight.cancel(number)
 
     def close(self) -> None:
         """See `Model`."""
-        self._in_flight.cancel_all()
-        self.translator.close()
+        self.in_flight.cancel_all()
         self._reporter.close()
 
     def _answer(self, form: Form, done: Future[list[Translation]]) -> None:

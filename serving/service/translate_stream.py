@@ -49,7 +49,7 @@ class TranslateStreamModel:
         self._rules = request_rules(given)
         self._connection = connection
         self._translator = translator
-        self._in_flight = InFlight()
+        self.in_flight = InFlight()
         self._changed: queue.SimpleQueue[_Growing | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="dragoman-streams", daemon=True)
         self._thread.start()
@@ -74,16 +74,16 @@ class TranslateStreamModel:
         except Exception as error:  # one request's error must not reach the others
             self._connection.send(of_stream_error(error, request.number).pack())
             return
-        self._in_flight.add(request.number, stream.future)
+        self.in_flight.add(request.number, stream.future)
         self._look_at(growing)  # what came before it had its stream
 
     def cancel(self, number: int) -> None:
         """See `Model`."""
-        self._in_flight.cancel(number)
+        self.in_flight.cancel(number)
 
     def close(self) -> None:
         """See `Model`."""
-        self._in_flight.cancel_all()
+        self.in_flight.cancel_all()
         self._changed.put(None)
         self._thread.join()
 

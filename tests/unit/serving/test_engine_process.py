@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from dragoman.errors import DragomanError
 from serving.engine_process import EngineProcess
 from serving.engine_socket import listen, remove
+from serving.heartbeat import IDLE
 from serving.service.frames import FrameSplitter, Hello, Kind
 
 
@@ -80,6 +80,7 @@ def test_the_process_takes_models_up_until_it_is_stopped() -> None:
             model.sendall(Hello("", 1, '{"model_transaction_policy": {"decoupled": true}}').pack())
             ((kind, _),) = FrameSplitter().feed(model.recv(1 << 16))
             assert kind is Kind.READY
+        assert os.read(engine.heartbeat, 1) == IDLE
     finally:
         engine.stop()
     assert not engine.runs
@@ -89,7 +90,7 @@ def test_the_process_takes_models_up_until_it_is_stopped() -> None:
 def test_a_process_that_dies_does_not_run() -> None:
     engine = EngineProcess()
     try:
-        os.kill(engine.pid, signal.SIGKILL)
+        engine.kill()
         os.waitid(os.P_PID, engine.pid, os.WEXITED | os.WNOWAIT)
         assert not engine.runs
     finally:

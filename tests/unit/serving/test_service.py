@@ -31,6 +31,8 @@ from serving.service.frames import (
     unpack_refused,
 )
 from serving.service.server import Server, give_up
+from serving.service.translate import load_translator
+from serving.translator import Translator
 from tests.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "model_repository" / "translate"
@@ -364,6 +366,48 @@ def test_a_stopped_server_goes_on_until_all_have_hung_up() -> None:
             assert serving.is_alive()
         serving.join(60)
     assert not serving.is_alive()
+    remove(path)
+
+
+def test_what_is_loaded_outlives_a_triton_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[Hello] = []
+
+    def load(hello: Hello, on_failure: Callable[[Exception], None]) -> Translator:
+        loaded.append(hello)
+        return load_translator(hello, on_failure)
+
+    monkeypatch.setattr("serving.service.server.load_translator", load)
+    with served() as connecting:
+        for workers, loads in (("2", 1), ("2", 1), ("1", 2), ("1", 2)):
+            model = connecting()
+            assert model.introduce(hello(workers=workers)) is None
+            assert len(loaded) == loads
+            model.send(request(1, MUCH, beam_width=8))  # given up with its Triton
+            model.send(request(2, ["I'm hungry."]))
+            model.close()
+        model = connecting()
+        assert model.introduce(hello(workers="1")) is None
+        model.send(request(3, ["I'm hungry."]))
+        assert texts_of(model.answer()) == ["Ich habe Hunger."]
+
+
+def test_a_server_is_busy_while_requests_wait() -> None:
+    listening, path = listen()
+    server = Server(listening)
+    serving = threading.Thread(target=server.serve, daemon=True)
+    serving.start()
+    with listening, contextlib.closing(Triton(path)) as model:
+        assert model.introduce(hello()) is None
+        assert not server.busy
+        model.send(request(7, MUCH, beam_width=8))
+        while not server.busy:
+            pass
+        model.send(pack_cancel(7))
+        model.answer()
+        while server.busy:
+            pass
+        server.stop()
+    serving.join(60)
     remove(path)
 
 

@@ -1,0 +1,38 @@
+"""Signs of life: the engine's process writes one byte to a pipe every half second.
+
+The byte says whether requests wait for an answer.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+BEAT_S = 0.5
+IDLE, BUSY = b"\0", b"\1"
+
+
+def start_beating(descriptor: int, is_busy: Callable[[], bool]) -> None:
+    """Write to a pipe from now on, in a thread of its own, until nobody can read it.
+
+    Args:
+        descriptor: the pipe's end to write to.
+        is_busy: whether requests wait for an answer.
+    """
+    os.set_blocking(descriptor, False)
+    threading.Thread(
+        target=_beat, args=(descriptor, is_busy), name="dragoman-heartbeat", daemon=True
+    ).start()
+
+
+def _beat(descriptor: int, is_busy: Callable[[], bool]) -> None:
+    while True:
+        try:
+            os.write(descriptor, BUSY if is_busy() else IDLE)
+        except BlockingIOError:
+            pass  # nobody has looked for long
+        except OSError:
+            return  # the launcher has gone
+        time.sleep(BEAT_S)

@@ -1,0 +1,98 @@
+"""Watching processes: their ends, and the engine's heartbeats."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from serving.heartbeat import BEAT_S, BUSY, IDLE, start_beating
+from serving.watch import TICK_S, Watch
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reading, writing = os.pipe()
+    yield reading, writing
+    for descriptor in (reading, writing):
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+def test_silence_is_what_brought_nothing(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    with contextlib.closing(Watch([], reading)) as watch:
+        watch.wait()
+        watch.wait()
+        assert watch.silent_s == 2 * TICK_S
+        os.write(writing, BUSY)
+        watch.wait()
+        assert watch.silent_s == 0
+
+
+def test_a_pause_of_the_launcher_is_no_silence(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(Watch([], pipe[0])) as watch:
+        now_s = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now_s + 3600)
+        watch.wait()
+        assert watch.silent_s <= TICK_S
+
+
+def test_idle_time_follows_the_beats(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    os.write(writing, IDLE * 100)  # before it was watched
+    with contextlib.closing(Watch([], reading)) as watch:
+        assert watch.idle_s == 0
+        for beats, idle_s in ((IDLE, BEAT_S), (IDLE, 2 * BEAT_S), (IDLE + BUSY, 0), (IDLE, BEAT_S)):
+            os.write(writing, beats)
+            watch.wait()
+            assert watch.idle_s == idle_s
+
+
+def test_the_end_of_a_process_is_seen_at_once(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.closing(Watch([child.pid], None)) as watch:
+        watch.wait()
+        assert watch.silent_s > 0
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        watch.wait()
+        assert watch.silent_s == 0
+
+
+def test_an_engine_that_has_gone_is_watched_no_more(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    os.close(writing)
+    with contextlib.closing(Watch([], reading)) as watch:
+        watch.wait()
+        watch.wait()
+        assert watch.silent_s == TICK_S
+
+
+def test_heartbeats_say_whether_requests_wait(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    busy = True
+    start_beating(writing, lambda: busy)
+    assert os.read(reading, 1) == BUSY
+    busy = False
+    while os.read(reading, 1) == BUSY:
+        pass
+    os.close(reading)
+    for thread in threading.enumerate():  # it ends when nobody can read
+        if thread.name == "dragoman-heartbeat":
+            thread.join(60)
+            assert not thread.is_alive()
