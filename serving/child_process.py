@@ -28,8 +28,9 @@ def start_child(
     environment: Mapping[str, str] | None = None,
     descriptors: Sequence[int] = (),
     stack_bytes: int | None = None,
+    output: int = _STDERR,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, its output to stderr and its input empty.
+    """Start a program in a session of its own, its output in one place and its input empty.
 
     It may open as many files as the hard limit allows, and writes no core dump. One that cannot
     be run says why and ends with code 1.
@@ -39,6 +40,7 @@ def start_child(
         environment: its environment variables; ours by default.
         descriptors: open files that it gets under the same numbers.
         stack_bytes: the size of its stacks, or the hard limit if that is less; ours by default.
+        output: file descriptor for its stdout and stderr; our stderr by default.
     """
     return subprocess.Popen(  # noqa: S603
         [
@@ -50,7 +52,8 @@ def start_child(
         env=environment,
         pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
-        stdout=_STDERR,
+        stdout=output,
+        stderr=output,
         start_new_session=True,
     )
 

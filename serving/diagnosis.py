@@ -17,7 +17,7 @@ from serving.backends import compiled_relay, find_embedded_server
 from serving.cpu import exact_int8_products
 from serving.engine.device.gpu import cuda_provider_obstacle, gpu_obstacle
 from serving.engine.native import library
-from serving.launcher import port_is_free
+from serving.ports import port_is_free
 
 _OLDEST_GLIBC = (2, 35)
 _INSTALL = "from the checkout, pip install -e ./client -e '.[serve]'"

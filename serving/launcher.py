@@ -9,15 +9,14 @@ memory, repository control, traces and logging are closed on every server starte
 from __future__ import annotations
 
 import contextlib
-import errno
 import http.client
 import ipaddress
 import json
 import logging
 import os
+import resource
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -29,12 +28,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.errors import DragomanError, UsageError
-from serving.backends import Installation, RelayForm, find_installation, lay_out_backends
+from serving.backends import RelayForm, find_installation, lay_out_backends
 from serving.child_process import start_child
 from serving.engine_process import EngineProcess
 from serving.engine_socket import VARIABLE
+from serving.ports import Ports, choose_ports
 from serving.processes import alive, children
 from serving.repository import MODEL, Repository
+from serving.server_log import LogPipe
+from serving.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +51,14 @@ _STACK_BYTES = 2 << 30
 and some 280 for each level of nested JSON: with 1 GiB, 4 million levels (8 MB) end it.
 Threads get stacks of this size; only what is touched takes memory."""
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
-_LAST_PORT = 65535
+_LEAST_FILES = 256
+"""Triton has about 70 files open at rest; the rest is for connections and for more cores."""
 _DRAIN_S = 30
 _GIVING_UP_S = 5.0
 """For Triton to end by itself after a model was not loaded."""
-_WATCH_S = 0.5
-"""How often the models' processes are looked at."""
+_READY_POLL_S = 0.02
+_ANSWERS_SENT_S = 2.0
+"""For the last answers to leave Triton after the engine gave them."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -76,15 +80,8 @@ class ServeOptions:
     """Name of the configurations to use, of models that have them under `configs`."""
     more_models: tuple[str, ...] = ()
     """Models of the repository to load beside those that translate."""
-
-
-@dataclass(frozen=True)
-class Ports:
-    """The ports a server listens on."""
-
-    http: int
-    grpc: int
-    metrics: int
+    engine_timeout_s: float = 10.0
+    """An engine that gives no sign of life for so long is killed."""
 
 
 class StartFailed(DragomanError):
@@ -114,21 +111,27 @@ class TritonServer:
             StartFailed: Triton exited or did not get ready in time.
         """
         self._options = options
-        self._repository = Repository(options.repository, options.more_models, options.config)
-        installation = find_installation()
-        if installation.embedded and not options.expose_unpatched_server:
+        self._installation = find_installation()
+        if self._installation.embedded and not options.expose_unpatched_server:
             _refuse_beyond_loopback(options.address)
-        self._exit = contextlib.ExitStack()
-        self.ports = _choose_ports(options)
+        _refuse_few_files()
+        self._repository = self._read_repository()
+        wanted = Ports(options.http_port, options.grpc_port, options.metrics_port)
+        self.ports = choose_ports(options.address, wanted)
+        self.engine: EngineProcess | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._prefix = f"dragoman_{os.getpid()}_{secrets.token_hex(4)}_"
+        with contextlib.ExitStack() as undo:
+            scratch = Path(undo.enter_context(tempfile.TemporaryDirectory()))
+            named = self._repository.backends
+            self._backends = lay_out_backends(self._installation, named, options.relay, scratch)
+            self._log = LogPipe()
+            undo.callback(self._log.close)
+            self._exit = undo.pop_all()
         try:
-            scratch = Path(self._exit.enter_context(tempfile.TemporaryDirectory()))
-            self._exit.callback(self._remove_shared_memory)
-            self.engine = self._start_engine()
-            self._process = self._start(installation, scratch)
-            self._wait_until_ready()
+            self._launch()
         except BaseException:
-            self.stop()
+            self.stop(drain=False)
             raise
 
     def __enter__(self) -> TritonServer:
@@ -142,13 +145,13 @@ class TritonServer:
     @property
     def pid(self) -> int:
         """Process id of Triton itself, the parent of its models' processes."""
-        return self._process.pid
+        return self._triton.pid
 
     @property
     def model_pids(self) -> list[int]:
         """Process ids of what does the models' work: the engine, and models in Python."""
         engine = [] if self.engine is None else [self.engine.pid]
-        return engine + children(self._process.pid)
+        return engine + children(self.pid)
 
     @property
     def http_url(self) -> str:
@@ -160,49 +163,131 @@ class TritonServer:
         """Address of the gRPC endpoint, as the client takes it."""
         return f"grpc://{self._client_address}:{self.ports.grpc}"
 
-    def wait(self, follow_bundle: bool = False) -> Ended:
-        """Wait until the server or one of its models ends by itself.
+    def say(self, message: str) -> None:
+        """Write a line to stderr, behind what Triton has logged; it never blocks."""
+        self._log.say(message)
 
-        Triton goes on, and says that it is ready, when a Python model's process has died.
+    def wait(self, follow_bundle: bool = False) -> Ended:
+        """Wait until the server or one of its models ends by itself, or the engine hangs.
+
+        Triton goes on, and says that it is ready, when the engine or a Python model has ended.
 
         Args:
             follow_bundle: until the bundle can be run in another way than at the start, too.
         """
-        models = children(self._process.pid)
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return self._triton_ended()
-            if self.engine is not None and not self.engine.runs:
-                with contextlib.suppress(subprocess.TimeoutExpired):  # it ends after Triton, too
-                    return self._triton_ended()
-                return Ended("the engine's process has died; the log above says why")
-            if not all(map(alive, models)):
-                return Ended("a model's process has died; the log above says why")
-            if follow_bundle and self._repository.layout_has_changed():
-                return Ended("the bundle can be run in another way now", is_failure=False)
+        models = children(self.pid)
+        with contextlib.closing(self._watch()) as watch:
+            while True:
+                watch.wait()
+                if (code := self._triton.poll()) is not None:
+                    return Ended(f"Triton ended by itself with code {code}")
+                if self.engine is not None and not self.engine.runs:
+                    return Ended("the engine's process has died; the log above says why")
+                if self.engine is not None and watch.silent_s >= self._options.engine_timeout_s:
+                    self.engine.kill()
+                    return Ended(f"the engine has hung for {watch.silent_s:g} s")
+                if not all(map(alive, models)):
+                    return Ended("a model's process has died; the log above says why")
+                if follow_bundle and self._repository.layout_has_changed():
+                    return Ended("the bundle can be run in another way now", is_failure=False)
 
-    def _triton_ended(self) -> Ended:
-        code = self._process.wait(_WATCH_S)
-        return Ended(f"Triton ended by itself with code {code}")
+    def start_again(self, anew: bool = False) -> None:
+        """Start what has ended again, on the same ports.
 
-    def stop(self) -> None:
-        """Let requests in flight finish, then stop every process and remove what they leave."""
+        Args:
+            anew: let requests in flight finish, and start the engine again although it runs, from
+                what the repository holds now. Otherwise it stays loaded while it runs.
+
+        Raises:
+            UsageError: see `TritonServer`.
+            StartFailed: Triton exited or did not get ready in time.
+        """
+        self.end_triton(drain=anew)
+        if anew:
+            self._repository = self._read_repository()
+        if anew or (self.engine is not None and not self.engine.runs):
+            self._end_engine()
+        choose_ports(self._options.address, self.ports)
+        self._launch()
+
+    def stop(self, drain: bool = True) -> None:
+        """Stop every process and remove what they leave.
+
+        Args:
+            drain: let requests in flight finish first.
+        """
         with _signals_ignored():
-            self._stop()
+            self.end_triton(drain)
+            self._end_engine()
+            self._exit.close()
 
-    def _stop(self) -> None:
-        process: subprocess.Popen[bytes] | None = getattr(self, "_process", None)
-        if process is not None:
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.wait(_DRAIN_S + 10)
-                except subprocess.TimeoutExpired:
-                    log.warning("Triton does not stop by itself; killing it")
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # and whatever model processes are left
-            process.wait()
-        self._exit.close()
+    def end_triton(self, drain: bool = False) -> None:
+        """End Triton and its models' processes; the engine stays.
+
+        Args:
+            drain: let requests in flight finish first.
+        """
+        process = self._process
+        if process is None:
+            return
+        if drain and process.poll() is None:
+            process.terminate()
+            self._wait_until_drained()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # and whatever model processes are left
+        process.wait()
+        self._process = None
+        for segment in _SHARED_MEMORY.glob(f"{self._prefix}*"):
+            segment.unlink(missing_ok=True)
+
+    def _launch(self) -> None:
+        try:
+            if self.engine is None and self._repository.layout is not None:
+                self.engine = EngineProcess()
+            self._process = self._start()
+            self._wait_until_ready()
+        except DragomanError:
+            # Nothing of it stays, so that the next start does not depend on it.
+            self.end_triton(drain=False)
+            self._end_engine()
+            raise
+
+    def _read_repository(self) -> Repository:
+        options = self._options
+        return Repository(options.repository, options.more_models, options.config)
+
+    @property
+    def _triton(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    def _watch(self) -> Watch:
+        if self.engine is None:
+            return Watch([self.pid], None)
+        return Watch([self.pid, self.engine.pid], self.engine.heartbeat)
+
+    def _wait_until_drained(self) -> None:
+        """Wait until Triton has ended, or has nothing left to answer.
+
+        Triton itself also waits for idle HTTP connections and for abandoned streams.
+        """
+        deadline = time.monotonic() + _DRAIN_S + 10
+        with contextlib.closing(self._watch()) as watch:
+            while self._triton.poll() is None:
+                if self.engine is not None and not self.engine.runs:
+                    return  # nothing can be answered any more
+                watch.wait()
+                # The engine does not know what further models have in flight.
+                if watch.idle_s >= _ANSWERS_SENT_S and not self._options.more_models:
+                    return
+                if time.monotonic() > deadline:
+                    self.say("Triton does not stop by itself; killing it")
+                    return
+
+    def _end_engine(self) -> None:
+        if self.engine is not None:
+            self.engine.stop()
+            self.engine = None
 
     @property
     def _client_address(self) -> str:
@@ -211,16 +296,8 @@ class TritonServer:
         address = any_address.get(address, address)
         return f"[{address}]" if ":" in address else address
 
-    def _start_engine(self) -> EngineProcess | None:
-        """The engine's process, if the repository's models ask it."""
-        if self._repository.layout is None:
-            return None
-        engine = EngineProcess()
-        self._exit.callback(engine.stop)
-        return engine
-
-    def _start(self, installation: Installation, scratch: Path) -> subprocess.Popen[bytes]:
-        options = self._options
+    def _start(self) -> subprocess.Popen[bytes]:
+        options, installation = self._options, self._installation
         python = f"python,shm-region-prefix-name={self._prefix}"
         arguments = [
             str(installation.binary),
@@ -245,9 +322,7 @@ class TritonServer:
         if installation.embedded:
             # It has no part for GPUs.
             arguments += ["--pinned-memory-pool-byte-size=0", "--allow-gpu-metrics=false"]
-        named = self._repository.backends
-        backends = lay_out_backends(installation, named, options.relay, scratch)
-        arguments.append(f"--backend-directory={backends}")
+        arguments.append(f"--backend-directory={self._backends}")
         environment = dict(os.environ)
         # With it Triton would open a further endpoint, on every address and with nothing closed.
         environment.pop("AIP_MODE", None)
@@ -260,17 +335,22 @@ class TritonServer:
         # environment by the first `python3` on the PATH.
         environment["PATH"] = f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"
         # It writes its log to stderr and some lines to stdout, which is for results.
-        return start_child(arguments, environment=environment, stack_bytes=_STACK_BYTES)
+        return start_child(
+            arguments,
+            environment=environment,
+            stack_bytes=_STACK_BYTES,
+            output=self._log.descriptor,
+        )
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self._options.start_timeout_s
         last_error: Exception | None = None
         while True:
-            code = self._process.poll()
+            code = self._triton.poll()
             if code is None and self.engine is not None and not self.engine.runs:
                 # It ends too when Triton lets go of its model, which then says more than we could.
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    code = self._process.wait(_GIVING_UP_S)
+                    code = self._triton.wait(_GIVING_UP_S)
                 if code is None:
                     raise StartFailed("the engine's process has died; its log above says why")
             if code is not None:
@@ -286,7 +366,7 @@ class TritonServer:
                 last_error = error
             else:
                 return
-            time.sleep(0.1)
+            time.sleep(_READY_POLL_S)
 
     def _translate_one(self) -> None:
         request = urllib.request.Request(  # noqa: S310
@@ -298,10 +378,6 @@ class TritonServer:
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(request, timeout=30) as answer:
             json.load(answer)["text_output"]
-
-    def _remove_shared_memory(self) -> None:
-        for segment in _SHARED_MEMORY.glob(f"{self._prefix}*"):
-            segment.unlink(missing_ok=True)
 
 
 class Stopped(KeyboardInterrupt):
@@ -334,47 +410,13 @@ def _signals_ignored() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def free_ports(number: int) -> list[int]:
-    """Ports of loopback that nobody listens on now."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-def port_is_free(address: str, port: int) -> bool:
-    """Whether a server could listen there now.
-
-    Raises:
-        UsageError: nobody could: no such port or address, or no permission.
-    """
-    if not 0 <= port <= _LAST_PORT:
-        raise UsageError(f"port {port}: give 1 to {_LAST_PORT}, or 0 for a free one")
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                return False
-            raise UsageError(f"{address}, port {port}: {error.strerror}") from error
-    return True
-
-
-def _choose_ports(options: ServeOptions) -> Ports:
-    wanted = (options.http_port, options.grpc_port, options.metrics_port)
-    given = [port for port in wanted if port]
-    if len(set(given)) < len(given):
-        raise UsageError(f"the ports {', '.join(map(str, given))} must differ")
-    for name, port in zip(("http", "grpc", "metrics"), wanted, strict=True):
-        if not port_is_free(options.address, port):
-            raise UsageError(
-                f"--{name}-port {port} is in use on {options.address}: "
-                "name another, or 0 for a free one"
-            )
-    free: Iterator[int] = iter(free_ports(3))
-    return Ports(*(port or next(free) for port in wanted))
+def _refuse_few_files() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < _LEAST_FILES:
+        raise UsageError(
+            f"the hard limit of open files is {most}, and the server needs {_LEAST_FILES}: "
+            "raise it (ulimit -Hn, LimitNOFILE= of systemd, docker run --ulimit nofile)"
+        )
 
 
 def _refuse_beyond_loopback(address: str) -> None:

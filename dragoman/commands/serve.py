@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
 
-from dragoman.errors import DragomanError
+from dragoman.errors import UsageError
 
 HELP = "serve translations over HTTP and gRPC with Triton Inference Server"
 
@@ -32,8 +33,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-failure",
         choices=("exit", "restart"),
-        default="exit",
-        help="when the server or a model ends by itself (default: exit)",
+        default="restart",
+        help="when the server or the engine ends by itself or hangs (default: restart)",
+    )
+    parser.add_argument(
+        "--engine-timeout",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="an engine that gives no sign of life for so long is killed (default: 10)",
     )
     parser.add_argument(
         "--follow-bundle",
@@ -64,8 +72,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
-    from serving.launcher import ServeOptions, Stopped, TritonServer, stop_on_signals
+    from serving.launcher import ServeOptions, Stopped, stop_on_signals
+    from serving.supervision import keep_serving
 
+    if arguments.engine_timeout <= 0:
+        raise UsageError(f"--engine-timeout {arguments.engine_timeout:g}: give seconds above 0")
     stop_on_signals()
     options = ServeOptions(
         repository=arguments.repository,
@@ -78,16 +89,15 @@ def run(arguments: argparse.Namespace) -> int:
         relay=arguments.relay,
         config=arguments.config,
         more_models=tuple(arguments.load),
+        engine_timeout_s=arguments.engine_timeout,
     )
     try:
-        while True:
-            with TritonServer(options) as server:
-                ready = f"ready: {server.http_url} and {server.grpc_url}"
-                print(ready, file=sys.stderr, flush=True)
-                ended = server.wait(arguments.follow_bundle)
-            if ended.is_failure and arguments.on_failure == "exit":
-                raise DragomanError(ended.reason)
-            print(f"{ended.reason}; starting again", file=sys.stderr, flush=True)
+        keep_serving(
+            options,
+            restart=arguments.on_failure == "restart",
+            follow_bundle=arguments.follow_bundle,
+        )
     except Stopped:
-        print("stopped", file=sys.stderr)
-        return 0
+        with contextlib.suppress(OSError):  # stderr may be closed
+            print("stopped", file=sys.stderr)
+    return 0

@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
-from serving.launcher import free_ports
+from serving.ports import free_ports
 from tests.integration.conftest import Served, serving
 from tests.integration.http2_frames import end_of_stream, literal, message_frame, request_frames
 

@@ -25,7 +25,7 @@ import trustme
 from dragoman_client import AccessDenied, Translator
 from tritonclient.utils import InferenceServerException
 
-from serving.launcher import free_ports
+from serving.ports import free_ports
 from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served, tensor
 from tests.integration.http2_frames import DATA, frame, request_frames

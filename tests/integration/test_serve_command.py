@@ -122,7 +122,7 @@ def test_a_signal_before_ready_leaves_nothing() -> None:
 
 
 def test_a_crash_of_triton_is_said() -> None:
-    with serving() as (process, _, _):
+    with serving("--on-failure=exit") as (process, _, _):
         for pid in family(process.pid) - {process.pid}:
             os.kill(pid, signal.SIGKILL)
         assert process.wait(60) == 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import socket
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from dragoman.errors import UsageError
 from dragoman.manifest import FILE_NAME
 from export.publishing import publish
-from serving.launcher import ServeOptions, TritonServer, free_ports
+from serving.launcher import ServeOptions, TritonServer
+from serving.ports import free_ports
 from tests.conftest import REPOSITORY
 
 
@@ -66,3 +68,12 @@ def test_the_embedded_server_stays_on_loopback(repository: Path) -> None:
     assert "known vulnerabilities (docs/deployment.md)" in message
     assert "--expose-unpatched-server" in message
     assert "give an IP address" in refusal(ServeOptions(repository, address="localhost"))
+
+
+def test_a_limit_of_open_files_that_cannot_work_is_refused(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (100, 100))
+    message = refusal(ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0))
+    assert "the hard limit of open files is 100, and the server needs 256" in message
+    assert "ulimit -Hn" in message

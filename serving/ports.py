@@ -1,0 +1,73 @@
+"""The ports that a server listens on."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+
+from dragoman.errors import UsageError
+
+_LAST_PORT = 65535
+
+
+@dataclass(frozen=True)
+class Ports:
+    """One for each protocol."""
+
+    http: int
+    grpc: int
+    metrics: int
+
+
+class PortInUse(UsageError):
+    """Somebody else listens there now."""
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports of loopback that nobody listens on now."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def port_is_free(address: str, port: int) -> bool:
+    """Whether a server could listen there now.
+
+    Raises:
+        UsageError: nobody could: no such port or address, or no permission.
+    """
+    if not 0 <= port <= _LAST_PORT:
+        raise UsageError(f"port {port}: give 1 to {_LAST_PORT}, or 0 for a free one")
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise UsageError(f"{address}, port {port}: {error.strerror}") from error
+    return True
+
+
+def choose_ports(address: str, wanted: Ports) -> Ports:
+    """The wanted ports, with a free one for each 0.
+
+    Raises:
+        UsageError: two are equal, or nobody could listen there.
+        PortInUse: somebody listens there.
+    """
+    given = [port for port in astuple(wanted) if port]
+    if len(set(given)) < len(given):
+        raise UsageError(f"the ports {', '.join(map(str, given))} must differ")
+    for name, port in vars(wanted).items():
+        if not port_is_free(address, port):
+            raise PortInUse(
+                f"--{name}-port {port} is in use on {address}: name another, or 0 for a free one"
+            )
+    free: Iterator[int] = iter(free_ports(3))
+    return Ports(*(port or next(free) for port in astuple(wanted)))

@@ -1,0 +1,215 @@
+"""`dragoman serve` with faults: it starts again what ends or hangs, on the same ports."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from dragoman_client import TranslationError, Translator
+
+from tests.conftest import REPOSITORY
+from tests.integration.test_serve_command import READY, SERVE
+
+GUARD_S = 60
+"""After which a test fails; it says nothing about how long something may take."""
+DRAIN_S = 30
+"""For which Triton itself waits for idle connections."""
+HEAVY = [f"I have {number} old books about the history of this town." for number in range(20_000)]
+
+
+class Server:
+    """A running `dragoman serve`, whose log goes to a file."""
+
+    def __init__(
+        self, log: Path, *words: str, most_files: int | None = None, stderr: int | None = None
+    ) -> None:
+        self.log_path = log
+        limit = "true" if most_files is None else f"ulimit -n {most_files}"
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                ["/bin/sh", "-c", f'{limit} && exec "$@"', "sh", *SERVE, *words],
+                cwd=REPOSITORY,
+                stderr=file if stderr is None else stderr,
+            )
+        self.wait_for(lambda: READY.search(self.log))
+        found = READY.search(self.log)
+        assert found
+        self.http, self.grpc = found.groups()
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    @property
+    def port(self) -> int:
+        return int(self.http.rpartition(":")[2])
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + GUARD_S
+        while not condition():
+            assert self.process.poll() is None, self.log
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.02)
+
+    def pids(self) -> dict[str, int]:
+        """The process ids of Triton and of the engine."""
+        found = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                if int(fields[1]) == self.process.pid and fields[0] != "Z":
+                    command = (stat.parent / "cmdline").read_bytes()
+                    name = "engine" if b"serving.service" in command else "triton"
+                    found[name] = int(stat.parent.name)
+        return found
+
+    def translates(self) -> bool:
+        with Translator(self.http, timeout_s=10, retries=0) as client:
+            try:
+                return client.translate("I'm hungry.").text == "Ich habe Hunger."
+            except TranslationError:
+                return False
+
+
+@contextlib.contextmanager
+def serving(
+    folder: Path, *words: str, most_files: int | None = None, stderr: int | None = None
+) -> Iterator[Server]:
+    server = Server(folder / "log", *words, most_files=most_files, stderr=stderr)
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+@contextlib.contextmanager
+def idle_connections(port: int, number: int) -> Iterator[None]:
+    with contextlib.ExitStack() as held:
+        for _ in range(number):
+            held.enter_context(socket.create_connection(("127.0.0.1", port), GUARD_S))
+        yield
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("served")) as one:
+        yield one
+
+
+@pytest.mark.parametrize(
+    ("who", "number"),
+    [
+        ("triton", signal.SIGSEGV),
+        ("triton", signal.SIGKILL),
+        ("engine", signal.SIGKILL),
+    ],
+)
+def test_what_dies_is_started_again(server: Server, who: str, number: signal.Signals) -> None:
+    before = server.pids()
+    os.kill(before[who], number)
+    server.wait_for(lambda: server.pids().get("triton", 0) not in (0, before["triton"]))
+    server.wait_for(server.translates)  # at the same port
+    after = server.pids()
+    # An engine that is well stays loaded; a Triton without its engine does not stay.
+    assert (after["engine"] == before["engine"]) == (who == "triton")
+
+
+def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path, "--engine-timeout=1.5") as server:
+        before = server.pids()
+        os.kill(before["engine"], signal.SIGSTOP)
+        server.wait_for(lambda: "the engine has hung for 1.5 s" in server.log)
+        server.wait_for(server.translates)
+        assert server.pids()["engine"] != before["engine"]
+
+
+def test_a_busy_engine_is_not_taken_for_one_that_hangs(tmp_path: Path) -> None:
+    # Less than the default of 10 s, so that a slow machine has as much to spare.
+    with serving(tmp_path, "--engine-timeout=3") as server:
+        before = server.pids()
+        with Translator(server.grpc, timeout_s=200) as client:
+            assert len(client.translate(HEAVY, beam_width=1)) == len(HEAVY)
+        assert server.pids() == before
+
+
+def test_a_port_that_was_taken_meanwhile_is_tried_again(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        os.kill(server.pids()["triton"], signal.SIGKILL)
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.wait_for(lambda: bound(taken, server.port))
+            taken.listen()
+            server.wait_for(lambda: "the start failed" in server.log)
+        server.wait_for(server.translates)
+
+
+def bound(taken: socket.socket, port: int) -> bool:
+    try:
+        taken.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True
+
+
+def test_idle_connections_beyond_the_soft_limit_stop_nobody(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with serving(tmp_path) as server:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            with idle_connections(server.port, 300):
+                assert server.translates()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_flood_of_like_lines_is_collapsed_and_ends(tmp_path: Path) -> None:
+    with serving(tmp_path, most_files=256) as server:
+        before = len(server.log)
+        with idle_connections(server.port, 400):
+            server.wait_for(lambda: server.log.count("more lines like: [warn]") >= 3)
+            assert len(server.log) - before < 20_000
+        server.wait_for(server.translates)
+
+
+def test_a_closed_stderr_ends_nobody(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    # `cat` passes the log on until it is killed; then nobody reads it.
+    with (tmp_path / "log").open("wb") as log:
+        reader = subprocess.Popen(["/bin/cat"], stdin=reading, stdout=log)
+    os.close(reading)
+    with serving(tmp_path, stderr=writing) as server:
+        os.close(writing)
+        reader.kill()
+        reader.wait()
+        os.kill(server.pids()["triton"], signal.SIGKILL)
+        server.wait_for(server.translates)
+        server.process.terminate()
+        assert server.process.wait(GUARD_S) == 0
+
+
+def test_idle_connections_do_not_hold_a_stop_up(tmp_path: Path) -> None:
+    texts = [f"I have {number} books." for number in range(2, 300)]
+    with (
+        serving(tmp_path) as server,
+        ThreadPoolExecutor(1) as pool,
+        Translator(server.grpc) as client,
+        idle_connections(server.port, 3),
+    ):
+        under_way = pool.submit(client.translate, texts)
+        time.sleep(0.3)
+        server.process.terminate()
+        assert len(under_way.result(GUARD_S)) == len(texts)  # what is in flight is answered
+        begin_s = time.monotonic()
+        assert server.process.wait(GUARD_S) == 0
+        assert time.monotonic() - begin_s < DRAIN_S / 2

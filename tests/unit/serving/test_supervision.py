@@ -1,0 +1,135 @@
+"""When a server that ended is started again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.errors import DragomanError, UsageError
+from serving import supervision
+from serving.launcher import Ended, ServeOptions, StartFailed
+from serving.ports import PortInUse
+from serving.supervision import Backoff, keep_serving
+
+CRASH = Ended("Triton ended by itself with code -11")
+OPTIONS = ServeOptions(Path("nowhere"))
+
+
+class Over(Exception):
+    """Ends a test."""
+
+
+class Server:
+    """A server whose ends and starts are given."""
+
+    http_url, grpc_url = "http://a", "grpc://b"
+
+    def __init__(self, events: list[Any]) -> None:
+        self.events = events
+        self.calls: list[str] = []
+        self.said: list[str] = []
+
+    def __call__(self, options: ServeOptions) -> Server:
+        return self
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.calls.append("stop")
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+    def stop(self, drain: bool = True) -> None:
+        self.calls.append(f"stop, drain {drain}")
+
+    def end_triton(self) -> None:
+        self.calls.append("end")
+
+    def _next(self) -> Any:
+        event = self.events.pop(0) if self.events else Over()
+        if isinstance(event, Exception):
+            raise event
+        return event
+
+    def wait(self, follow_bundle: bool) -> Ended:
+        ended: Ended = self._next()
+        return ended
+
+    def start_again(self, anew: bool) -> None:
+        self.calls.append(f"start, anew {anew}")
+        self._next()
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    found: list[float] = []
+    monkeypatch.setattr(time, "sleep", found.append)
+    return found
+
+
+def run(server: Server, monkeypatch: pytest.MonkeyPatch, restart: bool = True) -> None:
+    monkeypatch.setattr(supervision, "TritonServer", server)
+    keep_serving(OPTIONS, restart=restart)
+
+
+def test_the_back_off_doubles_and_is_forgotten() -> None:
+    backoff = Backoff()
+    assert [backoff.delay_s(0) for _ in range(9)] == [0, 0.5, 1, 2, 4, 8, 16, 30, 30]
+    assert [backoff.delay_s(ran_s) for ran_s in (3600, 1, 1)] == [0, 0.5, 1]
+
+
+def test_a_crash_is_followed_by_a_start_at_once(
+    slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server([CRASH, None])
+    with pytest.raises(Over):
+        run(server, monkeypatch)
+    assert server.calls == ["end", "start, anew False", "stop"]
+    assert slept == []
+    assert server.said[1] == f"{CRASH.reason}; starting again"
+
+
+def test_starts_that_fail_are_tried_again_with_back_off(
+    slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [StartFailed("no"), PortInUse("--http-port 1 is in use"), StartFailed("no")]
+    server = Server([CRASH, *failures, None])
+    with pytest.raises(Over):
+        run(server, monkeypatch)
+    assert slept == [0.5, 1, 2]
+    assert "the start failed: --http-port 1 is in use" in server.said
+    assert "trying again in 2 s" in server.said
+
+
+def test_a_crash_loop_does_not_spin(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server([CRASH, None] * 4)
+    with pytest.raises(Over):
+        run(server, monkeypatch)
+    assert slept == [0.5, 1, 2]
+
+
+def test_what_cannot_heal_ends_it(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="holds no model"):
+        run(Server([CRASH, UsageError("holds no model")]), monkeypatch)
+    assert slept == []
+
+
+def test_another_bundle_is_loaded_after_requests_have_finished(
+    slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server([Ended("the bundle can be run in another way now", is_failure=False), None])
+    with pytest.raises(Over):
+        run(server, monkeypatch)
+    assert server.calls == ["start, anew True", "stop"]
+
+
+def test_a_crash_ends_a_server_that_is_not_to_start_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server([CRASH])
+    with pytest.raises(DragomanError, match="code -11"):
+        run(server, monkeypatch, restart=False)
+    assert server.calls == ["stop, drain False", "stop"]
