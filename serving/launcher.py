@@ -54,6 +54,7 @@ _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _LEAST_FILES = 256
 """Triton has about 70 files open at rest; the rest is for connections and for more cores."""
 _DRAIN_S = 30
+_KEEPALIVE_MS = 60_000
 _GIVING_UP_S = 5.0
 """For Triton to end by itself after a model was not loaded."""
 _READY_POLL_S = 0.02
@@ -312,6 +313,10 @@ class TritonServer:
             f"--metrics-port={self.ports.metrics}",
             f"--exit-timeout-secs={_DRAIN_S}",
             "--exit-on-error=true",
+            # Ends gRPC connections whose client has gone without a word, after 80 s.
+            f"--grpc-keepalive-time={_KEEPALIVE_MS}",
+            "--grpc-keepalive-permit-without-calls=1",
+            "--grpc-http2-max-pings-without-data=0",
             f"--log-info={str(options.log_verbose).lower()}",
             f"--backend-config={python}",
             f"--http-restricted-api={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",

@@ -8,7 +8,7 @@ from dragoman.errors import DragomanError
 from serving.launcher import Ended, ServeOptions, StartFailed, TritonServer
 from serving.ports import PortInUse
 
-_STEADY_S = 10.0
+_STEADY_S = 2.0
 """A server that ran for so long before it ended is started again at once."""
 _FIRST_S, _MOST_S = 0.5, 30.0
 
