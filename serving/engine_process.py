@@ -48,8 +48,9 @@ class EngineProcess:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """End it at once; `stop` removes its socket."""
+        """End it at once, also if it hangs; `stop` removes its socket."""
         self._process.kill()
+        self._process.wait()
 
     def stop(self) -> None:
         """End it, and remove its socket."""
@@ -57,7 +58,6 @@ class EngineProcess:
         try:
             self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
         os.close(self.heartbeat)
         remove(self.path)

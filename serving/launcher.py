@@ -184,7 +184,7 @@ class TritonServer:
                     return Ended(f"Triton ended by itself with code {code}")
                 if self.engine is not None and not self.engine.runs:
                     return Ended("the engine's process has died; the log above says why")
-                if self.engine is not None and watch.silent_s >= self._options.engine_timeout_s:
+                if self.engine is not None and self._hangs(watch):
                     self.engine.kill()
                     return Ended(f"the engine has hung for {watch.silent_s:g} s")
                 if not all(map(alive, models)):
@@ -267,6 +267,9 @@ class TritonServer:
             return Watch([self.pid], None)
         return Watch([self.pid, self.engine.pid], self.engine.heartbeat)
 
+    def _hangs(self, watch: Watch) -> bool:
+        return watch.silent_s >= self._options.engine_timeout_s
+
     def _wait_until_drained(self) -> None:
         """Wait until Triton has ended, or has nothing left to answer.
 
@@ -275,7 +278,7 @@ class TritonServer:
         deadline = time.monotonic() + _DRAIN_S + 10
         with contextlib.closing(self._watch()) as watch:
             while self._triton.poll() is None:
-                if self.engine is not None and not self.engine.runs:
+                if self.engine is not None and (not self.engine.runs or self._hangs(watch)):
                     return  # nothing can be answered any more
                 watch.wait()
                 # The engine does not know what further models have in flight.

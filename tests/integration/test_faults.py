@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,8 @@ import tritonclient.grpc as triton_grpc
 from tests.integration.conftest import WAIT_S, Served, serving, tensor
 
 TIMEOUT_US = 500_000
+GONE_S = 100
+"""A guard: without keep-alive the test would take two hours."""
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +56,16 @@ def test_late_answers_of_an_engine_that_hung_find_nobody(served: Served) -> None
     assert "the deadline passed" in answer["error"]
     os.kill(served.server.engine.pid, signal.SIGCONT)
     assert served.grpc.translate(texts)[0].text == "Ich habe 2 Bücher."
+
+
+def test_a_client_that_has_gone_without_a_word_is_hung_up_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("serving.launcher._KEEPALIVE_MS", 1000)
+    empty_settings = bytes(3) + b"\4" + bytes(5)
+    with serving() as served, socket.socket() as peer:
+        peer.connect(("127.0.0.1", served.server.ports.grpc))
+        peer.settimeout(GONE_S)
+        peer.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + empty_settings)
+        while peer.recv(1 << 16):  # pings, which it does not answer
+            pass

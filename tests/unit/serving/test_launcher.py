@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.cli import main
 from dragoman.errors import UsageError
 from dragoman.manifest import FILE_NAME
 from export.publishing import publish
@@ -77,3 +78,11 @@ def test_a_limit_of_open_files_that_cannot_work_is_refused(
     message = refusal(ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0))
     assert "the hard limit of open files is 100, and the server needs 256" in message
     assert "ulimit -Hn" in message
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1"])
+def test_a_timeout_that_cannot_be_kept_is_refused(
+    capsys: pytest.CaptureFixture[str], seconds: str
+) -> None:
+    assert main(["serve", f"--engine-timeout={seconds}"]) == 2
+    assert f"--engine-timeout {seconds}: give seconds above 0" in capsys.readouterr().err
