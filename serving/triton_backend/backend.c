@@ -12,10 +12,10 @@
 #include "relay.h"
 
 enum { SWEEP_US = 20000, RECEIVE_BYTES = 1 << 18 };
-/* Requests in flight up to which no answer waits for others; how long it waits for each request in
- * flight, and at most. */
 /* After a request's own timeout, which the engine keeps too: whether it hangs shows by then. */
 static const uint64_t LATE_NS = 1000000000;
+/* Requests in flight up to which no answer waits for others; how long it waits for each request in
+ * flight, and at most. */
 enum { FEW = 8, GATHER_US = 100, MOST_GATHER_US = 20000 };
 
 typedef struct {
