@@ -1,5 +1,7 @@
 """The map from statuses to errors."""
 
+import pickle
+
 import grpc
 import pytest
 from dragoman_client import (
@@ -10,7 +12,7 @@ from dragoman_client import (
     ServerUnavailable,
     TranslationError,
 )
-from dragoman_client.errors import from_status, from_stream
+from dragoman_client.errors import from_status
 
 EXPECTED = {
     "INVALID_ARGUMENT": InvalidRequest,
@@ -64,14 +66,50 @@ def test_the_message_is_kept() -> None:
         ("UNAVAILABLE: server is busy", ServerUnavailable, "server is busy"),
         ("CANCELLED: the deadline passed", DeadlineExceeded, "the deadline passed"),
         ("INTERNAL: the request failed", ServerError, "the request failed"),
-        ("Request for unknown model", ServerError, "Request for unknown model"),
         ("a text: UNAVAILABLE: busy", ServerError, "a text: UNAVAILABLE: busy"),
     ],
 )
-def test_a_stream_names_its_error_in_the_message(message: str, kind: type, kept: str) -> None:
-    """What Triton itself says has no name before it."""
-    error = from_stream(None, message)
+@pytest.mark.parametrize("status", [None, "500", "StatusCode.UNKNOWN"])
+def test_a_status_in_the_message_counts(
+    status: str | None, message: str, kind: type, kept: str
+) -> None:
+    """Streams have no other, and Triton's /generate answers 400 to every failure of a model."""
+    error = from_status(status, message)
     assert (type(error), str(error)) == (kind, kept)
+
+
+@pytest.mark.parametrize("status", [None, "404", "StatusCode.NOT_FOUND"])
+@pytest.mark.parametrize(
+    "why", ["'translate' is not found", "'translate' has no available versions"]
+)
+def test_a_model_that_is_not_loaded_yet_is_unavailable(status: str | None, why: str) -> None:
+    """Triton says so while it starts and stops."""
+    error = from_status(status, f"Request for unknown model: {why}")
+    assert type(error) is ServerUnavailable
+    assert type(from_status("404", "<html>Not Found</html>")) is ServerError
+
+
+@pytest.mark.parametrize(
+    ("message", "header", "wait_s"),
+    [
+        ("UNAVAILABLE: 20000 sentences wait; try again in 2.5 s", None, 2.5),
+        ("busy; try again in 3 s", None, 3.0),
+        ("busy; try again in 3 s", "7", 7.0),
+        ("busy", "7", 7.0),
+        ("busy", "Wed, 21 Oct 2026 07:28:00 GMT", None),
+        ("busy", "-1", None),
+        ("busy; try again in 3 seasons", None, None),
+        ("busy", None, None),
+    ],
+)
+def test_the_server_says_when_to_try_again(
+    message: str, header: str | None, wait_s: float | None
+) -> None:
+    """In a header, else in the message."""
+    error = from_status("503", message, header)
+    assert isinstance(error, ServerUnavailable)
+    assert error.retry_after_s == wait_s
+    assert pickle.loads(pickle.dumps(error)).retry_after_s == wait_s
 
 
 def test_one_base_catches_all() -> None:

@@ -12,7 +12,7 @@ from dragoman_client import (
     ServerUnavailable,
     Translator,
 )
-from dragoman_client.retrying import Tries, with_retries
+from dragoman_client.retrying import DEFAULT_RETRIES, Tries, with_retries
 from stand_ins import FakeTransport, translated
 
 
@@ -77,8 +77,38 @@ def test_pauses_grow_and_differ() -> None:
         runs.append(pauses)
     for number, of_all in enumerate(zip(*runs, strict=True)):
         longest_s = min(0.1 * 2**number, 5.0)
-        assert all(0 <= pause <= longest_s for pause in of_all)
-        assert max(of_all) > longest_s / 2 > min(of_all)
+        assert all(longest_s / 2 <= pause <= longest_s for pause in of_all)
+        assert max(of_all) > longest_s * 3 / 4 > min(of_all)
+
+
+def test_default_retries_outlast_a_restart() -> None:
+    """Which takes a second or two."""
+    pauses: list[float] = []
+
+    def fail(timeout_s: float) -> None:
+        raise ServerUnavailable("away")
+
+    with pytest.raises(ServerUnavailable):
+        with_retries(fail, Tries(30.0, DEFAULT_RETRIES), pauses.append)
+    assert 3 < sum(pauses) < 10
+
+
+def test_the_server_says_how_long_to_wait() -> None:
+    """At least so long, a little longer than others, and only where the request's time allows."""
+
+    def fail(timeout_s: float) -> None:
+        raise ServerUnavailable("busy", retry_after_s=20.0)
+
+    pauses: list[float] = []
+    with pytest.raises(ServerUnavailable):
+        with_retries(fail, Tries(30.0, 3), pauses.append)
+    assert len(pauses) == 3  # no time passed
+    assert all(20 < pause < 25 for pause in pauses)
+    assert len(set(pauses)) == 3
+    pauses.clear()
+    with pytest.raises(ServerUnavailable):
+        with_retries(fail, Tries(19.0, 3), pauses.append)
+    assert not pauses
 
 
 def test_the_timeout_is_for_all_tries_together() -> None:

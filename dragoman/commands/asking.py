@@ -52,13 +52,14 @@ def configure_server(parser: argparse.ArgumentParser, *other_names: str) -> None
     )
 
 
-def open_translator(arguments: argparse.Namespace, retries: int = 2) -> Translator:
+def open_translator(arguments: argparse.Namespace, retries: int | None = None) -> Translator:
     """The client that `configure_server` declared.
 
     Raises:
         UsageError: the address or a file makes no sense.
     """
     from dragoman_client import Translator
+    from dragoman_client.retrying import DEFAULT_RETRIES
 
     try:
         return Translator(
@@ -68,7 +69,7 @@ def open_translator(arguments: argparse.Namespace, retries: int = 2) -> Translat
             ca_file=arguments.ca_file,
             certificate_file=arguments.certificate_file,
             key_file=arguments.key_file,
-            retries=retries,
+            retries=DEFAULT_RETRIES if retries is None else retries,
         )
     except ValueError as error:
         raise UsageError(one_line(error)) from error

@@ -60,8 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retries",
         type=int,
-        default=2,
-        help="how often a request is sent again that no server could take (default: 2)",
+        help="how often a request is sent again that no server could take (default: 6)",
     )
     files = parser.add_argument_group("files, of which each line holds a text, or documents")
     files.add_argument("--input", type=Path, metavar="FILE", help="instead of standard input")

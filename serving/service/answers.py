@@ -29,10 +29,7 @@ _CODES = {
     "DeadlineExceeded": ErrorCode.CANCELLED,
     "CancelledError": ErrorCode.CANCELLED,
 }
-
-
 _STATUSES = {
-    ErrorCode.INVALID_ARG: "INVALID_ARGUMENT",
     ErrorCode.UNAVAILABLE: "UNAVAILABLE",
     ErrorCode.CANCELLED: "CANCELLED",
     ErrorCode.INTERNAL: "INTERNAL",
@@ -125,24 +122,34 @@ def of_beginning(text: str, form: Form) -> Answer:
 
 
 def of_error(error: BaseException, number: int) -> Failure:
-    """The last answer to a request that failed."""
+    """The last answer to a request that failed.
+
+    Triton 24.10 sends every failure of a model as 400 over HTTP's `/generate`. So the message of
+    one that is not the request's fault begins with gRPC's name of its status, as in
+    `UNAVAILABLE: ...`.
+    """
     kind = type(error).__name__
     if kind not in _CODES:
         log.error("a request failed: %s", kind)  # its message might quote the text
     message = str(error) if isinstance(error, DragomanError) else f"the request failed: {kind}"
     if len(message) > _LONGEST_MESSAGE:
         message = message[:_LONGEST_MESSAGE] + "..."
-    return Failure(number, _CODES.get(kind, ErrorCode.INTERNAL), message)
+    code = _CODES.get(kind, ErrorCode.INTERNAL)
+    if code != ErrorCode.INVALID_ARG:
+        message = f"{_STATUSES[code]}: {message}"
+    return Failure(number, code, message)
 
 
 def of_stream_error(error: BaseException, number: int) -> Failure:
     """The last answer to a request that failed, where no status travels along.
 
-    Triton sends an error in a stream as a message and nothing else, so gRPC's name of the status
-    stands before it: `INVALID_ARGUMENT: text 0 is empty`.
+    Triton sends an error in a stream as a message and nothing else, so every message begins with
+    its status, as in `INVALID_ARGUMENT: text 0 is empty`.
     """
     failure = of_error(error, number)
-    return replace(failure, message=f"{_STATUSES[failure.code]}: {failure.message}")
+    if failure.code != ErrorCode.INVALID_ARG:
+        return failure
+    return replace(failure, message=f"INVALID_ARGUMENT: {failure.message}")
 
 
 def _outputs(

@@ -100,7 +100,11 @@ static void drop_received(Relay *relay, size_t bytes)
     memmove(relay->received, relay->received + bytes, relay->count);
 }
 
-static TRITONSERVER_Error *gone(void) { return unavailable("the engine's process has gone"); }
+/* The message names the status, which Triton 24.10 loses in streams and over HTTP. */
+static TRITONSERVER_Error *gone(void)
+{
+    return unavailable("UNAVAILABLE: the engine's process has gone");
+}
 
 static void give_up(const Slot *slot) { answer_error(slot, gone()); }
 

@@ -36,7 +36,8 @@ from serving.triton_backend.reply import Reply
 
 log = logging.getLogger(__name__)
 
-_GONE = "the engine's process has gone"
+_GONE = "UNAVAILABLE: the engine's process has gone"
+"""The message names the status, which Triton 24.10 loses in streams and over HTTP."""
 
 
 class Refused(DragomanError):

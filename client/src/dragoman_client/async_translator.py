@@ -30,7 +30,7 @@ from dragoman_client.request import (
     build_stream_inputs,
     read_outputs,
 )
-from dragoman_client.retrying import with_async_retries
+from dragoman_client.retrying import DEFAULT_RETRIES, with_async_retries
 from dragoman_client.settings import ClientSettings, check_batching
 from dragoman_client.streams import Part
 from dragoman_client.translator import DEFAULT_URL, Translator
@@ -49,7 +49,7 @@ class AsyncTranslator:
         url: str = DEFAULT_URL,
         *,
         timeout_s: float = 30.0,
-        retries: int = 2,
+        retries: int = DEFAULT_RETRIES,
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
         ca_file: FilePath | None = None,

@@ -21,7 +21,6 @@ from dragoman_client.errors import (
     ServerError,
     ServerUnavailable,
     from_status,
-    from_stream,
 )
 from dragoman_client.options import Array
 from dragoman_client.request import MODEL, STREAM_MODEL
@@ -147,7 +146,7 @@ class AsyncGrpcTransport:
                 with _grpc_failures():
                     async for result, error in answers:
                         if error is not None:
-                            raise from_stream(error.status(), error.message()) from error
+                            raise from_status(error.status(), error.message()) from error
                         part = stream_part(result)
                         yield part
                         if is_last(part):
@@ -232,7 +231,7 @@ class AsyncHttpTransport:
             async with request as response:
                 if response.status != http.HTTPStatus.OK:
                     message = refusal_message(await response.read())
-                    raise from_stream(str(response.status), message)
+                    raise from_status(str(response.status), message)
                 async for line in response.content:
                     part = event_part(line)
                     if part is None:

@@ -1,9 +1,9 @@
 """What a translation can fail with, and which status of the server means what.
 
     TranslationError          catch this one to catch all
-    ├── InvalidRequest        the server refused the input: mend the request
+    ├── InvalidRequest        the server refused the input: fix the request
     ├── AccessDenied          the server, or a proxy, wants another token or certificate
-    ├── ServerUnavailable     cannot connect, not ready or going down: try again later
+    ├── ServerUnavailable     cannot connect, overloaded, starting or going down: try again later
     ├── DeadlineExceeded      no answer in time
     └── ServerError           everything else: a fault on the server's side
 
@@ -28,7 +28,16 @@ class AccessDenied(TranslationError):
 
 
 class ServerUnavailable(TranslationError):
-    """Nothing answers, or what answers is not ready or going down."""
+    """Nothing answers, or what answers is overloaded, starting or going down.
+
+    Attributes:
+        retry_after_s: how long the server asks to wait before the next try; None: it does not say.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        """Keep the message, and how long to wait."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class DeadlineExceeded(TranslationError):
@@ -65,27 +74,37 @@ it.
 
 
 _NAMED_STATUS = re.compile(r"(INVALID_ARGUMENT|UNAVAILABLE|CANCELLED|INTERNAL): ")
-"""Of those that Dragoman's server sends in a stream."""
+"""Dragoman's server begins messages with it: in streams, and over HTTP, Triton loses the status."""
+
+_UNKNOWN_MODEL = "Request for unknown model: "
+"""Triton's message for as long as it loads its models, and while it stops."""
+
+_RETRY_AFTER = re.compile(r"try again in (\d+(?:\.\d+)?) s\b")
 
 
-def from_status(status: str | None, message: str | None) -> TranslationError:
+def from_status(
+    status: str | None, message: str | None, retry_after: str | None = None
+) -> TranslationError:
     """The error that a status of the server stands for.
 
     Args:
         status: `StatusCode.X` of gRPC, or a code of HTTP in digits; None: there was none.
-        message: what the server said, which is kept as it is.
+        message: of the server. A status at its beginning, as in `UNAVAILABLE: busy`, is cut off
+            and replaces `status`.
+        retry_after: the header of that name, in seconds; otherwise the message may tell them.
     """
-    return _KINDS.get(status or "", ServerError)(message or f"no message, status {status}")
+    message = message or f"no message, status {status}"
+    if named := _NAMED_STATUS.match(message):
+        status, message = f"StatusCode.{named[1]}", message[named.end() :]
+    kind = _KINDS.get(status or "", ServerError)
+    if kind is ServerUnavailable or message.startswith(_UNKNOWN_MODEL):
+        return ServerUnavailable(message, _retry_after_s(message, retry_after))
+    return kind(message)
 
 
-def from_stream(status: str | None, message: str | None) -> TranslationError:
-    """The error that ends a stream, whose message begins with a status: `UNAVAILABLE: busy`.
-
-    Args:
-        status: see `from_status`; what the message itself says goes before it.
-        message: what the server said, kept but for the status at its beginning.
-    """
-    named = _NAMED_STATUS.match(message or "")
-    if message is None or named is None:
-        return from_status(status, message)
-    return from_status(f"StatusCode.{named[1]}", message[named.end() :])
+def _retry_after_s(message: str, header: str | None) -> float | None:
+    """Seconds to wait; a header that holds a date is ignored."""
+    if header is not None and header.isascii() and header.isdecimal():
+        return float(header)
+    told = _RETRY_AFTER.search(message)
+    return float(told[1]) if told else None

@@ -16,6 +16,8 @@ from dragoman_client.errors import ServerUnavailable
 
 _Answer = TypeVar("_Answer")
 
+DEFAULT_RETRIES = 6
+"""Their pauses take 3.2 to 6.3 s together, enough for a server that restarts."""
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 
@@ -23,8 +25,9 @@ _LONGEST_PAUSE_S = 5.0
 class Tries:
     """The tries of one request: how long each may take, and the pauses between them.
 
-    Pauses double, each is a random part of that length: so that clients which a server turned away
-    together do not come back together.
+    Pauses double, and each is a random one between half and all of that length: so that clients
+    which a server turned away together do not come back together. What the server asks to wait
+    comes on top.
 
     Source: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
     """
@@ -52,7 +55,8 @@ class Tries:
             ServerUnavailable: that error, if there is to be no other try.
         """
         longest_s = min(_FIRST_PAUSE_S * 2**self._failed, _LONGEST_PAUSE_S)
-        pause_s = random.uniform(0, longest_s)  # noqa: S311  (no secret)
+        pause_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311  (no secret)
+        pause_s += error.retry_after_s or 0.0
         if self._failed == self._retries or time.monotonic() + pause_s >= self._deadline_s:
             raise error
         self._failed += 1

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from tritonclient.utils import InferenceServerException
 
-from dragoman_client.errors import DeadlineExceeded, ServerError, from_stream
+from dragoman_client.errors import DeadlineExceeded, ServerError, from_status
 from dragoman_client.options import Array
 from dragoman_client.request import OUTPUTS, STREAM_MODEL
 from dragoman_client.wire import Compression, arrays, microseconds
@@ -69,7 +69,7 @@ def grpc_parts(
         while True:
             result, error = _next(came, deadline_s)
             if error is not None:
-                raise from_stream(error.status(), error.message()) from error
+                raise from_status(error.status(), error.message()) from error
             part = stream_part(result)
             yield part
             if is_last(part):
@@ -132,7 +132,7 @@ def read_event(line: bytes) -> dict[str, Any] | None:
     try:
         event = json.loads(line.removeprefix(b"data:"))
         if "error" in event:
-            raise from_stream(None, str(event["error"]))
+            raise from_status(None, str(event["error"]))
         return {name: event[name] for name in OUTPUTS}
     except (KeyError, TypeError, ValueError) as error:
         raise ServerError(f"not an answer of Triton: {error!r}") from error

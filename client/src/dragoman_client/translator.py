@@ -30,7 +30,7 @@ from dragoman_client.request import (
     build_stream_inputs,
     read_outputs,
 )
-from dragoman_client.retrying import with_retries
+from dragoman_client.retrying import DEFAULT_RETRIES, with_retries
 from dragoman_client.settings import ClientSettings, check_batching
 from dragoman_client.streams import Part
 from dragoman_client.transport import Transport, open_transport
@@ -52,7 +52,7 @@ class Translator:
         url: str = DEFAULT_URL,
         *,
         timeout_s: float = 30.0,
-        retries: int = 2,
+        retries: int = DEFAULT_RETRIES,
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
         ca_file: FilePath | None = None,
@@ -68,7 +68,8 @@ class Translator:
             timeout_s: longest time for a request with its retries, after which the server gives it
                 up too. Over HTTP it bounds each wait for the server.
             retries: how often a request is sent again that no server could take
-                (`ServerUnavailable`), after pauses that grow.
+                (`ServerUnavailable`), after pauses that grow, or as long as the server asks to
+                wait. By default they outlast a server that restarts.
             token: sent as `Authorization: Bearer ...`.
             headers: more headers of HTTP, or metadata of gRPC, of every request.
             ca_file: certificates, in PEM, of those who may vouch for the server, instead of the

@@ -22,7 +22,6 @@ from dragoman_client.errors import (
     DeadlineExceeded,
     ServerUnavailable,
     from_status,
-    from_stream,
 )
 from dragoman_client.options import Array
 from dragoman_client.request import MODEL, STREAM_MODEL
@@ -216,7 +215,7 @@ class HttpTransport:
                 connection.request("POST", self._stream_path, body, headers)
                 response = connection.getresponse()
                 if response.status != http.HTTPStatus.OK:
-                    raise from_stream(str(response.status), refusal_message(response.read()))
+                    raise from_status(str(response.status), refusal_message(response.read()))
                 yield from http_parts(response)
         finally:
             connection.close()

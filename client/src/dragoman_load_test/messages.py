@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dragoman_client import streams
-from dragoman_client.errors import TranslationError, from_stream
+from dragoman_client.errors import TranslationError, from_status
 from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL
 from dragoman_client.wire import microseconds
 from tritonclient.grpc import service_pb2
@@ -92,7 +92,7 @@ def read_grpc_part(message: bytes) -> Answer:
     try:
         response = service_pb2.ModelStreamInferResponse.FromString(message)
         if response.error_message:
-            raise from_stream(None, response.error_message)
+            raise from_status(None, response.error_message)
         return _grpc_answer(response.infer_response)
     except TranslationError:
         raise

@@ -23,7 +23,6 @@ from dragoman_client.errors import (
     ServerUnavailable,
     TranslationError,
     from_status,
-    from_stream,
 )
 from dragoman_client.request import MODEL, STREAM_MODEL
 from dragoman_client.streams import ENDED_EARLY
@@ -262,7 +261,7 @@ async def _http_stream(post: Callable[..., Any], body: bytes) -> Answered:
         async with post(data=body, headers={"Content-Type": "application/json"}) as response:
             if response.status != http.HTTPStatus.OK:
                 message = refusal_message(await response.read())
-                raise from_stream(str(response.status), message)
+                raise from_status(str(response.status), message)
             async for line in response.content:
                 answer = messages.read_event(line)
                 if answer is None:

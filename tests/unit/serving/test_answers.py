@@ -7,7 +7,7 @@ import pytest
 
 from serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from serving.request_options import InvalidRequest
-from serving.service.answers import Form, of_beginning, of_error, of_translations
+from serving.service.answers import Form, of_beginning, of_error, of_stream_error, of_translations
 from serving.service.frames import Answer, ErrorCode, Failure
 from serving.translation import Translation
 
@@ -67,16 +67,31 @@ def test_a_beginning_is_followed_by_more() -> None:
     ("error", "code", "message"),
     [
         (InvalidRequest("no"), ErrorCode.INVALID_ARG, "no"),
-        (Overloaded("many", 2.3), ErrorCode.UNAVAILABLE, "many: try again in 3 s"),
-        (Closed("closed"), ErrorCode.UNAVAILABLE, "closed"),
-        (DeadlineExceeded("late"), ErrorCode.CANCELLED, "late"),
-        (CancelledError(), ErrorCode.CANCELLED, "the request failed: CancelledError"),
-        (EngineFailure("broken"), ErrorCode.INTERNAL, "broken"),
-        (KeyError("secret text"), ErrorCode.INTERNAL, "the request failed: KeyError"),
+        (Overloaded("many", 2.3), ErrorCode.UNAVAILABLE, "UNAVAILABLE: many: try again in 3 s"),
+        (Closed("closed"), ErrorCode.UNAVAILABLE, "UNAVAILABLE: closed"),
+        (DeadlineExceeded("late"), ErrorCode.CANCELLED, "CANCELLED: late"),
+        (
+            CancelledError(),
+            ErrorCode.CANCELLED,
+            "CANCELLED: the request failed: CancelledError",
+        ),
+        (EngineFailure("broken"), ErrorCode.INTERNAL, "INTERNAL: broken"),
+        (
+            KeyError("secret text"),
+            ErrorCode.INTERNAL,
+            "INTERNAL: the request failed: KeyError",
+        ),
     ],
 )
 def test_errors_have_tritons_codes(error: BaseException, code: ErrorCode, message: str) -> None:
     assert of_error(error, 7) == Failure(7, code, message)
+
+
+@pytest.mark.parametrize("error", [InvalidRequest("no"), Overloaded("no"), DeadlineExceeded("no")])
+def test_every_error_of_a_stream_begins_with_its_status(error: BaseException) -> None:
+    name = {"InvalidRequest": "INVALID_ARGUMENT", "Overloaded": "UNAVAILABLE"}
+    status = name.get(type(error).__name__, "CANCELLED")
+    assert of_stream_error(error, 7).message == f"{status}: no"
 
 
 def test_only_what_nobody_expects_is_logged(caplog: pytest.LogCaptureFixture) -> None:

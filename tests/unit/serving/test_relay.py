@@ -33,7 +33,7 @@ from serving.service.frames import (
 )
 from tests.unit.serving.fake_triton import FINAL, InferenceRequest, TritonError
 
-GONE = "the engine's process has gone"
+GONE = "UNAVAILABLE: the engine's process has gone"
 ARGUMENTS = {
     "model_name": "translate",
     "model_repository": "/models/translate",

@@ -243,7 +243,8 @@ def test_given_translations_are_scored(connect: Connect, translate: Triton) -> N
         failures[failure.number] = (failure.code, failure.message)
     assert failures[6][0] is ErrorCode.INVALID_ARG
     assert "text_input has 1 texts and target_input 2" in failures[6][1]
-    assert failures[7] == (ErrorCode.CANCELLED, "the deadline passed before it was scored")
+    late = "CANCELLED: the deadline passed before it was scored"
+    assert failures[7] == (ErrorCode.CANCELLED, late)
     assert failures[8][0] is ErrorCode.CANCELLED
     model.send(pairs(9, ["Good morning."], ["Guten Morgen."]))
     assert model.answer().number == 9
@@ -253,7 +254,7 @@ def test_scoring_needs_the_model_translate() -> None:
     with served() as connecting:
         model = scoring_model(connecting)
         model.send(pairs(7, ["a"], ["b"]))
-        message = "the model translate is not there"
+        message = "UNAVAILABLE: the model translate is not there"
         assert model.answer() == Failure(7, ErrorCode.UNAVAILABLE, message)
 
 
