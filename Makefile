@@ -5,7 +5,8 @@ ARGS ?=
 SERVE := .venv-serve
 DEV := .venv-dev
 GPU := .venv-gpu
-PROJECTS := pyproject.toml client/pyproject.toml $(wildcard serving/engine/native/*.[ch])
+PROJECTS := pyproject.toml client/pyproject.toml \
+	$(wildcard serving/engine/native/*.[ch] serving/triton_backend/*.[ch])
 
 .PHONY: help serve demo test gpu-check lint format attention-figures clean
 

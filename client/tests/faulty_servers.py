@@ -36,22 +36,14 @@ def tensors(texts: list[str]) -> dict[str, tuple[str, bytes]]:
 
 def http_answer(texts: list[str], status: str = "200 OK") -> bytes:
     """The right answer over HTTP, with its head."""
-    found = tensors(texts)
-    outputs = [
-        {
-            "name": name,
-            "datatype": datatype,
-            "shape": [1, len(texts)],
-            "parameters": {"binary_data_size": len(raw)},
-        }
-        for name, (datatype, raw) in found.items()
-    ]
-    head = json.dumps({"outputs": outputs}).encode()
-    body = head + b"".join(raw for _, raw in found.values())
-    return (
-        f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n"
-        f"Inference-Header-Content-Length: {len(head)}\r\n\r\n"
-    ).encode() + body
+    columns = {
+        "text_output": [f"<{text}>" for text in texts],
+        "output_tokens": [len(text) for text in texts],
+        "finish_reason": ["stop"] * len(texts),
+    }
+    values = {name: v[0] if len(v) == 1 else v for name, v in columns.items()}
+    body = json.dumps({"model_name": "translate", "model_version": "1", **values}).encode()
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def reset(connection: socket.socket) -> None:
@@ -106,16 +98,8 @@ def _read_request(incoming: Any) -> list[str] | None:
         name, _, value = header.partition(b":")
         headers[name.strip().lower()] = value.strip()
     body = incoming.read(int(headers[b"content-length"]))
-    if b"generate_stream" in line:
-        return [json.loads(body)["text_input"]]
-    head_bytes = int(headers[b"inference-header-content-length"])
-    sizes = [
-        (tensor["name"], tensor["parameters"]["binary_data_size"])
-        for tensor in json.loads(body[:head_bytes])["inputs"]
-    ]
-    assert sizes[0][0] == "text_input"
-    raw = body[head_bytes : head_bytes + sizes[0][1]]
-    return [text.decode() for text in deserialize_bytes_tensor(raw)]
+    texts = json.loads(body)["text_input"]
+    return texts if isinstance(texts, list) else [texts]
 
 
 class FaultyGrpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import http.server
 import json
 import random
 import threading
 import time
-import zlib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,9 +41,6 @@ KINDS = [
     ("!cancelled", DeadlineExceeded),
 ]
 """What each of them is to a client."""
-
-UNPACKED = {None: bytes, "gzip": gzip.decompress, "deflate": zlib.decompress}
-PACKED = {"gzip": gzip.compress, "deflate": zlib.compress}
 
 NAMED = ("INVALID_ARGUMENT", "UNAVAILABLE", "CANCELLED", "INTERNAL")
 """Statuses that Dragoman's server puts at the front of a message in a stream."""
@@ -148,6 +143,32 @@ def _outputs(
     }
 
 
+def _generated(texts: list[str]) -> dict[str, Any]:
+    """The same, as JSON: one element has no list around it."""
+    columns = {
+        "finish_reason": ["stop"] * len(texts),
+        "output_tokens": [len(text.encode()) for text in texts],
+        "text_output": [translated(text) for text in texts],
+    }
+    return _as_generated("translate", columns)
+
+
+def _scored(texts: list[str]) -> dict[str, Any]:
+    """`_thought`, as JSON."""
+    numbers = [-len(text.encode()) for text in texts]
+    columns = {
+        "scores": [float(number) for number in numbers],
+        "confidences": [float(np.float32(number) / 10) for number in numbers],
+        "alignments": ["0-0"] * len(texts),
+    }
+    return _as_generated("score", columns)
+
+
+def _as_generated(model: str, columns: dict[str, list[Any]]) -> dict[str, Any]:
+    values = {name: v[0] if len(v) == 1 else v for name, v in columns.items()}
+    return {"model_name": model, "model_version": "1", **values}
+
+
 def parts_of(text: str) -> list[tuple[bytes, bytes]]:
     """What a stream brings of a text, and why each part ends."""
     whole = translated(text).encode()
@@ -212,7 +233,7 @@ class GrpcServicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: igno
 
 
 class HttpHandler(http.server.BaseHTTPRequestHandler):
-    """Triton's HTTP service as far as the client uses it, with binary tensors."""
+    """Triton's HTTP service as far as the client uses it."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -230,21 +251,16 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
         """Translate."""
         self.connections.add(self.client_address)
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        body = UNPACKED[self.headers["Content-Encoding"]](body)
+        asked = json.loads(body)
         if self.path.endswith("/generate_stream"):
-            return self._stream(json.loads(body))
+            return self._stream(asked)
         if SECRET_ONLY in self.headers and self.headers["Authorization"] != "Bearer secret":
             return self._send(401, b"")
-        offset = int(self.headers["Inference-Header-Content-Length"])
-        head = json.loads(body[:offset])
         seen = {name.lower(): value for name, value in self.headers.items()}
-        HEADERS.append({**seen, "timeout": head["parameters"]["timeout"]})
-        for tensor in head["inputs"]:
-            end = offset + tensor["parameters"]["binary_data_size"]
-            if tensor["name"] == "text_input":
-                texts = deserialize_bytes_tensor(body[offset:end]).tolist()
-            offset = end
-        first = texts[0].decode()
+        HEADERS.append({**seen, "timeout": asked["timeout"]})
+        texts = asked["text_input"]
+        texts = texts if isinstance(texts, list) else [texts]
+        first = texts[0]
         if first in REFUSALS:
             refusal = {"error": f"refused: {first}"}
             return self._send(REFUSALS[first][1], json.dumps(refusal).encode())
@@ -254,24 +270,8 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
             return self._send(200, b"<html>Welcome</html>")
         if first == LATE:
             time.sleep(2 * TIMEOUT_S)
-        found = (_thought if "/score/" in self.path else _answer)(texts)
-        outputs = [
-            {
-                "name": name,
-                "datatype": datatype,
-                "shape": [1, len(texts)],
-                "parameters": {"binary_data_size": len(content)},
-            }
-            for name, (datatype, content) in found.items()
-        ]
-        head = json.dumps({"outputs": outputs}).encode()
-        tail = b"".join(content for _, content in found.values())
-        headers = {"Inference-Header-Content-Length": str(len(head))}
-        answer = head + tail
-        if (accepted := self.headers["Accept-Encoding"]) in PACKED:
-            answer = PACKED[accepted](answer)
-            headers["Content-Encoding"] = accepted
-        self._send(200, answer, headers)
+        scoring = "/score/" in self.path
+        self._send(200, json.dumps(_scored(texts) if scoring else _generated(texts)).encode())
         if first == "!hangup":
             # Without a word to the client, as a server that drops idle connections does it.
             self.close_connection = True
@@ -302,12 +302,11 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
     def log_message(self, format: str, *values: Any) -> None:
         """Say nothing."""
 
-    def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+    def _send(self, status: int, body: bytes) -> None:
         """Write an answer; the client may have gone."""
         try:
             self.send_response(status)
-            for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
         except OSError:

@@ -83,44 +83,45 @@ def endless_head(connection: socket.socket, answer: bytes) -> None:
         connection.sendall(b"X-More: and more\r\n" * 100)
 
 
-def answer_with(body: bytes, head_bytes: int | str | None) -> Callable[..., None]:
-    """This body, with that length of its JSON."""
+def answer_with(body: bytes) -> Callable[..., None]:
+    """This body."""
 
     def send(connection: socket.socket, answer: bytes) -> None:
-        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n"
-        if head_bytes is not None:
-            head += f"Inference-Header-Content-Length: {head_bytes}\r\n"
-        connection.sendall(head.encode() + b"\r\n" + body)
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
 
     return send
 
 
-def outputs(**changes: Any) -> bytes:
-    """The JSON of an answer with something wrong in it."""
-    output = {
-        "name": "text_output",
-        "datatype": "BYTES",
-        "shape": [1, 1],
-        "parameters": {"binary_data_size": 5},
-        **changes,
-    }
-    return json.dumps({"outputs": [output]}).encode()
+def outputs(**changes: Any) -> Callable[..., None]:
+    """An answer with something wrong in it; None: it is left out."""
+    right = {"text_output": "<a>", "output_tokens": 1, "finish_reason": "stop"}
+    answer = {name: value for name, value in {**right, **changes}.items() if value is not None}
+    return answer_with(json.dumps(answer).encode())
 
 
 NONSENSE = {
-    "no JSON": answer_with(b"<html>", 6),
-    "an array": answer_with(b"[1]", 3),
-    "no outputs": answer_with(b"{}", 2),
-    "outputs of another type": answer_with(b'{"outputs": 5}', 14),
-    "no length of the head": answer_with(outputs(), None),
-    "a head that is too long": answer_with(outputs(), 99_999),
-    "a head that is no number": answer_with(outputs(), "x"),
-    "a negative head": answer_with(outputs(), -5),
-    "another datatype": answer_with(outputs(datatype="FP32") + b"abcde", len(outputs()) - 1),
-    "a shape of strings": answer_with(outputs(shape=["a"]) + b"abcde", len(outputs(shape=["a"]))),
-    "a huge shape": answer_with(outputs(shape=[1, 2**40]) + b"a", len(outputs(shape=[1, 2**40]))),
-    "fewer bytes than said": answer_with(outputs() + b"a", len(outputs())),
-    "bytes that are no strings": answer_with(outputs() + b"\xff" * 5, len(outputs())),
+    "no JSON": answer_with(b"<html>"),
+    "nothing": answer_with(b""),
+    "no UTF-8": answer_with(b'{"text_output": "\xff"}'),
+    "half of it": answer_with(b'{"text_output": "<a>", "output_to'),
+    "an array": answer_with(b"[1]"),
+    "a number": answer_with(b"1"),
+    "nested deep": answer_with(b"[" * 100_000),
+    "no outputs": answer_with(b"{}"),
+    "an output less": outputs(finish_reason=None),
+    "two outputs for a text": outputs(text_output=["<a>", "<b>"]),
+    "none for a text": outputs(output_tokens=[]),
+    "a number for a text": outputs(text_output=5),
+    "null for a text": answer_with(
+        b'{"text_output": null, "output_tokens": 1, "finish_reason": "stop"}'
+    ),
+    "an object for a text": outputs(text_output={"a": 1}),
+    "a list in a list": outputs(text_output=[["<a>", "<b>"]]),
+    "no number of tokens": outputs(output_tokens="many"),
+    "a lone surrogate": answer_with(
+        b'{"text_output": "\\ud800", "output_tokens": 1, "finish_reason": "stop"}'
+    ),
 }
 
 

@@ -67,24 +67,20 @@ def test_a_stream_has_one_dimension_less() -> None:
 
 
 def test_the_body_over_http_says_the_same() -> None:
-    """Its first part is JSON."""
-    body, head_bytes = messages.http_request(["Grüße", "a"], OPTIONS, 1.5)
-    head, raw = json.loads(body[:head_bytes]), body[head_bytes:]
-    written = messages.grpc_request(["Grüße", "a"], OPTIONS, timeout_s=1.5)
-    request = service_pb2.ModelInferRequest.FromString(written)
-    assert raw == b"".join(request.raw_input_contents)
-    assert [(i["name"], i["datatype"], i["shape"]) for i in head["inputs"]] == [
-        (tensor.name, tensor.datatype, list(tensor.shape)) for tensor in request.inputs
-    ]
-    sizes = [len(one) for one in request.raw_input_contents]
-    assert [i["parameters"]["binary_data_size"] for i in head["inputs"]] == sizes
-    assert head["parameters"]["timeout"] == 1_500_000
+    """As JSON: a value where there is one, else a list."""
+    body = messages.generate_request(["Grüße", "a"], OPTIONS, 1.5)
+    assert json.loads(body) == {"text_input": ["Grüße", "a"], **OPTIONS, "timeout": 1_500_000}
+    assert json.loads(messages.generate_request(["a"], {}, 1.5))["text_input"] == "a"
 
 
 def test_answers_are_read() -> None:
     """Whole ones, parts and events."""
     whole = answer("Gruß", "", "ja", tokens=300)
     assert messages.read_grpc_answer(whole.SerializeToString()) == Answer(("Gruß", "", "ja"), 900)
+    columns = {"text_output": ["Gruß", "", "ja"], "output_tokens": [300, 300, 300]}
+    assert messages.read_generated(json.dumps(columns).encode()) == Answer(("Gruß", "", "ja"), 900)
+    alone = {"text_output": "Gruß", "output_tokens": 3}
+    assert messages.read_generated(json.dumps(alone).encode()) == Answer(("Gruß",), 3)
     for reason, last in (("", False), ("stop", True), ("length", True)):
         part = service_pb2.ModelStreamInferResponse(
             infer_response=answer("Gr", tokens=2, reason=reason)
@@ -112,7 +108,7 @@ def test_something_else_is_no_answer(message: bytes) -> None:
     with pytest.raises(ValueError, match="not an answer of the model translate"):
         messages.read_grpc_answer(message)
     with pytest.raises(ValueError, match="not an answer of the model translate"):
-        messages.read_http_answer(message, len(message))
+        messages.read_generated(message)
     with pytest.raises(ValueError, match="not an answer of the model translate_stream"):
         messages.read_grpc_part(message)
     with pytest.raises(ServerError, match="not an answer of Triton"):

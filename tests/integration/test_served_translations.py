@@ -89,13 +89,12 @@ def test_other_translations_with_scores(shipped: Served, protocol: Literal["grpc
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_packed_requests_are_answered_alike(
-    shipped: Served, protocol: Literal["grpc", "http"], compression: Literal["gzip", "deflate"]
+    shipped: Served, compression: Literal["gzip", "deflate"]
 ) -> None:
     texts = ["I would like a cup of coffee."] * 20
-    expected = getattr(shipped, protocol).translate(texts)
-    url = getattr(shipped.server, f"{protocol}_url")
+    expected = shipped.grpc.translate(texts)
+    url = shipped.server.grpc_url
     with Client(url, compression=compression) as client:
         assert client.translate(texts) == expected
         assert list(client.translate_stream(texts[0]))[-1] == expected[0]

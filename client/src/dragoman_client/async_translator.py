@@ -25,17 +25,16 @@ from dragoman_client.options import OptionArguments, TranslationOptions
 from dragoman_client.pair_scoring import Pairs, PairScore, ScoringArguments
 from dragoman_client.request import (
     SCORE_MODEL,
+    Part,
     Translation,
     build_inputs,
     build_stream_inputs,
     read_outputs,
 )
 from dragoman_client.retrying import DEFAULT_RETRIES, with_async_retries
-from dragoman_client.settings import ClientSettings, check_batching
-from dragoman_client.streams import Part
+from dragoman_client.settings import ClientSettings, Compression, check_batching
 from dragoman_client.translator import DEFAULT_URL, Translator
 from dragoman_client.transport import open_transport
-from dragoman_client.wire import Compression
 
 
 class AsyncTranslator:
@@ -81,7 +80,10 @@ class AsyncTranslator:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the connections; the translator is of no use any more."""
+        """Let go of the connections; the translator is of no use any more.
+
+        Waits for the end of gRPC streams that were left early.
+        """
         self._closed = True
         await self._transport.close()
 

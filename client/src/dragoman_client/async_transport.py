@@ -9,44 +9,16 @@ import asyncio
 import contextlib
 import http
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from tritonclient.utils import InferenceServerException
-
-from dragoman_client.address import Address, read_url
-from dragoman_client.errors import (
-    AccessDenied,
-    DeadlineExceeded,
-    ServerError,
-    ServerUnavailable,
-    from_status,
-)
+from dragoman_client import grpc_wire, http_wire
+from dragoman_client.address import Address
+from dragoman_client.errors import AccessDenied, DeadlineExceeded, ServerError, ServerUnavailable
+from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenStreams
 from dragoman_client.options import Array
-from dragoman_client.request import MODEL, STREAM_MODEL
+from dragoman_client.request import ENDED_EARLY, MODEL, STREAM_MODEL, Part, is_last
 from dragoman_client.settings import ClientSettings
-from dragoman_client.streams import (
-    ENDED_EARLY,
-    Part,
-    as_json,
-    as_stream_inputs,
-    event_part,
-    is_last,
-    stream_part,
-)
-from dragoman_client.wire import (
-    HEADER_LENGTH,
-    arrays,
-    grpc_arguments,
-    grpc_config,
-    http_answer,
-    http_config,
-    http_ready,
-    http_request,
-    microseconds,
-    refusal_message,
-    tensors,
-)
 
 _MOST_AT_ONCE = 256
 """Requests on a gRPC connection; far more at once, and servers reset some of them."""
@@ -82,119 +54,112 @@ class AsyncGrpcTransport:
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         """Prepare a channel, which the first request opens; see `GrpcTransport`."""
-        self._arguments, self._timeout_s = (
-            grpc_arguments(address, settings.access),
-            settings.timeout_s,
-        )
-        self._compression = settings.compression
-        self._headers = settings.access.all_headers
-        self._opened: Any = None
+        if address.tls:
+            settings.access.tls_context()  # else a wrong file would be reported by a request
+        self._address, self._settings = address, settings
+        self._more = {
+            "metadata": tuple(settings.access.all_headers.items()),
+            "compression": grpc_wire.compression_of(settings.compression),
+        }
+        self._channel: Any = None
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._streams = OpenStreams()
 
     async def infer(
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
     ) -> Mapping[str, Array | None]:
         """See `AsyncTransport`."""
-        from tritonclient.grpc import InferInput
+        left_s = await self._take_slot(timeout_s)
+        try:
+            request = grpc_wire.infer_request(model, inputs, left_s)
+            answer = await self._call(self._service.ModelInfer, request, left_s)
+        finally:
+            self._slots.release()
+        return grpc_wire.read_response(answer)
 
-        sent = tensors(InferInput, inputs)
-        async with self._room(timeout_s) as left_s:
-            with _grpc_failures():
-                result = await self._client.infer(
-                    model,
-                    sent,
-                    timeout=microseconds(left_s),
-                    client_timeout=left_s,
-                    headers=self._headers,
-                    compression_algorithm=self._compression,
-                )
-        return arrays(result)
+    async def stream(
+        self, inputs: Mapping[str, Array], timeout_s: float
+    ) -> AsyncGenerator[Part, None]:
+        """See `AsyncTransport`."""
+        import grpc
 
-    @contextlib.asynccontextmanager
-    async def _room(self, timeout_s: float) -> AsyncIterator[float]:
+        left_s = await self._take_slot(timeout_s)
+        request = grpc_wire.stream_request(STREAM_MODEL, inputs, left_s)
+        call = self._service.ModelStreamInfer(
+            iter([request]), timeout=left_s + DEADLINE_GRACE_S, **self._more
+        )
+        reader = self._streams.read(call, left_s)
+        reader.reading.add_done_callback(lambda _: self._slots.release())
+        try:
+            while (message := await reader.next()) is not None:
+                part = grpc_wire.read_stream_response(message)
+                yield part
+                if is_last(part):
+                    return
+        except grpc.RpcError as error:
+            raise grpc_wire.stream_error(self._address, error) from error
+        raise ServerError(ENDED_EARLY)
+
+    async def is_ready(self) -> bool:
+        """See `AsyncTransport`."""
+        from tritonclient.grpc.service_pb2 import ModelReadyRequest
+
+        request = ModelReadyRequest(name=MODEL)
+        answer = await self._call(self._service.ModelReady, request, self._settings.timeout_s)
+        return bool(answer.ready)
+
+    async def config(self) -> Mapping[str, Any]:
+        """See `AsyncTransport`."""
+        from tritonclient.grpc.service_pb2 import ModelConfigRequest
+
+        request = ModelConfigRequest(name=MODEL)
+        answer = await self._call(self._service.ModelConfig, request, self._settings.timeout_s)
+        return grpc_wire.read_config(answer)
+
+    async def close(self) -> None:
+        """Close the channel, once streams that were left early have ended; see `StreamReader`."""
+        await self._streams.wait()
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def _take_slot(self, timeout_s: float) -> float:
         """Wait until so few requests are under way that another may be; the time that is left."""
         deadline_s = time.monotonic() + timeout_s
         try:
             await asyncio.wait_for(self._slots.acquire(), timeout_s)
         except TimeoutError:
             raise DeadlineExceeded(f"too many requests are under way for {timeout_s:g} s") from None
+        return max(deadline_s - time.monotonic(), 1e-3)
+
+    async def _call(self, method: Callable[..., Any], request: Any, timeout_s: float) -> Any:
+        """Call a method and translate its exception."""
+        import grpc
+
         try:
-            yield max(deadline_s - time.monotonic(), 1e-3)
-        finally:
-            self._slots.release()
-
-    async def stream(
-        self, inputs: Mapping[str, Array], timeout_s: float
-    ) -> AsyncGenerator[Part, None]:
-        """See `AsyncTransport`."""
-        from tritonclient.grpc import InferInput
-
-        sent = tensors(InferInput, as_stream_inputs(inputs))
-        async with self._room(timeout_s) as left_s:
-
-            async def requests() -> AsyncIterator[dict[str, Any]]:
-                timeout = microseconds(left_s)
-                yield {"model_name": STREAM_MODEL, "inputs": sent, "timeout": timeout}
-
-            answers = self._client.stream_infer(
-                requests(),
-                stream_timeout=left_s,
-                headers=self._headers,
-                compression_algorithm=self._compression,
-            )
-            try:
-                with _grpc_failures():
-                    async for result, error in answers:
-                        if error is not None:
-                            raise from_status(error.status(), error.message()) from error
-                        part = stream_part(result)
-                        yield part
-                        if is_last(part):
-                            return
-                raise ServerError(ENDED_EARLY)
-            finally:
-                answers.cancel()
-
-    async def is_ready(self) -> bool:
-        """See `AsyncTransport`."""
-        with _grpc_failures():
-            return bool(
-                await self._client.is_model_ready(
-                    MODEL, client_timeout=self._timeout_s, headers=self._headers
-                )
-            )
-
-    async def config(self) -> Mapping[str, Any]:
-        """See `AsyncTransport`."""
-        with _grpc_failures():
-            answer = await self._client.get_model_config(
-                MODEL, as_json=True, client_timeout=self._timeout_s, headers=self._headers
-            )
-        return grpc_config(answer)
-
-    async def close(self) -> None:
-        """See `AsyncTransport`."""
-        if self._opened is not None:
-            await self._opened.close()
+            return await method(request, timeout=timeout_s, **self._more)
+        except grpc.RpcError as error:
+            raise grpc_wire.call_error(error) from error
 
     @property
-    def _client(self) -> Any:
-        """Made in the event loop that uses it."""
-        if self._opened is None:
-            from tritonclient.grpc.aio import InferenceServerClient
+    def _service(self) -> Any:
+        """Triton's, on a channel that is made in the event loop that uses it."""
+        if self._channel is None:
+            import grpc.aio
+            from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
-            self._opened = InferenceServerClient(**self._arguments)
-        return self._opened
+            access = self._settings.access
+            self._channel = grpc_wire.open_channel(grpc.aio, self._address, access)
+            self._opened_service = GRPCInferenceServiceStub(self._channel)
+        return self._opened_service
 
 
 class AsyncHttpTransport:
-    """Over HTTP: aiohttp's pool of connections, with tritonclient's bodies."""
+    """Over HTTP: aiohttp's pool of connections."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         """Prepare a pool, which the first request opens; see `HttpTransport`."""
         self._address, self._timeout_s = address, settings.timeout_s
-        self._compression = settings.compression
-        self._headers = settings.access.all_headers
+        self._headers = {**settings.access.all_headers, **http_wire.JSON_HEADERS}
         self._tls = settings.access.tls_context() if address.tls else None
         scheme = "https" if address.tls else "http"
         self._models = f"{scheme}://{address.authority}{address.path}/v2/models"
@@ -204,36 +169,29 @@ class AsyncHttpTransport:
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
     ) -> Mapping[str, Array | None]:
         """See `AsyncTransport`."""
-        body, headers = http_request(inputs, timeout_s, self._compression)
+        body = http_wire.generate_body(inputs, timeout_s)
         with self._failures(timeout_s):
-            request = self._session.post(
-                f"{self._models}/{model}/infer",
-                data=body,
-                headers=headers,
-                timeout=_timeout(timeout_s),
-            )
+            url = f"{self._models}/{model}/generate"
+            request = self._session.post(url, data=body, timeout=_timeout(timeout_s))
             async with request as response:
                 answer = await response.read()
-        length = response.headers.get(HEADER_LENGTH)
-        return http_answer(self._address.authority, response.status, length, answer)
+        retry_after = response.headers.get(http_wire.RETRY_AFTER)
+        return http_wire.read_answer(self._address.authority, response.status, retry_after, answer)
 
     async def stream(
         self, inputs: Mapping[str, Array], timeout_s: float
     ) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         with self._failures(timeout_s):
-            request = self._session.post(
-                f"{self._models}/{STREAM_MODEL}/generate_stream",
-                data=as_json(inputs, timeout_s),
-                headers={"Content-Type": "application/json"},
-                timeout=_timeout(timeout_s),
-            )
+            body = http_wire.generate_body(inputs, timeout_s)
+            url = f"{self._models}/{STREAM_MODEL}/generate_stream"
+            request = self._session.post(url, data=body, timeout=_timeout(timeout_s))
             async with request as response:
                 if response.status != http.HTTPStatus.OK:
-                    message = refusal_message(await response.read())
-                    raise from_status(str(response.status), message)
+                    retry_after = response.headers.get(http_wire.RETRY_AFTER)
+                    http_wire.check_status(response.status, retry_after, await response.read())
                 async for line in response.content:
-                    part = event_part(line)
+                    part = http_wire.event_part(line)
                     if part is None:
                         continue
                     yield part
@@ -247,7 +205,7 @@ class AsyncHttpTransport:
             url = f"{self._models}/{MODEL}/ready"
             async with self._session.get(url, timeout=_timeout(self._timeout_s)) as response:
                 answer = await response.read()
-        return http_ready(response.status, answer)
+        return http_wire.read_ready(response.status, answer)
 
     async def config(self) -> Mapping[str, Any]:
         """See `AsyncTransport`."""
@@ -255,7 +213,7 @@ class AsyncHttpTransport:
             url = f"{self._models}/{MODEL}/config"
             async with self._session.get(url, timeout=_timeout(self._timeout_s)) as response:
                 answer = await response.read()
-        return http_config(self._address.authority, response.status, answer)
+        return http_wire.read_config(self._address.authority, response.status, answer)
 
     async def close(self) -> None:
         """See `AsyncTransport`."""
@@ -272,7 +230,7 @@ class AsyncHttpTransport:
             self._opened = aiohttp.ClientSession(
                 connector=connector,
                 headers=self._headers,
-                # By default it asks for compressed answers, which is for `compression` to say.
+                # By default it asks for compressed answers, which cost the server time.
                 skip_auto_headers=("Accept-Encoding",),
             )
         return self._opened
@@ -293,18 +251,6 @@ class AsyncHttpTransport:
             raise ServerUnavailable(f"{authority}: {error}") from error
 
 
-@contextlib.contextmanager
-def _grpc_failures() -> Iterator[None]:
-    import grpc  # heavy, and not wanted over HTTP
-
-    try:
-        yield
-    except InferenceServerException as error:
-        raise from_status(error.status(), error.message()) from error
-    except grpc.aio.AioRpcError as error:
-        raise from_status(str(error.code()), error.details()) from error
-
-
 def _timeout(seconds: float) -> Any:
     import aiohttp
 
@@ -313,6 +259,6 @@ def _timeout(seconds: float) -> Any:
 
 def open_async_transport(url: str, settings: ClientSettings) -> AsyncTransport:
     """See `open_transport`."""
-    address = read_url(url, settings.access)
+    address = settings.address(url)
     kind = AsyncGrpcTransport if address.is_grpc else AsyncHttpTransport
     return kind(address, settings)

@@ -36,6 +36,24 @@ OUTPUTS: Final = ("text_output", "output_tokens", "finish_reason")
 SCORES: Final = "scores"
 """Name of the one that it answers with beside them if it is asked for."""
 
+Part = Mapping[str, Array | None]
+"""Outputs by name, each of shape [1, 1]: a part of an answer that comes as a stream."""
+
+ENDED_EARLY: Final = "the answer ended before its last part"
+_LAST = (b"stop", b"length")
+"""Reasons to end, in the last part of a stream."""
+
+
+def microseconds(seconds: float) -> int:
+    """As Triton counts a deadline, which requests carry: then the server gives up, too."""
+    return max(1, int(seconds * 1e6))
+
+
+def is_last(part: Part) -> bool:
+    """Whether a part of a stream is its last one."""
+    reasons = part["finish_reason"]
+    return reasons is not None and bool(reasons.size) and reasons[0, 0] in _LAST
+
 
 @dataclasses.dataclass(frozen=True)
 class Translation:

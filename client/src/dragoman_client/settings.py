@@ -5,11 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Self
+from typing import Literal, Self
 
 from dragoman_client.access import Access, FilePath
+from dragoman_client.address import Address, read_url
 from dragoman_client.retrying import Tries
-from dragoman_client.wire import COMPRESSIONS, Compression
+
+Compression = Literal["gzip", "deflate"]
+_COMPRESSIONS = ("gzip", "deflate")
+"""What Triton understands over gRPC."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +51,10 @@ class ClientSettings:
             raise TypeError(f"retries must be int, got {type(retries).__name__}")
         if retries < 0:
             raise ValueError(f"retries is {retries}: it must be at least 0")
-        if compression not in (None, *COMPRESSIONS):
-            raise ValueError(f"compression is {compression!r}: give one of {COMPRESSIONS}, or None")
+        if compression not in (None, *_COMPRESSIONS):
+            raise ValueError(
+                f"compression is {compression!r}: give one of {_COMPRESSIONS}, or None"
+            )
         access = Access(
             token=token,
             headers=headers or {},
@@ -57,6 +63,20 @@ class ClientSettings:
             key_file=key_file,
         )
         return cls(timeout_s, retries, access, compression)
+
+    def address(self, url: str) -> Address:
+        """Where a URL leads; see `read_url`.
+
+        Raises:
+            ValueError: a URL that names no server, or that does not fit the settings.
+        """
+        address = read_url(url, self.access)
+        if self.compression is not None and not address.is_grpc:
+            raise ValueError(
+                f"compression is {self.compression!r}: it is for grpc:// and grpcs:// alone, since "
+                "Triton's HTTP takes no compressed JSON"
+            )
+        return address
 
     def tries(self) -> Tries:
         """Those of one request."""

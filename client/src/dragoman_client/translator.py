@@ -25,16 +25,15 @@ from dragoman_client.options import Array, OptionArguments, TranslationOptions
 from dragoman_client.pair_scoring import Pairs, PairScore, ScoringArguments
 from dragoman_client.request import (
     SCORE_MODEL,
+    Part,
     Translation,
     build_inputs,
     build_stream_inputs,
     read_outputs,
 )
 from dragoman_client.retrying import DEFAULT_RETRIES, with_retries
-from dragoman_client.settings import ClientSettings, check_batching
-from dragoman_client.streams import Part
+from dragoman_client.settings import ClientSettings, Compression, check_batching
 from dragoman_client.transport import Transport, open_transport
-from dragoman_client.wire import Compression
 
 DEFAULT_URL = "grpc://localhost:8001"
 """Where Triton listens unless told otherwise."""
@@ -76,7 +75,7 @@ class Translator:
                 system's.
             certificate_file: the client's own certificate, in PEM, where the server asks for one.
             key_file: its private key, in PEM.
-            compression: "gzip" or "deflate", where the network is slower than the packing.
+            compression: "gzip" or "deflate", over gRPC, where the network is slower than packing.
             transport: another way to the server, instead of the URL's; closed with the translator.
 
         Raises:
@@ -220,7 +219,8 @@ class Translator:
         Returns:
             Translations, each with the text as far as it is certain; the last one is what
             `translate` returns, the others have an empty `finish_reason`. Closing the iterator
-            gives the translation up.
+            gives the translation up; over gRPC the server goes on, since a cancelled stream can
+            crash Triton 24.10.
 
         Raises:
             TypeError: something that is no text, or an option of another type.

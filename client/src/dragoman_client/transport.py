@@ -1,46 +1,24 @@
 """The two ways to the server, behind one protocol.
 
-Knows sockets, tritonclient and how its failures look; must not know what the tensors mean beyond
-their names.
+Knows sockets and how their failures look; must not know what the tensors mean beyond their names.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import http.client
 import ssl
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol
 
-from tritonclient.utils import InferenceServerException
-
-from dragoman_client.address import Address, read_url
-from dragoman_client.errors import (
-    AccessDenied,
-    DeadlineExceeded,
-    ServerUnavailable,
-    from_status,
-)
+from dragoman_client import grpc_wire, http_wire
+from dragoman_client.address import Address
+from dragoman_client.errors import AccessDenied, DeadlineExceeded, ServerError, ServerUnavailable
+from dragoman_client.grpc_streams import DEADLINE_GRACE_S, StreamReader
 from dragoman_client.options import Array
-from dragoman_client.request import MODEL, STREAM_MODEL
+from dragoman_client.request import ENDED_EARLY, MODEL, STREAM_MODEL, Part, is_last
 from dragoman_client.settings import ClientSettings
-from dragoman_client.streams import Part, as_json, as_stream_inputs, grpc_parts, http_parts
-from dragoman_client.wire import (
-    HEADER_LENGTH,
-    arrays,
-    grpc_arguments,
-    grpc_config,
-    http_answer,
-    http_config,
-    http_ready,
-    http_request,
-    microseconds,
-    refusal_message,
-    tensors,
-    unpacked,
-)
 
 _LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """How a connection ends that the other side closes, with TLS and without."""
@@ -66,7 +44,8 @@ class Transport(Protocol):
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
         """Send the tensors of one text and return the model's answer as it grows.
 
-        Whoever stops reading before the end gives it up: close the iterator then.
+        Whoever stops reading before the end gives it up: close the iterator then. That does not
+        block, though a transport may have to go on reading in the background.
 
         Args:
             inputs: tensors by name.
@@ -95,7 +74,7 @@ class Transport(Protocol):
 
 
 class GrpcTransport:
-    """Over gRPC: one channel, which all threads share."""
+    """Over gRPC: one channel, which all threads share, and one of its own for each stream."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         """Prepare a channel, without a connection yet.
@@ -107,91 +86,98 @@ class GrpcTransport:
         Raises:
             ValueError: a file of `access` does not hold what it should.
         """
-        # Imported here: gRPC and gevent are heavy, and a process needs one of them at most.
-        from tritonclient.grpc import InferenceServerClient, InferInput
-
-        self._tensor = InferInput
-        # A client of tritonclient's holds one stream; channels to one address share connections.
-        self._connect = functools.partial(
-            InferenceServerClient, **grpc_arguments(address, settings.access)
-        )
-        self._client = self._connect()
-        self._headers = settings.access.all_headers
-        self._timeout_s = settings.timeout_s
-        self._compression = settings.compression
+        self._address, self._settings = address, settings
+        self._channel, self._service = self._connect()
+        self._more = {
+            "metadata": tuple(settings.access.all_headers.items()),
+            "compression": grpc_wire.compression_of(settings.compression),
+        }
 
     def infer(
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
     ) -> Mapping[str, Array | None]:
         """See `Transport`."""
-        result = self._call(
-            self._client.infer,
-            model,
-            tensors(self._tensor, inputs),
-            timeout=microseconds(timeout_s),
-            client_timeout=timeout_s,
-            compression_algorithm=self._compression,
-        )
-        return arrays(result)
+        request = grpc_wire.infer_request(model, inputs, timeout_s)
+        return grpc_wire.read_response(self._call(self._service.ModelInfer, request, timeout_s))
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
         """See `Transport`."""
-        sent = tensors(self._tensor, as_stream_inputs(inputs))
-        return grpc_parts(self._connect(), sent, timeout_s, self._headers, self._compression)
+        import grpc
+
+        request = grpc_wire.stream_request(STREAM_MODEL, inputs, timeout_s)
+        # A channel of its own, which may outlive this transport: see `StreamReader`. Channels to
+        # one address share connections.
+        channel, service = self._connect()
+        call = service.ModelStreamInfer(
+            iter([request]), timeout=timeout_s + DEADLINE_GRACE_S, **self._more
+        )
+        reader = StreamReader(call, timeout_s, channel.close)
+        try:
+            while (message := reader.next()) is not None:
+                part = grpc_wire.read_stream_response(message)
+                yield part
+                if is_last(part):
+                    return
+        except grpc.RpcError as error:
+            raise grpc_wire.stream_error(self._address, error) from error
+        raise ServerError(ENDED_EARLY)
 
     def is_ready(self) -> bool:
         """Whether the model can answer."""
-        ready = self._call(self._client.is_model_ready, MODEL, client_timeout=self._timeout_s)
-        return bool(ready)
+        from tritonclient.grpc.service_pb2 import ModelReadyRequest
+
+        request = ModelReadyRequest(name=MODEL)
+        return bool(self._call(self._service.ModelReady, request, self._settings.timeout_s).ready)
 
     def config(self) -> Mapping[str, Any]:
         """See `Transport`."""
-        return grpc_config(
-            self._call(
-                self._client.get_model_config,
-                MODEL,
-                as_json=True,
-                client_timeout=self._timeout_s,
-            )
-        )
+        from tritonclient.grpc.service_pb2 import ModelConfigRequest
+
+        request = ModelConfigRequest(name=MODEL)
+        answer = self._call(self._service.ModelConfig, request, self._settings.timeout_s)
+        return grpc_wire.read_config(answer)
 
     def close(self) -> None:
-        """Close the channel; requests under way end at once."""
-        self._client.close()
+        """Close the channel; requests under way end at once, but for streams."""
+        self._channel.close()
 
-    def _call(self, method: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
-        """Call a method of tritonclient and translate its exception."""
+    def _connect(self) -> tuple[Any, Any]:
+        """A channel, and Triton's service on it."""
+        # Imported here: gRPC is heavy, and a client over HTTP does without it.
+        import grpc
+        from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
+
+        channel = grpc_wire.open_channel(grpc, self._address, self._settings.access)
+        return channel, GRPCInferenceServiceStub(channel)
+
+    def _call(self, method: Callable[..., Any], request: Any, timeout_s: float) -> Any:
+        """Call a method and translate its exception."""
+        import grpc
+
         try:
-            return method(*arguments, headers=self._headers, **more)
-        except InferenceServerException as error:
-            raise from_status(error.status(), error.message()) from error
+            return method(request, timeout=timeout_s, **self._more)
+        except grpc.RpcError as error:
+            raise grpc_wire.call_error(error) from error
 
 
 class HttpTransport:
-    """Over HTTP: a pool of connections, each used by one thread at a time.
-
-    tritonclient writes and reads the bodies; the wire is the standard library's. tritonclient's
-    own is built on gevent: it may not leave the thread that made it, and every thread that ever
-    used it keeps an event loop of four file descriptors for as long as the process lives.
-    """
+    """Over HTTP: a pool of connections, each used by one thread at a time."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         """Prepare an empty pool.
 
         Args:
             address: of the server.
-            settings: the client's; streams, whose parts are small, are not compressed.
+            settings: the client's.
 
         Raises:
             ValueError: a file of `access` does not hold what it should.
         """
         self._authority = address.authority
         self._models_path = f"{address.path}/v2/models"
-        self._stream_path = f"{self._models_path}/{STREAM_MODEL}/generate_stream"
         self._timeout_s = settings.timeout_s
-        self._headers = settings.access.all_headers
+        self._headers = {**settings.access.all_headers, **http_wire.JSON_HEADERS}
         self._tls = settings.access.tls_context() if address.tls else None
-        self._compression = settings.compression
         self._idle: collections.deque[http.client.HTTPConnection] = collections.deque()
         self._closed = False
 
@@ -199,36 +185,36 @@ class HttpTransport:
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
     ) -> Mapping[str, Array | None]:
         """See `Transport`."""
-        body, headers = http_request(inputs, timeout_s, self._compression)
-        response, answer = self._exchange("POST", "/infer", timeout_s, body, headers, model)
-        length = response.headers[HEADER_LENGTH]
-        answer = unpacked(answer, response.headers["Content-Encoding"])
-        return http_answer(self._authority, response.status, length, answer)
+        body = http_wire.generate_body(inputs, timeout_s)
+        response, answer = self._exchange("POST", f"/{model}/generate", timeout_s, body)
+        retry_after = response.headers[http_wire.RETRY_AFTER]
+        return http_wire.read_answer(self._authority, response.status, retry_after, answer)
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
         """See `Transport`."""
         connection = self._connect(timeout_s)
         try:
             with self._failures(timeout_s):
-                headers = {**self._headers, "Content-Type": "application/json"}
-                body = as_json(inputs, timeout_s)
-                connection.request("POST", self._stream_path, body, headers)
+                path = f"{self._models_path}/{STREAM_MODEL}/generate_stream"
+                body = http_wire.generate_body(inputs, timeout_s)
+                connection.request("POST", path, body, self._headers)
                 response = connection.getresponse()
                 if response.status != http.HTTPStatus.OK:
-                    raise from_status(str(response.status), refusal_message(response.read()))
-                yield from http_parts(response)
+                    retry_after = response.headers[http_wire.RETRY_AFTER]
+                    http_wire.check_status(response.status, retry_after, response.read())
+                yield from _event_parts(response)
         finally:
             connection.close()
 
     def is_ready(self) -> bool:
         """Whether the model can answer."""
-        response, answer = self._exchange("GET", "/ready", self._timeout_s)
-        return http_ready(response.status, answer)
+        response, answer = self._exchange("GET", f"/{MODEL}/ready", self._timeout_s)
+        return http_wire.read_ready(response.status, answer)
 
     def config(self) -> Mapping[str, Any]:
         """See `Transport`."""
-        response, answer = self._exchange("GET", "/config", self._timeout_s)
-        return http_config(self._authority, response.status, answer)
+        response, answer = self._exchange("GET", f"/{MODEL}/config", self._timeout_s)
+        return http_wire.read_config(self._authority, response.status, answer)
 
     def close(self) -> None:
         """Close the connections that are not in use; the others close as their answers come."""
@@ -237,20 +223,13 @@ class HttpTransport:
             self._idle.pop().close()
 
     def _exchange(
-        self,
-        method: str,
-        path: str,
-        timeout_s: float,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        model: str = MODEL,
+        self, method: str, path: str, timeout_s: float, body: bytes | None = None
     ) -> tuple[http.client.HTTPResponse, bytes]:
         """An answer, and its body."""
         while True:
             connection, reused = self._connection(timeout_s)
             try:
-                all_headers = {**self._headers, **(headers or {})}
-                connection.request(method, f"{self._models_path}/{model}{path}", body, all_headers)
+                connection.request(method, f"{self._models_path}{path}", body, self._headers)
                 response = connection.getresponse()
                 answer = response.read()
             except (OSError, http.client.HTTPException) as error:
@@ -312,11 +291,27 @@ def open_transport(url: str, settings: ClientSettings) -> Transport:
         settings: the client's.
 
     Raises:
-        ValueError: a URL that names no server, or certificates that it has no use for.
+        ValueError: see `ClientSettings.address`.
     """
-    address = read_url(url, settings.access)
+    address = settings.address(url)
     kind = GrpcTransport if address.is_grpc else HttpTransport
     return kind(address, settings)
+
+
+def _event_parts(response: http.client.HTTPResponse) -> Generator[Part, None, None]:
+    """The parts of an answer, as server-sent events.
+
+    Raises:
+        TranslationError: one of them is an error, or it ends too early.
+    """
+    for line in response:
+        part = http_wire.event_part(line)
+        if part is None:
+            continue
+        yield part
+        if is_last(part):
+            return
+    raise ServerError(ENDED_EARLY)
 
 
 def _reason(error: ssl.SSLError) -> str:

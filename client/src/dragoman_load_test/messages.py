@@ -1,10 +1,9 @@
 """Requests to the models `translate` and `translate_stream`, and their answers, as on the wire.
 
-Knows Triton's protocols; must not know connections, clocks or where texts come from. Tensors travel
-as raw bytes, which is what Triton reads fastest; all of a request is written before it is sent.
+Knows Triton's protocols; must not know connections, clocks or where texts come from. All of a
+request is written before it is sent.
 
-Source: https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
-and extension_generate.md beside it
+Source: https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from dragoman_client import streams
+from dragoman_client import http_wire
 from dragoman_client.errors import TranslationError, from_status
-from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL
-from dragoman_client.wire import microseconds
+from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL, microseconds
 from tritonclient.grpc import service_pb2
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -100,49 +99,26 @@ def read_grpc_part(message: bytes) -> Answer:
         raise ValueError(f"not an answer of the model {STREAM_MODEL}: {error!r}") from error
 
 
-def http_request(
+def generate_request(
     texts: Sequence[str], options: Mapping[str, Option], timeout_s: float
-) -> tuple[bytes, int]:
-    """A body for `/v2/models/translate/infer`, and how many bytes of it are JSON."""
-    inputs = []
-    raws = []
-    for name, (datatype, count, raw) in _tensors(texts, options).items():
-        parameters = {"binary_data_size": len(raw)}
-        inputs.append(
-            {"name": name, "datatype": datatype, "shape": [1, count], "parameters": parameters}
-        )
-        raws.append(raw)
-    parameters = {"timeout": microseconds(timeout_s)}
-    outputs = [{"name": name, "parameters": {"binary_data": True}} for name in _WANTED]
-    head = json.dumps({"inputs": inputs, "outputs": outputs, "parameters": parameters}).encode()
-    return b"".join([head, *raws]), len(head)
+) -> bytes:
+    """A body for `/generate` or `/generate_stream`."""
+    one_or_all = texts[0] if len(texts) == 1 else list(texts)
+    asked = {"text_input": one_or_all, **options, "timeout": microseconds(timeout_s)}
+    return json.dumps(asked, ensure_ascii=False).encode()
 
 
-def read_http_answer(body: bytes, head_bytes: int) -> Answer:
-    """The answer in the body of `/v2/models/translate/infer`.
-
-    Args:
-        body: JSON and then raw tensors.
-        head_bytes: how much of it is JSON.
+def read_generated(body: bytes) -> Answer:
+    """The answer in a body of `/generate`.
 
     Raises:
         ValueError: it holds something else.
     """
     try:
-        start, tensors = head_bytes, {}
-        for output in json.loads(body[:head_bytes])["outputs"]:
-            end = start + output["parameters"]["binary_data_size"]
-            tensors[output["name"]] = body[start:end]
-            start = end
-        return _answer(tensors)
-    except (KeyError, TypeError, ValueError, struct.error) as error:
+        texts, counts = (_listed(value) for value in map(json.loads(body).__getitem__, _WANTED))
+        return Answer(tuple(map(str, texts)), sum(counts))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not an answer of the model {MODEL}: {error!r}") from error
-
-
-def generate_request(text: str, options: Mapping[str, Option], timeout_s: float) -> bytes:
-    """A body for `/v2/models/translate_stream/generate_stream`."""
-    asked = {"text_input": text, **options, "timeout": microseconds(timeout_s)}
-    return json.dumps(asked).encode()
 
 
 def read_event(line: bytes) -> Answer | None:
@@ -152,7 +128,7 @@ def read_event(line: bytes) -> Answer | None:
         TranslationError: the server refused, or it is something else.
         ValueError: a value in it is something else.
     """
-    values = streams.read_event(line)
+    values = http_wire.read_event(line)
     if values is None:
         return None
     try:
@@ -160,6 +136,11 @@ def read_event(line: bytes) -> Answer | None:
         return Answer((str(text),), int(tokens), bool(reason))
     except (TypeError, ValueError) as error:
         raise ValueError(f"not an answer of the model {STREAM_MODEL}: {error!r}") from error
+
+
+def _listed(value: Any) -> list[Any]:
+    """An output's elements; one has no list around it."""
+    return value if isinstance(value, list) else [value]
 
 
 def _tensors(

@@ -13,20 +13,17 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from dragoman_client.access import Access, FilePath
+from dragoman_client import grpc_wire, http_wire
 from dragoman_client.errors import (
     DeadlineExceeded,
     ServerError,
     ServerUnavailable,
     TranslationError,
-    from_status,
 )
-from dragoman_client.request import MODEL, STREAM_MODEL
-from dragoman_client.streams import ENDED_EARLY
-from dragoman_client.wire import CHANNEL_ARGUMENTS, HEADER_LENGTH, refusal_message
+from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenStreams
+from dragoman_client.request import ENDED_EARLY, MODEL, STREAM_MODEL
 
 from dragoman_load_test import messages
 from dragoman_load_test.messages import Answer
@@ -120,87 +117,68 @@ async def _grpc_senders(
 async def _grpc_connection(
     target: Target, batches: Sequence[Sequence[str]]
 ) -> AsyncIterator[list[Send]]:
-    import grpc
+    import grpc.aio
 
     # Else channels to one server would share a connection.
-    settings = [*CHANNEL_ARGUMENTS, ("grpc.use_local_subchannel_pool", 1)]
-    authority = target.address.authority
-    if target.address.tls:
-        credentials = _grpc_credentials(target.access)
-        channel = grpc.aio.secure_channel(authority, credentials, settings)
-    else:
-        channel = grpc.aio.insecure_channel(authority, settings)
-    arguments = {
-        "timeout": target.timeout_s,
-        "metadata": tuple(target.access.all_headers.items()),
-    }
-    async with channel:
+    own = (("grpc.use_local_subchannel_pool", 1),)
+    metadata = tuple(target.access.all_headers.items())
+    streams = OpenStreams()
+    async with grpc_wire.open_channel(grpc.aio, target.address, target.access, own) as channel:
         if target.streamed:
-            method = channel.stream_stream(messages.STREAM_INFER)
-            call = functools.partial(_grpc_stream, method, arguments)
-        else:
-            method = channel.unary_unary(messages.INFER)
-            call = functools.partial(_grpc_unary, method, arguments)
-        yield [
-            functools.partial(
-                call,
-                messages.grpc_request(texts, target.options, target.timeout_s, target.streamed),
-                len(texts),
+            method = functools.partial(
+                channel.stream_stream(messages.STREAM_INFER),
+                timeout=target.timeout_s + DEADLINE_GRACE_S,
+                metadata=metadata,
             )
-            for texts in batches
-        ]
+            call = functools.partial(_grpc_stream, method, target, streams)
+        else:
+            method = functools.partial(
+                channel.unary_unary(messages.INFER), timeout=target.timeout_s, metadata=metadata
+            )
+            call = functools.partial(_grpc_unary, method)
+        try:
+            yield [
+                functools.partial(
+                    call,
+                    messages.grpc_request(texts, target.options, target.timeout_s, target.streamed),
+                    len(texts),
+                )
+                for texts in batches
+            ]
+        finally:
+            await streams.wait()
 
 
-async def _grpc_unary(
-    method: Any, arguments: dict[str, Any], message: bytes, texts: int
-) -> Answered:
-    with _grpc_failures():
-        return _answered(messages.read_grpc_answer(await method(message, **arguments)), texts)
+async def _grpc_unary(method: Callable[..., Any], message: bytes, texts: int) -> Answered:
+    with _grpc_failures(grpc_wire.call_error):
+        return _answered(messages.read_grpc_answer(await method(message)), texts)
 
 
 async def _grpc_stream(
-    method: Any, arguments: dict[str, Any], message: bytes, texts: int
+    method: Callable[..., Any], target: Target, streams: OpenStreams, message: bytes, texts: int
 ) -> Answered:
     first_s, parts = None, 0
-    with _grpc_failures():
-        call = method(iter([message]), **arguments)
-        try:
-            async for part in call:
-                first_s = first_s or time.perf_counter()
-                parts += 1
-                answer = messages.read_grpc_part(part)
-                if answer.last:
-                    return _answered(answer, texts, first_s, parts)
-        finally:
-            call.cancel()
+    reader = streams.read(method(iter([message])), target.timeout_s)
+    with _grpc_failures(functools.partial(grpc_wire.stream_error, target.address)):
+        while (part := await reader.next()) is not None:
+            first_s = first_s or time.perf_counter()
+            parts += 1
+            answer = messages.read_grpc_part(part)
+            if answer.last:
+                return _answered(answer, texts, first_s, parts)
     raise ServerError(ENDED_EARLY)
 
 
 @contextlib.contextmanager
-def _grpc_failures() -> Iterator[None]:
+def _grpc_failures(meaning: Callable[[Any], TranslationError]) -> Iterator[None]:
     import grpc
 
     try:
         yield
-    except grpc.aio.AioRpcError as error:
-        raise from_status(str(error.code()), error.details()) from error
+    except grpc.RpcError as error:
+        raise meaning(error) from error
     except ValueError as error:
         raise ServerError(str(error)) from error
-
-
-def _grpc_credentials(access: Access) -> Any:
-    import grpc
-
-    access.tls_context()  # gRPC would say that a file is wrong at the first request
-    return grpc.ssl_channel_credentials(
-        root_certificates=_read(access.ca_file),
-        private_key=_read(access.key_file),
-        certificate_chain=_read(access.certificate_file),
-    )
-
-
-def _read(file: FilePath | None) -> bytes | None:
-    return None if file is None else Path(file).read_bytes()
 
 
 @contextlib.asynccontextmanager
@@ -215,53 +193,40 @@ async def _http_senders(
     connector = aiohttp.TCPConnector(limit=0, ssl=access.tls_context() if address.tls else True)
     async with aiohttp.ClientSession(
         connector=connector,
-        headers=access.all_headers,
+        headers={**access.all_headers, **http_wire.JSON_HEADERS},
         # By default it asks for answers that are compressed, which costs the server time.
         skip_auto_headers=("Accept-Encoding",),
         timeout=aiohttp.ClientTimeout(total=target.timeout_s),
     ) as session:
-        if target.streamed:
-            post = functools.partial(session.post, f"{models}/{STREAM_MODEL}/generate_stream")
-            call = functools.partial(_http_stream, post)
-            yield [
-                functools.partial(
-                    call, messages.generate_request(text, target.options, target.timeout_s)
-                )
-                for (text,) in batches
-            ]
-        else:
-            post = functools.partial(session.post, f"{models}/{MODEL}/infer")
-            call = functools.partial(_http_unary, post)
-            yield [
-                functools.partial(
-                    call,
-                    *messages.http_request(texts, target.options, target.timeout_s),
-                    len(texts),
-                )
-                for texts in batches
-            ]
+        way = f"{STREAM_MODEL}/generate_stream" if target.streamed else f"{MODEL}/generate"
+        post = functools.partial(session.post, f"{models}/{way}")
+        call = functools.partial(_http_stream if target.streamed else _http_unary, post)
+        yield [
+            functools.partial(
+                call,
+                messages.generate_request(texts, target.options, target.timeout_s),
+                len(texts),
+            )
+            for texts in batches
+        ]
 
 
-async def _http_unary(
-    post: Callable[..., Any], body: bytes, head_bytes: int, texts: int
-) -> Answered:
-    headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(head_bytes)}
+async def _http_unary(post: Callable[..., Any], body: bytes, texts: int) -> Answered:
     with _http_failures():
-        async with post(data=body, headers=headers) as response:
+        async with post(data=body) as response:
             came = await response.read()
-            if response.status != http.HTTPStatus.OK:
-                raise from_status(str(response.status), refusal_message(came))
-            length = int(response.headers.get(HEADER_LENGTH, len(came)))
-        return _answered(messages.read_http_answer(came, length), texts)
+            retry_after = response.headers.get(http_wire.RETRY_AFTER)
+            http_wire.check_status(response.status, retry_after, came)
+        return _answered(messages.read_generated(came), texts)
 
 
-async def _http_stream(post: Callable[..., Any], body: bytes) -> Answered:
+async def _http_stream(post: Callable[..., Any], body: bytes, texts: int) -> Answered:
     first_s, parts, last = None, 0, None
     with _http_failures():
-        async with post(data=body, headers={"Content-Type": "application/json"}) as response:
+        async with post(data=body) as response:
             if response.status != http.HTTPStatus.OK:
-                message = refusal_message(await response.read())
-                raise from_status(str(response.status), message)
+                retry_after = response.headers.get(http_wire.RETRY_AFTER)
+                http_wire.check_status(response.status, retry_after, await response.read())
             async for line in response.content:
                 answer = messages.read_event(line)
                 if answer is None:
@@ -272,7 +237,7 @@ async def _http_stream(post: Callable[..., Any], body: bytes) -> Answered:
                     last = answer  # read on: a connection is used again only at its end
     if last is None:
         raise ServerError(ENDED_EARLY)
-    return _answered(last, 1, first_s, parts)
+    return _answered(last, texts, first_s, parts)
 
 
 @contextlib.contextmanager

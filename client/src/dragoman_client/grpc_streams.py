@@ -1,0 +1,124 @@
+"""Calls of ModelStreamInfer, read so that the server outlives a client that leaves early.
+
+A stream that is cancelled can end Triton 24.10, before its first message and after it: by signal
+11, or by a heap that is damaged. So a stream is never cancelled. Whoever leaves it is not kept
+waiting; it is read to its end in the background, which the server's deadline bounds. gRPC's own
+deadline is a cancellation too, so it comes well after the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dragoman_client.errors import DeadlineExceeded
+
+DEADLINE_GRACE_S = 10.0
+"""How much later than the server's deadline gRPC's own is."""
+_TOO_LATE = "the answer did not come to its end in time"
+_End = Exception | None
+"""How a stream ended: by an error of gRPC's, or by itself."""
+
+
+class StreamReader:
+    """Reads a call to its end, in a thread.
+
+    The thread is no daemon: a process that ends breaks its connections, which cancels too.
+    """
+
+    def __init__(self, call: Any, timeout_s: float, close: Callable[[], None]) -> None:
+        """Begin to read.
+
+        Args:
+            call: of `grpc`.
+            timeout_s: how long `next` waits, for all messages together.
+            close: called when the call has ended.
+        """
+        self._call, self._close = call, close
+        self._deadline_s = time.monotonic() + timeout_s
+        self._came: queue.SimpleQueue[tuple[Any, _End]] = queue.SimpleQueue()
+        threading.Thread(target=self._read, name="dragoman-stream").start()
+
+    def next(self) -> Any:
+        """The next message; None at the end.
+
+        Raises:
+            DeadlineExceeded: it did not come in time.
+            grpc.RpcError: the call failed.
+        """
+        try:
+            message, error = self._came.get(timeout=max(0.0, self._deadline_s - time.monotonic()))
+        except queue.Empty:
+            raise DeadlineExceeded(_TOO_LATE) from None
+        if error is not None:
+            raise error
+        return message
+
+    def _read(self) -> None:
+        import grpc
+
+        end: _End = None
+        try:
+            for message in self._call:
+                self._came.put((message, None))
+        except grpc.RpcError as error:
+            end = error
+        self._came.put((None, end))
+        self._close()
+
+
+class AsyncStreamReader:
+    """Reads a call of `grpc.aio` to its end, in a task; see `StreamReader`."""
+
+    def __init__(self, call: Any, timeout_s: float) -> None:
+        """Begin to read, in the running event loop."""
+        self._call = call
+        self._deadline_s = time.monotonic() + timeout_s
+        self._came: asyncio.Queue[tuple[Any, _End]] = asyncio.Queue()
+        self.reading = asyncio.create_task(self._read())
+        """Ends with the call; must not be cancelled, which would cancel the call."""
+
+    async def next(self) -> Any:
+        """See `StreamReader`."""
+        try:
+            left_s = self._deadline_s - time.monotonic()
+            message, error = await asyncio.wait_for(self._came.get(), left_s)
+        except TimeoutError:
+            raise DeadlineExceeded(_TOO_LATE) from None
+        if error is not None:
+            raise error
+        return message
+
+    async def _read(self) -> None:
+        import grpc
+
+        end: _End = None
+        try:
+            async for message in self._call:
+                self._came.put_nowait((message, None))
+        except grpc.aio.AioRpcError as error:
+            end = error
+        self._came.put_nowait((None, end))
+
+
+class OpenStreams:
+    """The streams of an asynchronous channel, which must outlive them."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._reading: set[asyncio.Task[None]] = set()
+
+    def read(self, call: Any, timeout_s: float) -> AsyncStreamReader:
+        """Begin to read a call."""
+        reader = AsyncStreamReader(call, timeout_s)
+        self._reading.add(reader.reading)
+        reader.reading.add_done_callback(self._reading.discard)
+        return reader
+
+    async def wait(self) -> None:
+        """Until all calls have ended, those that were left early among them."""
+        await asyncio.gather(*self._reading, return_exceptions=True)

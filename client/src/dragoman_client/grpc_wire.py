@@ -1,0 +1,157 @@
+"""What requests and answers look like over gRPC: Triton's messages.
+
+Knows protobuf and channels; must not know what the tensors mean beyond their names. gRPC is
+imported where it is needed: it is heavy, and a client over HTTP does without it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tritonclient.utils import (
+    InferenceServerException,
+    np_to_triton_dtype,
+    serialize_byte_tensor,
+)
+
+from dragoman_client.access import Access, FilePath
+from dragoman_client.address import Address
+from dragoman_client.errors import ServerError, TranslationError, from_status
+from dragoman_client.options import ASSESSMENTS, Array
+from dragoman_client.request import OUTPUTS, SCORES, Part, microseconds
+
+_MAX_INT32 = 2**31 - 1
+_CHANNEL_ARGUMENTS = [
+    ("grpc.max_send_message_length", _MAX_INT32),
+    ("grpc.max_receive_message_length", _MAX_INT32),
+    # By default gRPC waits up to two minutes before it looks again for a server that was away.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+]
+_DAMAGED = (
+    *(AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error),
+    InferenceServerException,
+)
+"""What tritonclient raises over an answer that is damaged."""
+
+
+def open_channel(
+    grpc: Any, address: Address, access: Access, more: tuple[tuple[str, int], ...] = ()
+) -> Any:
+    """A channel, which connects with its first request.
+
+    Args:
+        grpc: the module, or its `aio`.
+        address: of the server.
+        access: what goes with every request.
+        more: further arguments of the channel.
+
+    Raises:
+        ValueError: a file of `access` does not hold what it should.
+    """
+    arguments = [*_CHANNEL_ARGUMENTS, *more]
+    if not address.tls:
+        return grpc.insecure_channel(address.authority, arguments)
+    import grpc as library
+
+    access.tls_context()  # gRPC would report a wrong file at the first request only
+    credentials = library.ssl_channel_credentials(
+        root_certificates=_read(access.ca_file),
+        private_key=_read(access.key_file),
+        certificate_chain=_read(access.certificate_file),
+    )
+    return grpc.secure_channel(address.authority, credentials, arguments)
+
+
+def compression_of(name: str | None) -> Any:
+    """The constant of gRPC for "gzip" or "deflate"."""
+    import grpc
+
+    kinds = {"gzip": grpc.Compression.Gzip, "deflate": grpc.Compression.Deflate}
+    return kinds[name] if name else None
+
+
+def infer_request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> Any:
+    """A message of tensors, with the server's deadline."""
+    from tritonclient.grpc import service_pb2
+
+    request = service_pb2.ModelInferRequest(model_name=model)
+    for name, values in inputs.items():
+        datatype = np_to_triton_dtype(values.dtype)
+        request.inputs.add(name=name, datatype=datatype, shape=values.shape)
+        request.raw_input_contents.append(_raw(values))
+    request.parameters["timeout"].int64_param = microseconds(timeout_s)
+    return request
+
+
+def read_response(response: Any) -> dict[str, Array | None]:
+    """The outputs of an answer; None for one that is not in it.
+
+    Raises:
+        ServerError: they are not what they say they are.
+    """
+    from tritonclient.grpc import InferResult
+
+    result = InferResult(response)
+    try:
+        return {name: result.as_numpy(name) for name in (*OUTPUTS, SCORES, *ASSESSMENTS)}
+    except _DAMAGED as error:
+        raise ServerError(f"not an answer of Triton: {error}") from error
+
+
+def stream_request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> Any:
+    """As `infer_request`, of tensors [1, N] that a stream takes as [N]."""
+    return infer_request(model, {name: v[0] for name, v in inputs.items()}, timeout_s)
+
+
+def read_stream_response(message: Any) -> Part:
+    """A message of a stream, whose outputs are [1], as `translate` would answer it.
+
+    Raises:
+        TranslationError: it is an error, or not what it should be.
+    """
+    if message.error_message:
+        raise from_status(None, message.error_message)
+    found = read_response(message.infer_response)
+    return {name: None if v is None else v.reshape(1, -1) for name, v in found.items()}
+
+
+def read_config(response: Any) -> Mapping[str, Any]:
+    """A model's configuration as JSON has it."""
+    from google.protobuf.json_format import MessageToDict
+
+    found: dict[str, Any] = MessageToDict(response.config, preserving_proto_field_name=True)
+    return found
+
+
+def call_error(error: Any) -> TranslationError:
+    """What a call that failed stands for.
+
+    Args:
+        error: `grpc.RpcError` of a call, or `grpc.aio.AioRpcError`.
+    """
+    return from_status(str(error.code()), error.details())
+
+
+def stream_error(address: Address, error: Any) -> TranslationError:
+    """As `call_error`, of a stream, which proxies may not publish: it can crash Triton 24.10."""
+    if error.code().name != "UNIMPLEMENTED":
+        return call_error(error)
+    scheme, s = ("grpcs", "s") if address.tls else ("grpc", "")
+    return ServerError(
+        f"{scheme}://{address.authority} has no streams over gRPC: for translate_stream use "
+        f"http{s}://{address.authority}"
+    )
+
+
+def _raw(values: Array) -> bytes:
+    if values.dtype != object:
+        return values.tobytes()
+    return bytes(serialize_byte_tensor(values).item()) if values.size else b""
+
+
+def _read(file: FilePath | None) -> bytes | None:
+    return None if file is None else Path(file).read_bytes()

@@ -1,0 +1,214 @@
+"""Streams over gRPC that are left early: none is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import pytest
+from dragoman_client import AsyncTranslator, DeadlineExceeded, ServerError, Translator
+from dragoman_load_test.senders import open_senders
+from dragoman_load_test.target import Target
+from stand_ins import GrpcServicer
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+WAIT_S = 30.0
+TIMEOUT_S = 0.2
+
+
+class SlowGrpc(GrpcServicer):
+    """Keeps the first message back until it is told, and remembers when calls were cancelled."""
+
+    def __init__(self) -> None:
+        """Nothing has come."""
+        self.came, self.go_on, self.over, self.gone = (threading.Event() for _ in range(4))
+        self.cancelled: bool | None = None
+        """At the end of the call; None: it was not reached."""
+
+    def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
+        """As `GrpcServicer`, slowly."""
+        context.add_callback(self.gone.set)
+        answers = super().ModelStreamInfer(requests, context)
+        first = next(answers)
+        self.came.set()
+        self.go_on.wait(WAIT_S)
+        yield first
+        yield from answers
+        self.cancelled = self.gone.wait(TIMEOUT_S)
+        self.over.set()
+
+
+@pytest.fixture
+def slow() -> Iterator[tuple[str, SlowGrpc]]:
+    """A server of its own, and its service."""
+    servicer = SlowGrpc()
+    server = grpc.server(ThreadPoolExecutor(4))
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"grpc://127.0.0.1:{port}", servicer
+    servicer.go_on.set()
+    server.stop(grace=None).wait()
+
+
+def check_whole(service: SlowGrpc) -> None:
+    """A call came to its end on the server."""
+    assert service.over.wait(WAIT_S)
+    assert service.cancelled is False
+
+
+def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
+    """It is raised at once, also if the translator is closed then."""
+    url, service = slow
+    with Translator(url, timeout_s=TIMEOUT_S) as translator:
+        begin_s = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            next(iter(translator.translate_stream("abc")))
+        assert time.monotonic() - begin_s < TIMEOUT_S + 5
+    assert service.came.wait(WAIT_S)
+    time.sleep(0.3)
+    service.go_on.set()
+    check_whole(service)
+
+
+def test_the_end_of_the_process_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
+    """It waits for the end of the stream."""
+    url, service = slow
+    code = (
+        "from dragoman_client import Translator, DeadlineExceeded\n"
+        f"translator = Translator({url!r}, timeout_s=3)\n"
+        "try: next(iter(translator.translate_stream('abc')))\n"
+        "except DeadlineExceeded: print('left', flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "left\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        service.go_on.set()
+        assert process.wait(WAIT_S) == 0
+    check_whole(service)
+
+
+def test_a_cancelled_task_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
+    """It ends at once; the translator's end waits for the end of the stream."""
+    url, service = slow
+
+    async def main() -> bool:
+        async with AsyncTranslator(url) as translator:
+            task = asyncio.create_task(anext(translator.translate_stream("abc")))
+            await asyncio.to_thread(service.came.wait, WAIT_S)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            left_first = not service.go_on.is_set()
+            asyncio.get_running_loop().call_later(0.3, service.go_on.set)
+        return left_first
+
+    assert asyncio.run(main())
+    check_whole(service)
+
+
+def test_the_load_test_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
+    """Neither with its timeouts nor when it ends."""
+    url, service = slow
+
+    async def main() -> None:
+        target = Target.of(url, streamed=True, timeout_s=TIMEOUT_S)
+        async with open_senders(target, [["abc"]]) as (send,):
+            with pytest.raises(DeadlineExceeded):
+                await send()
+            asyncio.get_running_loop().call_later(0.3, service.go_on.set)
+
+    asyncio.run(main())
+    check_whole(service)
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_who_leaves_after_the_first_message_does_not_cancel_either(
+    slow: tuple[str, SlowGrpc], asynchronously: bool
+) -> None:
+    """That can crash Triton, too."""
+    url, service = slow
+    service.go_on.set()
+
+    async def main() -> None:
+        async with AsyncTranslator(url) as translator:
+            parts = translator.translate_stream("abc" * 100)
+            assert (await anext(parts)).text
+            await parts.aclose()
+
+    if asynchronously:
+        asyncio.run(main())
+    else:
+        with Translator(url) as translator:
+            parts = translator.translate_stream("abc" * 100)
+            assert next(parts).text
+            parts.close()  # type: ignore[attr-defined]
+    check_whole(service)
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_a_stream_that_is_read_to_its_end_is_not_cancelled(
+    slow: tuple[str, SlowGrpc], asynchronously: bool
+) -> None:
+    """Each cancellation may leave a socket in Triton."""
+    url, service = slow
+    service.go_on.set()
+
+    async def main() -> None:
+        async with AsyncTranslator(url) as translator:
+            assert [part async for part in translator.translate_stream("abc")]
+
+    if asynchronously:
+        asyncio.run(main())
+    else:
+        with Translator(url) as translator:
+            assert list(translator.translate_stream("abc"))
+    check_whole(service)
+
+
+class WithoutStreams(GrpcServicer):
+    """As behind a proxy that does not publish them."""
+
+    def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
+        """UNIMPLEMENTED."""
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "Received http2 header with status: 404")
+        yield service_pb2.ModelStreamInferResponse()
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_a_server_without_streams_says_how_to_stream(asynchronously: bool) -> None:
+    """In one line, and without another try."""
+    server = grpc.server(ThreadPoolExecutor(4))
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(WithoutStreams(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    url = f"grpc://127.0.0.1:{port}"
+
+    async def main() -> None:
+        async with AsyncTranslator(url) as translator:
+            await anext(translator.translate_stream("abc"))
+
+    def ask() -> None:
+        if asynchronously:
+            asyncio.run(main())
+        with Translator(url) as translator:
+            list(translator.translate_stream("abc"))
+
+    try:
+        with pytest.raises(ServerError) as caught:
+            ask()
+    finally:
+        server.stop(grace=None)
+    assert str(caught.value) == (
+        f"{url} has no streams over gRPC: for translate_stream use http://127.0.0.1:{port}"
+    )
