@@ -88,3 +88,12 @@ def test_tls_with_certificates(tls_url: str, client_files: TlsFiles) -> None:
     assert send(Target.of(tls_url, access=access), "abc").sentences == 1
     with pytest.raises((ServerUnavailable, AccessDenied)):
         send(Target.of(tls_url, timeout_s=2), "abc")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "streamed", "noticed"),
+    [("grpc", False, True), ("grpc", True, False), ("http", False, False), ("http", True, True)],
+)
+def test_what_the_server_notices(scheme: str, streamed: bool, noticed: bool) -> None:
+    """A test that ends early waits for the rest."""
+    assert Target.of(f"{scheme}://localhost", streamed=streamed).notices_cancellation is noticed

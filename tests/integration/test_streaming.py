@@ -108,9 +108,9 @@ def test_refused_streams_do_not_end_the_server(shipped: Served) -> None:
         assert list(shipped.grpc.translate_stream("Hello."))[-1].text
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_a_reader_that_goes_away_gives_it_up(shipped: Served, protocol: str) -> None:
-    translator: Translator = getattr(shipped, protocol)
+def test_a_reader_that_goes_away_gives_it_up(shipped: Served) -> None:
+    """Over HTTP; over gRPC the client reads on, since a cancelled stream can crash Triton 24.10."""
+    translator: Translator = shipped.http
     before = shipped.metric("sentences_cancelled_total")
     parts = translator.translate_stream(f"{TEXT} " * 1000, split_sentences=True, beam_width=8)
     assert next(parts).text

@@ -63,8 +63,11 @@ class Target:
 
     @property
     def notices_cancellation(self) -> bool:
-        """Whether Triton gives up what its client has given up; over HTTP only streams."""
-        return self.address.is_grpc or self.streamed
+        """Whether Triton gives up what its client has given up.
+
+        Over HTTP only streams; over gRPC all but streams, which the client never cancels.
+        """
+        return self.address.is_grpc != self.streamed
 
     @property
     def protocol(self) -> str:
