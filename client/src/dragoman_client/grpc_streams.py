@@ -17,8 +17,8 @@ from typing import Any
 
 from dragoman_client.errors import DeadlineExceeded
 
-DEADLINE_GRACE_S = 10.0
-"""How much later than the server's deadline gRPC's own is."""
+DEADLINE_GRACE_S = 3.0
+"""How much later than the server's deadline gRPC's own is; a hung server is waited for so long."""
 _TOO_LATE = "the answer did not come to its end in time"
 _End = Exception | None
 """How a stream ended: by an error of gRPC's, or by itself."""
