@@ -33,7 +33,7 @@ from serving.child_process import start_child
 from serving.engine_process import EngineProcess
 from serving.engine_socket import VARIABLE
 from serving.ports import Ports, choose_ports
-from serving.processes import alive, children
+from serving.processes import alive, blocks_signals, children
 from serving.repository import MODEL, Repository
 from serving.server_log import LogPipe
 from serving.watch import Watch
@@ -60,6 +60,9 @@ _GIVING_UP_S = 5.0
 _READY_POLL_S = 0.02
 _ANSWERS_SENT_S = 2.0
 """For the last answers to leave Triton after the engine gave them."""
+_CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGABRT)
+_CRASHING_S = 1.0
+"""For Triton to write a stack trace and end, once it has logged one of these signals."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -182,6 +185,8 @@ class TritonServer:
                 watch.wait()
                 if (code := self._triton.poll()) is not None:
                     return Ended(f"Triton ended by itself with code {code}")
+                if self._log.tells_of_crash and self._hangs_in_crash():
+                    return Ended("Triton has crashed and hangs")
                 if self.engine is not None and not self.engine.runs:
                     return Ended("the engine's process has died; the log above says why")
                 if self.engine is not None and self._hangs(watch):
@@ -245,6 +250,7 @@ class TritonServer:
         try:
             if self.engine is None and self._repository.layout is not None:
                 self.engine = EngineProcess()
+            self._log.tells_of_crash = False
             self._process = self._start()
             self._wait_until_ready()
         except DragomanError:
@@ -269,6 +275,13 @@ class TritonServer:
 
     def _hangs(self, watch: Watch) -> bool:
         return watch.silent_s >= self._options.engine_timeout_s
+
+    def _hangs_in_crash(self) -> bool:
+        """Whether Triton does not come to its end after a crash, as with a damaged heap."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._triton.wait(_CRASHING_S)
+        # A line in a log may also come from a request.
+        return self._triton.poll() is None and blocks_signals(self.pid, _CRASH_SIGNALS)
 
     def _wait_until_drained(self) -> None:
         """Wait until Triton has ended, or has nothing left to answer.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Collection
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -18,6 +21,20 @@ def alive(pid: int) -> bool:
     """Whether a process runs or could run."""
     fields = _fields(pid)
     return bool(fields) and fields[0] not in _DEAD
+
+
+def blocks_signals(pid: int, numbers: Collection[int]) -> bool:
+    """Whether a thread of a process blocks one of these signals, as while it handles it.
+
+    Source: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html, SigBlk
+    """
+    mask = sum(1 << (number - 1) for number in numbers)
+    for status in (_PROC / str(pid) / "task").glob("*/status"):
+        with contextlib.suppress(OSError):
+            found = re.search(r"^SigBlk:\s*([0-9a-f]+)$", status.read_text(), re.MULTILINE)
+            if found and int(found[1], 16) & mask:
+                return True
+    return False
 
 
 def _parent(pid: int) -> int | None:

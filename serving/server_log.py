@@ -28,6 +28,7 @@ _CHUNKS = 64
 _LAST_S = 2.0
 """Time for the rest of the log to be written when it is closed."""
 _DIGITS = re.compile(rb"\d+")
+_CRASH = re.compile(rb"Signal \((6|11)\) received")
 
 
 class RepeatedLines:
@@ -77,6 +78,9 @@ class LogPipe:
 
     What a slow stderr does not take is dropped and counted, and so is all of it once stderr is
     closed.
+
+    Attributes:
+        tells_of_crash: whether Triton has logged that it handles a signal that ends it.
     """
 
     def __init__(self, out: int = 2) -> None:
@@ -89,6 +93,7 @@ class LogPipe:
         self._reading, self.descriptor = os.pipe()
         self._lines = RepeatedLines()
         self._partial = b""
+        self.tells_of_crash = False
         self._dropped_bytes = 0
         self._chunks: queue.Queue[bytes | None] = queue.Queue(_CHUNKS)
         self._threads = [
@@ -131,6 +136,7 @@ class LogPipe:
         *lines, self._partial = (self._partial + received).split(b"\n")
         if len(self._partial) > _CHUNK_BYTES:  # a line without end
             lines, self._partial = [*lines, self._partial], b""
+        self.tells_of_crash = self.tells_of_crash or any(map(_CRASH.match, lines))
         return b"".join(
             self._lines.take(line + b"\n", sum(1 for _ in equal))
             for line, equal in itertools.groupby(lines)

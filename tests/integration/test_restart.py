@@ -214,3 +214,15 @@ def test_idle_connections_do_not_hold_a_stop_up(tmp_path: Path) -> None:
         begin_s = time.monotonic()
         assert server.process.wait(GUARD_S) == 0
         assert time.monotonic() - begin_s < DRAIN_S / 2
+
+
+def test_a_triton_that_hangs_in_its_crash_is_replaced(tmp_path: Path) -> None:
+    """After some crashes its handler of signal 6 waits for ever, with the ports open."""
+    with serving(tmp_path) as server:
+        triton = server.pids()["triton"]
+        os.kill(triton, signal.SIGABRT)
+        while "Signal (6) received" not in server.log:
+            time.sleep(0.001)
+        os.kill(triton, signal.SIGSTOP)  # while it writes its stack trace
+        server.wait_for(lambda: "Triton has crashed and hangs; starting again" in server.log)
+        server.wait_for(server.translates)

@@ -151,3 +151,24 @@ def test_a_line_without_end_takes_no_more_memory_than_a_chunk(bytes_: int) -> No
     writer.join(60)
     assert len(out.log._partial) <= 2 * PIPE_BYTES
     assert out.read_all().count(b"x") == bytes_
+
+
+def test_a_crash_is_told_by_its_line() -> None:
+    reading, writing = os.pipe()
+    pipe = LogPipe(writing)
+    os.write(pipe.descriptor, b"E1123 some error\nSignal (15) received.\n")
+    os.write(pipe.descriptor, b"I1123 text: Signal (6) received.\n")
+    wait_for_line(reading, b"text:")
+    assert not pipe.tells_of_crash
+    os.write(pipe.descriptor, b"Signal (11) received.\n")
+    wait_for_line(reading, b"(11)")
+    assert pipe.tells_of_crash
+    pipe.close()
+    os.close(reading)
+    os.close(writing)
+
+
+def wait_for_line(reading: int, text: bytes) -> None:
+    read = b""
+    while text not in read:
+        read += os.read(reading, PIPE_BYTES)
