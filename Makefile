@@ -8,7 +8,7 @@ GPU := .venv-gpu
 PROJECTS := pyproject.toml client/pyproject.toml \
 	$(wildcard serving/engine/native/*.[ch] serving/triton_backend/*.[ch])
 
-.PHONY: help serve demo test gpu-check lint format attention-figures clean
+.PHONY: help serve demo test test-all campaign gpu-check lint format attention-figures clean
 
 help:  ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
@@ -21,6 +21,12 @@ demo: $(SERVE)/.done  ## Serve, translate thirty sentences by HTTP and by gRPC, 
 
 test: lint  ## Lint, type-check and run every test
 	$(DEV)/bin/pytest $(ARGS)
+
+test-all: $(DEV)/.done  ## The short campaign of attacks, faults and overload; make test comes first
+	$(DEV)/bin/python -m tests.campaigns --short $(ARGS)
+
+campaign: $(DEV)/.done  ## The whole campaign (ten minutes); ARGS="--seed 2 --json FILE http faults"
+	$(DEV)/bin/python -m tests.campaigns $(ARGS)
 
 gpu-check: $(GPU)/.done  ## On a machine with an NVIDIA GPU: tests, tokens, speed; ARGS="--data-dir ..."
 	$(GPU)/bin/python -m benchmarks.gpu_check $(ARGS)

@@ -1,0 +1,58 @@
+"""Runs the campaign: `python -m tests.campaigns [--short] [--seed N] [--json FILE] [NAME ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from tests.campaigns.outcome import Outcome, table
+from tests.campaigns.plan import Plan
+
+SUBJECTS = {
+    "overload": "overload",
+    "fairness": "fairness",
+}
+"""Module of each subject, in the order in which they run."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run subjects and print what they found.
+
+    Returns:
+        0 if every bound holds, 1 if not.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tests.campaigns", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SUBJECTS))
+    parser.add_argument("--short", action="store_true", help="less of everything, in four minutes")
+    parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    given = parser.parse_args(arguments)
+    unknown = [name for name in given.names if name not in SUBJECTS]
+    if unknown:
+        parser.error(f"no subject {unknown[0]!r}; known: {', '.join(SUBJECTS)}")
+    plan = Plan(given.short, given.seed)
+    print(f"seed {plan.seed}", file=sys.stderr)
+    outcomes = [_run(name, plan) for name in given.names or SUBJECTS]
+    print(table(outcomes))
+    if given.json is not None:
+        found = {"seed": plan.seed, "subjects": [outcome.as_json() for outcome in outcomes]}
+        given.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    return 0 if all(outcome.holds for outcome in outcomes) else 1
+
+
+def _run(name: str, plan: Plan) -> Outcome:
+    run: Callable[[Plan], Outcome] = import_module(f"tests.campaigns.{SUBJECTS[name]}").run
+    print(f"{name} ...", file=sys.stderr, flush=True)
+    start = time.monotonic()
+    outcome = run(plan)
+    outcome.took_s = time.monotonic() - start
+    return outcome
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""A good sentence over HTTP: the check that a server still translates, and translates right."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+
+TEXT, TRANSLATION = "Good morning.", "Guten Morgen."
+BODY = json.dumps({"text_input": TEXT, "target_language": "de"}).encode()
+_EVERY_S = 0.1
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def good_answer(http_port: int, timeout_s: float = 20.0) -> bool:
+    """Whether a good sentence comes back right."""
+    return ask(http_port, timeout_s) == TRANSLATION
+
+
+def ask(http_port: int, timeout_s: float = 20.0) -> str | None:
+    """The translation of the good sentence, or None if the request failed."""
+    address = f"http://127.0.0.1:{http_port}/v2/models/translate/generate"
+    with (
+        contextlib.suppress(OSError, ValueError, KeyError),
+        _DIRECT.open(urllib.request.Request(address, BODY), timeout=timeout_s) as answer,
+    ):
+        return str(json.load(answer)["text_output"])
+    return None
+
+
+class Prober:
+    """Asks for the good sentence ten times a second, and measures for how long it fails."""
+
+    def __init__(self, http_port: int) -> None:
+        """Prepare; entering the context starts it."""
+        self.longest_outage_s = 0.0
+        self.requests = 0
+        self.wrong = 0
+        self._port = http_port
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._probe)
+
+    def __enter__(self) -> Prober:
+        """Start to ask."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _probe(self) -> None:
+        failing_since: float | None = None
+        while not self._stopping.wait(_EVERY_S):
+            start = time.monotonic()
+            found = ask(self._port, timeout_s=10.0)
+            self.requests += 1
+            self.wrong += found not in (None, TRANSLATION)
+            if found is None:
+                failing_since = failing_since or start
+            if failing_since is not None:
+                outage_s = time.monotonic() - failing_since
+                self.longest_outage_s = max(self.longest_outage_s, outage_s)
+            if found is not None:
+                failing_since = None

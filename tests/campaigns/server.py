@@ -1,0 +1,180 @@
+"""A server under test: `dragoman serve` as a process on loopback, and what it uses.
+
+Ports lie outside the range that Linux gives to outgoing connections. A restart takes the same
+ports again, and a connection of the campaign must not hold one of them by chance.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from serving.processes import children
+from tests.campaigns.sentence import good_answer
+
+_ROOT = Path(__file__).parents[2]
+_FIRST_PORT, _LAST_PORT = 20_000, 32_000
+_START_S = 120.0
+_STOP_S = 60.0
+_LOOK_S = 0.05
+_PROGRAMS = {"triton": "tritonserver", "engine": "serving.service"}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the processes of a server hold, by their names `triton` and `engine`."""
+
+    memory_bytes: dict[str, int] = field(default_factory=dict)
+    sockets: dict[str, int] = field(default_factory=dict)
+
+
+class CampaignServer:
+    """A running server; use it as a context."""
+
+    def __init__(self, descriptors: int | None = None) -> None:
+        """Prepare; entering the context starts it.
+
+        Args:
+            descriptors: soft limit of open files; None leaves it as it is.
+        """
+        self.http_port, self.grpc_port, self.metrics_port = _free_ports(3)
+        self._descriptors = descriptors
+        self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
+        self._seen: dict[str, set[int]] = {name: set() for name in _PROGRAMS}
+        self._stopping = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> CampaignServer:
+        """Start the server and wait until it translates."""
+        command = [sys.executable, "-m", "dragoman", "serve", "--on-failure", "restart"]
+        ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
+        for name, port in ports.items():
+            command += [f"--{name}-port", str(port)]
+        if self._descriptors is not None:
+            command = ["sh", "-c", f'ulimit -Sn {self._descriptors}; exec "$@"', "sh", *command]
+        self._process = subprocess.Popen(
+            command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
+        )
+        try:
+            self.wait_until_good(_START_S)
+        except BaseException:
+            self._end()
+            raise
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the server."""
+        self._end()
+
+    @property
+    def log(self) -> str:
+        """What the launcher, Triton and the engine have written."""
+        return Path(self._log.name).read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log."""
+        return Path(self._log.name).stat().st_size
+
+    @property
+    def crashes(self) -> int:
+        """How often a process was replaced, or the whole server ended."""
+        replaced = max(len(pids) for pids in self._seen.values()) - 1
+        return max(0, replaced) + (self._process.poll() is not None)
+
+    def pids(self) -> dict[str, int]:
+        """Process ids of `triton` and `engine`, as far as they run."""
+        found = {}
+        for pid in children(self._process.pid):
+            with contextlib.suppress(OSError):
+                arguments = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+                # A child first runs the script that prepares it, with the program's name behind.
+                if "child_process" in arguments:
+                    continue
+                for name, program in _PROGRAMS.items():
+                    if program in arguments:
+                        found[name] = pid
+        return found
+
+    def usage(self) -> Usage:
+        """Memory and sockets of both processes now."""
+        memory_bytes, sockets = {}, {}
+        for name, pid in self.pids().items():
+            with contextlib.suppress(OSError):
+                memory_bytes[name] = resident_bytes(Path(f"/proc/{pid}/status").read_text())
+                links = [os.readlink(entry) for entry in _entries(Path(f"/proc/{pid}/fd"))]
+                sockets[name] = sum(link.startswith("socket:") for link in links)
+        return Usage(memory_bytes, sockets)
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to `triton` or `engine`."""
+        os.kill(self.pids()[name], number)
+
+    def wait_until_good(self, timeout_s: float) -> float:
+        """Wait until a good sentence comes back right.
+
+        Returns:
+            How long that took, in seconds.
+
+        Raises:
+            TimeoutError: it did not, or the server ended.
+        """
+        start = time.monotonic()
+        while not good_answer(self.http_port):
+            if self._process.poll() is not None or time.monotonic() - start > timeout_s:
+                raise TimeoutError(f"the server does not translate:\n{self.log[-2000:]}")
+            time.sleep(_LOOK_S)
+        return time.monotonic() - start
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(_LOOK_S):
+            for name, pid in self.pids().items():
+                self._seen[name].add(pid)
+
+    def _end(self) -> None:
+        self._stopping.set()
+        for pid in self.pids().values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def resident_bytes(status: str) -> int:
+    """The resident memory that `/proc/PID/status` states."""
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _entries(folder: Path) -> list[Path]:
+    return [entry for entry in folder.iterdir() if entry.is_symlink()]
+
+
+def _free_ports(count: int) -> list[int]:
+    candidates = iter(random.SystemRandom().sample(range(_FIRST_PORT, _LAST_PORT), 500))
+    return [next(port for port in candidates if _is_free(port)) for _ in range(count)]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

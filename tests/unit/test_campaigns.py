@@ -1,0 +1,149 @@
+"""The campaign's own measuring code."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from tests.campaigns import __main__ as campaign
+from tests.campaigns.load import OpenLoop, Record, errors
+from tests.campaigns.outcome import Bound, Outcome, percentile, table
+from tests.campaigns.overload import goodput
+from tests.campaigns.sentence import TRANSLATION, Prober, ask, good_answer
+from tests.campaigns.server import Usage, resident_bytes
+
+
+def test_a_percentile_is_one_of_the_values() -> None:
+    assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
+    assert percentile(list(range(1, 101)), 0.99) == 99
+    assert percentile([5.0], 0.99) == 5.0
+    assert math.isnan(percentile([], 0.99))
+
+
+@pytest.mark.parametrize(
+    ("bound", "holds"),
+    [
+        (Bound("a", 1.0, 1.0), True),
+        (Bound("a", 1.1, 1.0), False),
+        (Bound("a", 0.8, 0.8, at_least=True), True),
+        (Bound("a", 0.7, 0.8, at_least=True), False),
+        (Bound("a", math.nan, 1.0), False),
+        (Bound("a", math.nan, 1.0, at_least=True), False),
+    ],
+)
+def test_a_bound_holds_at_its_limit_and_never_without_a_figure(bound: Bound, holds: bool) -> None:
+    assert bound.holds is holds
+    assert ("BROKEN" in str(bound)) is not holds
+
+
+@pytest.mark.parametrize("field", ["crashes", "hangs", "wrong", "lost"])
+def test_every_subject_must_be_without_crashes_hangs_wrong_and_lost(field: str) -> None:
+    outcome = Outcome("x", requests=5)
+    assert outcome.holds
+    setattr(outcome, field, 1)
+    assert not outcome.holds
+
+
+def test_crashes_of_triton_itself_are_counted_apart() -> None:
+    assert Outcome("x", upstream_restarts=3).holds
+
+
+def test_the_table_shows_usage_before_and_after() -> None:
+    before = Usage({"triton": 40 << 20}, {"triton": 26})
+    after = Usage({"triton": 50 << 20}, {"triton": 30})
+    text = table([Outcome("x", 7, before=before, after=after, figures={"rate": {"a": 1.23456}})])
+    assert "| x | 7 | 0 | 0 | 0 | 0 | 0 | 40 -> 50 |  | 26 -> 30 |  | 0.0 s |" in text
+    assert "rate: a 1.235" in text
+
+
+def test_goodput_counts_what_was_in_time_while_requests_were_sent() -> None:
+    records = [
+        Record(0.0, 1.0, "OK"),
+        Record(0.5, 2.5, "OK"),  # past its deadline
+        Record(3.5, 1.0, "OK"),  # after the last request was sent
+        Record(0.0, 0.1, "UNAVAILABLE"),
+    ]
+    assert goodput(OpenLoop(0.0, 4.0, records, 0.0, 0.0), deadline_s=2.0) == 0.25
+
+
+def test_errors_are_counted_by_status() -> None:
+    records = [Record(0, 0, "OK"), Record(0, 0, "CANCELLED", "x"), Record(0, 0, "CANCELLED", "x")]
+    assert errors(records) == {"CANCELLED x": 2}
+
+
+def test_memory_is_read_from_linux() -> None:
+    assert resident_bytes("Name:\tx\nVmRSS:\t    1024 kB\nThreads:\t1\n") == 1 << 20
+    assert resident_bytes("Name:\tx\n") == 0
+
+
+class _Answers(BaseHTTPRequestHandler):
+    text: str | None = TRANSLATION
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps({"text_output": self.text}).encode()
+        self.send_response(200 if self.text is not None else 503)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(_Answers, "text", TRANSLATION)
+    with HTTPServer(("127.0.0.1", 0), _Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_a_good_answer_is_told_from_a_wrong_one_and_from_none(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert good_answer(port)
+    monkeypatch.setattr(_Answers, "text", "Guten Abend.")
+    assert ask(port) == "Guten Abend."
+    assert not good_answer(port)
+    monkeypatch.setattr(_Answers, "text", None)
+    assert ask(port) is None
+
+
+def test_the_prober_measures_an_outage(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Prober(port) as prober:
+        time.sleep(0.5)
+        assert prober.longest_outage_s == 0
+        monkeypatch.setattr(_Answers, "text", None)
+        time.sleep(1.0)
+        monkeypatch.setattr(_Answers, "text", TRANSLATION)
+        time.sleep(0.5)
+    assert prober.wrong == 0
+    assert prober.requests > 3
+    assert prober.longest_outage_s > 0.5
+
+
+def test_the_prober_counts_wrong_answers(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Answers, "text", "Guten Abend.")
+    with Prober(port) as prober:
+        time.sleep(0.5)
+    assert prober.wrong == prober.requests > 0
+
+
+def test_an_unknown_subject_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        campaign.main(["nothing"])
+    assert "no subject 'nothing'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", campaign.SUBJECTS)
+def test_every_subject_can_be_run(name: str) -> None:
+    module = __import__(f"tests.campaigns.{campaign.SUBJECTS[name]}", fromlist=["run"])
+    assert callable(module.run)
