@@ -14,6 +14,8 @@ from tests.campaigns.outcome import Outcome, table
 from tests.campaigns.plan import Plan
 
 SUBJECTS = {
+    "http": "http_fuzz",
+    "grpc": "grpc_fuzz",
     "overload": "overload",
     "fairness": "fairness",
 }

@@ -138,6 +138,10 @@ class CampaignServer:
             time.sleep(_LOOK_S)
         return time.monotonic() - start
 
+    def settle(self, seconds: float) -> None:
+        """Leave time for connections to close before usage is read."""
+        time.sleep(seconds)
+
     def _watch(self) -> None:
         while not self._stopping.wait(_LOOK_S):
             for name, pid in self.pids().items():

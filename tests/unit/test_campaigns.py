@@ -8,10 +8,14 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from random import Random
 
 import pytest
 
 from tests.campaigns import __main__ as campaign
+from tests.campaigns import grpc_damage, http2
+from tests.campaigns.http_damage import KINDS
+from tests.campaigns.http_fuzz import is_complete
 from tests.campaigns.load import OpenLoop, Record, errors
 from tests.campaigns.outcome import Bound, Outcome, percentile, table
 from tests.campaigns.overload import goodput
@@ -147,3 +151,48 @@ def test_an_unknown_subject_is_refused_by_name(capsys: pytest.CaptureFixture[str
 def test_every_subject_can_be_run(name: str) -> None:
     module = __import__(f"tests.campaigns.{campaign.SUBJECTS[name]}", fromlist=["run"])
     assert callable(module.run)
+
+
+def test_there_are_27_kinds_of_damaged_http_requests_and_a_seed_makes_the_same_ones() -> None:
+    assert len({kind.name for kind in KINDS}) == 27
+    for kind in KINDS:
+        made = [kind.make(Random(f"1 {number}")) for number in range(3)]
+        assert made == [kind.make(Random(f"1 {number}")) for number in range(3)]
+        assert all(isinstance(request[0], bytes) for request in made), kind.name
+
+
+def test_tensors_in_json_claim_no_enormous_size() -> None:
+    (kind,) = [one for one in KINDS if one.name == "infer, JSON"]
+    for number in range(500):
+        (request,) = kind.make(Random(number))
+        assert isinstance(request, bytes)
+        body = json.loads(request.partition(b"\r\n\r\n")[2])
+        assert all(math.prod(tensor["shape"]) < 1 << 20 for tensor in body["inputs"])
+
+
+def test_an_http_answer_is_complete_at_its_stated_end() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+    assert not is_complete(head + b"a")
+    assert is_complete(head + b"ab")
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
+    assert not is_complete(chunked)
+    assert is_complete(chunked + b"0\r\n\r\n")
+
+
+def test_damaged_messages_are_made_from_the_seed() -> None:
+    for make in (grpc_damage.message, lambda chance: grpc_damage.connection(chance, b"body")):
+        made = [make(Random(number)) for number in range(300)]
+        assert made == [make(Random(number)) for number in range(300)]
+        assert len(set(made)) > 100
+
+
+def test_http2_frames_are_those_of_the_standard() -> None:
+    assert http2.frame(http2.Type.PING, 1, 3, b"abc") == b"\0\0\3\6\1\0\0\0\3abc"
+    assert http2.frame(http2.Type.DATA, 0, 0, b"", length=70_000) == b"\1\x11\x70\0\0\0\0\0\0"
+    assert http2.block([(b"a", b"b" * 200)]) == b"\0\1a\x7f\x49" + b"b" * 200
+
+
+def test_only_a_frame_with_data_is_a_message() -> None:
+    headers = http2.frame(http2.Type.HEADERS, 5, 1, b"\0\0x")
+    assert not http2.has_message(headers + http2.frame(http2.Type.DATA, 1, 1))
+    assert http2.has_message(headers + http2.frame(http2.Type.DATA, 0, 1, b"\0\0\0\0\0"))

@@ -1,0 +1,60 @@
+"""Damaged requests in batches of a hundred; after each a good sentence must come back right."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from random import Random
+
+from tests.campaigns.outcome import Outcome
+from tests.campaigns.sentence import Prober, good_answer
+from tests.campaigns.server import CampaignServer
+
+BATCH = 100
+_THREADS = 6
+_BACK_S = 60.0
+_SETTLE_S = 2.0
+
+
+class Ended(Enum):
+    """How a damaged request ended."""
+
+    ANSWERED = "answered"
+    LEFT = "the client left or the server closed"
+    HUNG = "hung"
+    LOST = "lost"
+
+
+def fuzz(
+    outcome: Outcome, server: CampaignServer, send: Callable[[Random], Ended], count: int, seed: int
+) -> None:
+    """Send damaged requests and record what becomes of them and of the server.
+
+    Args:
+        outcome: what is found goes here.
+        server: the server under attack.
+        send: makes a request from a random generator, sends it, and waits for its end.
+        count: how many requests, a multiple of `BATCH`.
+        seed: request number n is made from `seed` and n alone.
+    """
+    outcome.before = server.usage()
+    ends: Counter[Ended] = Counter()
+    with Prober(server.http_port) as prober, ThreadPoolExecutor(_THREADS) as threads:
+        for begin in range(0, count, BATCH):
+            seeds = (f"{seed} {number}" for number in range(begin, begin + BATCH))
+            ends.update(threads.map(lambda one: send(Random(one)), seeds))
+            if not good_answer(server.http_port):
+                outcome.wrong += 1
+                with contextlib.suppress(TimeoutError):
+                    server.wait_until_good(_BACK_S)
+    server.settle(_SETTLE_S)
+    outcome.requests += ends.total()
+    outcome.figures["ends"] = {end.value: number for end, number in ends.items()}
+    outcome.hangs += ends[Ended.HUNG]
+    outcome.lost += ends[Ended.LOST]
+    outcome.wrong += prober.wrong
+    outcome.longest_outage_s = prober.longest_outage_s
+    outcome.crashes, outcome.after = server.crashes, server.usage()
