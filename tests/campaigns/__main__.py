@@ -16,6 +16,7 @@ from tests.campaigns.plan import Plan
 SUBJECTS = {
     "http": "http_fuzz",
     "grpc": "grpc_fuzz",
+    "streams": "streams",
     "overload": "overload",
     "fairness": "fairness",
 }

@@ -57,4 +57,6 @@ def fuzz(
     outcome.lost += ends[Ended.LOST]
     outcome.wrong += prober.wrong
     outcome.longest_outage_s = prober.longest_outage_s
+    if server.crashes:
+        outcome.figures["Triton's last words"] = server.last_words
     outcome.crashes, outcome.after = server.crashes, server.usage()

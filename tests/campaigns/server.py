@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +50,8 @@ class CampaignServer:
             descriptors: soft limit of open files; None leaves it as it is.
         """
         self.http_port, self.grpc_port, self.metrics_port = _free_ports(3)
+        self.stop_s = 0.0
+        """How long the stop took."""
         self._descriptors = descriptors
         self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
         self._seen: dict[str, set[int]] = {name: set() for name in _PROGRAMS}
@@ -90,9 +93,15 @@ class CampaignServer:
 
     @property
     def crashes(self) -> int:
-        """How often a process was replaced, or the whole server ended."""
+        """How often a process was replaced, or the whole server ended by itself."""
         replaced = max(len(pids) for pids in self._seen.values()) - 1
-        return max(0, replaced) + (self._process.poll() is not None)
+        ended = self._process.poll() is not None and not self._stopping.is_set()
+        return max(0, replaced) + ended
+
+    @property
+    def last_words(self) -> dict[str, int]:
+        """Signals and failed assertions that Triton wrote to the log, each with its count."""
+        return dict(Counter(re.findall(r"Signal \(\d+\)|ASSERTION FAILED.{0,60}", self.log)))
 
     def pids(self) -> dict[str, int]:
         """Process ids of `triton` and `engine`, as far as they run."""
@@ -114,8 +123,7 @@ class CampaignServer:
         for name, pid in self.pids().items():
             with contextlib.suppress(OSError):
                 memory_bytes[name] = resident_bytes(Path(f"/proc/{pid}/status").read_text())
-                links = [os.readlink(entry) for entry in _entries(Path(f"/proc/{pid}/fd"))]
-                sockets[name] = sum(link.startswith("socket:") for link in links)
+                sockets[name] = sum(map(_is_socket, Path(f"/proc/{pid}/fd").iterdir()))
         return Usage(memory_bytes, sockets)
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
@@ -152,12 +160,14 @@ class CampaignServer:
         for pid in self.pids().values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
+        start = time.monotonic()
         self._process.terminate()
         try:
             self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self.stop_s = time.monotonic() - start
 
 
 def resident_bytes(status: str) -> int:
@@ -166,8 +176,11 @@ def resident_bytes(status: str) -> int:
     return int(found[1]) * 1024 if found else 0
 
 
-def _entries(folder: Path) -> list[Path]:
-    return [entry for entry in folder.iterdir() if entry.is_symlink()]
+def _is_socket(descriptor: Path) -> bool:
+    try:
+        return os.readlink(descriptor).startswith("socket:")
+    except OSError:  # closed meanwhile
+        return False
 
 
 def _free_ports(count: int) -> list[int]:
