@@ -17,6 +17,7 @@ SUBJECTS = {
     "http": "http_fuzz",
     "grpc": "grpc_fuzz",
     "streams": "streams",
+    "faults": "faults",
     "overload": "overload",
     "fairness": "fairness",
 }

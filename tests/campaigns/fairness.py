@@ -63,6 +63,7 @@ def _judge(
         times = [record.took_s for record in records]
         p99_s[name] = percentile(times, 0.99)
         outcome.requests += len(records)
+        outcome.hangs += sum(record.is_hung for record in records)
         outcome.lost += sum(not record.is_ok for record in records)
         outcome.figures[f"singles beside the {name}"] = {
             "count": len(records),

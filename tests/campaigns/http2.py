@@ -56,12 +56,19 @@ def call_headers(path: bytes, extra: Sequence[Header] = ()) -> list[Header]:
     ]
 
 
-def call(path: bytes, message: bytes, extra: Sequence[Header] = ()) -> bytes:
-    """All bytes of a connection with one unary call on it."""
+def call(path: bytes, message: bytes, extra: Sequence[Header] = (), settings: bytes = b"") -> bytes:
+    """All bytes of a connection with one unary call on it.
+
+    Args:
+        path: of the method.
+        message: protobuf.
+        extra: more headers.
+        settings: the client's, each a number of 2 bytes and a value of 4.
+    """
     data = b"\0" + struct.pack(">I", len(message)) + message
     return (
         PREFACE
-        + frame(Type.SETTINGS, 0, 0)
+        + frame(Type.SETTINGS, 0, 0, settings)
         + frame(Type.HEADERS, END_HEADERS, 1, block(call_headers(path, extra)))
         + frame(Type.DATA, END_STREAM, 1, data)
     )

@@ -20,10 +20,9 @@ from dataclasses import dataclass, replace
 import grpc.aio
 from dragoman_load_test.messages import INFER, Option, grpc_request
 
-_GRACE_S = 2.0
-"""A client waits this much longer than the deadline it states, to see the server's own answer."""
 LATE_S = 5.0
-"""A request without an answer this long after its deadline hangs."""
+"""A client waits this much longer than the deadline that it states, for the server's own answer. A
+request without one until then hangs."""
 _CHANNELS = 4
 _PROMPT_S = 0.5
 """A single short sentence is answered promptly within this time."""
@@ -37,9 +36,12 @@ _LIGHT = "I have bought {} apples for my sister, but she does not like them."
 BEAM_WIDTH = {"heavy": 8, "light": 4}
 
 
+HUNG = "HUNG"
+
+
 @dataclass(frozen=True)
 class Record:
-    """One request: when it was sent, how long it took, and `OK` or the error's status."""
+    """One request: when it was sent, how long it took, and `OK`, `HUNG` or the error's status."""
 
     sent_s: float
     took_s: float
@@ -50,6 +52,11 @@ class Record:
     def is_ok(self) -> bool:
         """Whether it was answered."""
         return self.status == "OK"
+
+    @property
+    def is_hung(self) -> bool:
+        """Whether the server gave neither an answer nor an error."""
+        return self.status == HUNG
 
     @property
     def is_refused(self) -> bool:
@@ -149,7 +156,7 @@ def large_request(work: Work, sentences: int) -> Record:
 
 
 class _Sender:
-    def __init__(self, work: Work, channels: int, grace_s: float = _GRACE_S) -> None:
+    def __init__(self, work: Work, channels: int, grace_s: float = LATE_S) -> None:
         # Channels of the same address share a connection unless they are told not to.
         options = [("grpc.use_local_subchannel_pool", 1), *_UNBOUNDED]
         address = f"127.0.0.1:{work.grpc_port}"
@@ -164,7 +171,9 @@ class _Sender:
             await self._calls[number % len(self._calls)](message, timeout=self._timeout_s)
         except grpc.aio.AioRpcError as error:
             status, detail = error.code().name, (error.details() or "")[:200]
-        return Record(start, time.monotonic() - start, status, detail)
+        took_s = time.monotonic() - start
+        hung = status == "DEADLINE_EXCEEDED" and took_s >= self._timeout_s
+        return Record(start, took_s, HUNG if hung else status, detail)
 
     async def close(self) -> None:
         for channel in self._channels:

@@ -67,7 +67,7 @@ def _judge(
     accepted = [record for record in found.records if not record.is_refused]
     refused = [record.took_s for record in found.records if record.is_refused]
     outcome.requests += len(found.records)
-    outcome.hangs += sum(one.took_s > deadline_s + load.LATE_S for one in found.records)
+    outcome.hangs += sum(record.is_hung for record in found.records)
     outcome.figures[name] = {
         "sent": len(found.records),
         "answered": sum(record.is_ok for record in found.records),

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,16 +44,16 @@ class Usage:
 class CampaignServer:
     """A running server; use it as a context."""
 
-    def __init__(self, descriptors: int | None = None) -> None:
+    def __init__(self, prefix: Sequence[str] = ()) -> None:
         """Prepare; entering the context starts it.
 
         Args:
-            descriptors: soft limit of open files; None leaves it as it is.
+            prefix: a command that becomes the one behind it, for limits or mounts of its own.
         """
         self.http_port, self.grpc_port, self.metrics_port = _free_ports(3)
         self.stop_s = 0.0
         """How long the stop took."""
-        self._descriptors = descriptors
+        self._prefix = prefix
         self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
         self._seen: dict[str, set[int]] = {name: set() for name in _PROGRAMS}
         self._stopping = threading.Event()
@@ -60,12 +61,11 @@ class CampaignServer:
 
     def __enter__(self) -> CampaignServer:
         """Start the server and wait until it translates."""
-        command = [sys.executable, "-m", "dragoman", "serve", "--on-failure", "restart"]
+        command = [*self._prefix, sys.executable, "-m", "dragoman", "serve"]
+        command += ["--on-failure", "restart"]
         ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
         for name, port in ports.items():
             command += [f"--{name}-port", str(port)]
-        if self._descriptors is not None:
-            command = ["sh", "-c", f'ulimit -Sn {self._descriptors}; exec "$@"', "sh", *command]
         self._process = subprocess.Popen(
             command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )
