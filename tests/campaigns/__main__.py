@@ -17,7 +17,9 @@ SUBJECTS = {
     "http": "http_fuzz",
     "grpc": "grpc_fuzz",
     "streams": "streams",
+    "upstream": "upstream",
     "faults": "faults",
+    "frames": "frames",
     "overload": "overload",
     "fairness": "fairness",
 }

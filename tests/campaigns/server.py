@@ -30,6 +30,7 @@ _FIRST_PORT, _LAST_PORT = 20_000, 32_000
 _START_S = 120.0
 _STOP_S = 60.0
 _LOOK_S = 0.05
+_TRY_S = 2.0
 _PROGRAMS = {"triton": "tritonserver", "engine": "serving.service"}
 
 
@@ -140,7 +141,7 @@ class CampaignServer:
             TimeoutError: it did not, or the server ended.
         """
         start = time.monotonic()
-        while not good_answer(self.http_port):
+        while not good_answer(self.http_port, _TRY_S):
             if self._process.poll() is not None or time.monotonic() - start > timeout_s:
                 raise TimeoutError(f"the server does not translate:\n{self.log[-2000:]}")
             time.sleep(_LOOK_S)

@@ -1,0 +1,127 @@
+"""The compiled code under address and undefined-behaviour sanitizers, without a server.
+
+The relay gets damaged frames from a fuzzer in C, with an imitation of Triton around it. The native
+library runs its unit tests in a copy of the source tree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from tests.campaigns.outcome import Outcome
+from tests.campaigns.plan import Plan
+
+_ROOT = Path(__file__).parents[2]
+_RELAY = "serving.triton_backend._relay"
+_LIBRARY = "serving.engine.native._kernels"
+_FUZZER = Path(__file__).parent / "relay"
+_SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+_COPIED = ("dragoman", "training", "export", "serving", "tests", "client")
+_TESTS = ("tests/unit/serving/test_native.py", "tests/unit/serving/test_frames.py")
+_LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")
+_MOST_S = 300
+_MARKS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:")
+
+
+def run(plan: Plan) -> Outcome:
+    """Build with sanitizers, fuzz the relay, and test the native library."""
+    outcome = Outcome("frames")
+    with tempfile.TemporaryDirectory() as folder:
+        _fuzz_relay(outcome, Path(folder), plan)
+        _test_library(outcome, Path(folder))
+    return outcome
+
+
+def _fuzz_relay(outcome: Outcome, folder: Path, plan: Plan) -> None:
+    program = folder / "fuzz"
+    sources = [*_sources(_RELAY), *map(str, sorted(_FUZZER.glob("*.c")))]
+    include = ["-I", str(_ROOT / "serving/triton_backend")]
+    flags = [*_flags(_RELAY), *_SANITIZE, *include]
+    _compile([*flags, *sources, "-pthread", "-o", str(program)])
+    command = [str(program), str(plan.of(300_000, 60_000)), str(plan.seed), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_MOST_S, check=False)
+    found = json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
+    outcome.figures["relay"] = found
+    outcome.requests += found.get("frames", 0)
+    outcome.lost += abs(found.get("requests", 0) - found.get("released", 0))
+    outcome.lost += abs(found.get("responses", 0) - found.get("sent", 0))
+    _note(outcome, "relay", done)
+
+
+def _test_library(outcome: Outcome, folder: Path) -> None:
+    for name in _COPIED:
+        ignored = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
+        shutil.copytree(_ROOT / name, folder / name, ignore=ignored)
+    shutil.copy(_ROOT / "pyproject.toml", folder)
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    target = folder / (_LIBRARY.replace(".", "/") + suffix)
+    flags = [*_flags(_LIBRARY), *_SANITIZE, "-fPIC", "-shared"]
+    _compile([*flags, *_sources(_LIBRARY), "-o", str(target), "-lm"])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *_TESTS],
+        cwd=folder,
+        env=_environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=_MOST_S,
+        check=False,
+    )
+    outcome.figures["native library"] = (done.stdout.strip().splitlines() or ["no output"])[-1]
+    outcome.requests += 1
+    _note(outcome, "native library", done)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Python is not built with the sanitizer, so its library must be loaded first."""
+    found = (_output(["gcc", f"-print-file-name={name}"]) for name in _LIBRARIES)
+    return {
+        **os.environ,
+        "LD_PRELOAD": " ".join(found),
+        # Python never frees some of its memory, and PyTorch changes the order of libraries.
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:verify_asan_link_order=0",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        "PYTHONMALLOC": "malloc",
+        "PYTHONPATH": f"{folder}:{folder}/client/src",
+    }
+
+
+def _note(outcome: Outcome, name: str, done: subprocess.CompletedProcess[str]) -> None:
+    """Count a failure as a crash, and keep the sanitizer's first lines."""
+    if done.returncode == 0:
+        return
+    outcome.crashes += 1
+    lines = (done.stdout + done.stderr).splitlines()
+    begin = next((n for n, line in enumerate(lines) if any(mark in line for mark in _MARKS)), -15)
+    outcome.figures[f"{name}: what failed"] = "\n    ".join(lines[begin:][:15])
+
+
+def _compile(arguments: list[str]) -> None:
+    subprocess.run(["gcc", *arguments], cwd=_ROOT, check=True, timeout=_MOST_S)
+
+
+def _output(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _extension(name: str) -> dict[str, Any]:
+    """What pyproject.toml says of a compiled part."""
+    settings = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    modules = settings["tool"]["setuptools"]["ext-modules"]
+    return next(module for module in modules if module["name"] == name)
+
+
+def _sources(name: str) -> list[str]:
+    return list(map(str, _extension(name)["sources"]))
+
+
+def _flags(name: str) -> list[str]:
+    return [flag for flag in _extension(name)["extra-compile-args"] if not flag.startswith("-O")]

@@ -1,0 +1,27 @@
+/* An imitation of Triton's backend API, enough to run the relay without Triton. */
+#ifndef DRAGOMAN_IMITATION_H
+#define DRAGOMAN_IMITATION_H
+
+#include <stdatomic.h>
+
+#include "relay.h"
+
+enum { CONTENT_BYTES = 64 };
+
+/* What a request answers to questions follows from its `choice`, a random number. It lies on the
+ * heap, so that use after its release is seen. */
+struct TRITONBACKEND_Request {
+    uint32_t choice;
+    char content[CONTENT_BYTES];
+};
+
+typedef struct {
+    atomic_long requests, released, responses, sent;
+} Counts;
+
+extern Counts counts;
+extern void *model_state;
+
+TRITONBACKEND_Request *make_request(uint32_t choice);
+
+#endif
