@@ -20,6 +20,7 @@ SUBJECTS = {
     "upstream": "upstream",
     "faults": "faults",
     "frames": "frames",
+    "inputs": "inputs",
     "overload": "overload",
     "fairness": "fairness",
 }

@@ -31,7 +31,7 @@ def run(plan: Plan) -> Outcome:
             pool.submit(load.closed_loop, work, _CROWD, 1.0).result()
         alone = pool.submit(load.large_request, work, sentences).result()
 
-        crowd_s = plan.of(20, 8)
+        crowd_s = plan.of(15, 6)
         crowd = pool.submit(load.closed_loop, work, _CROWD, crowd_s + 2 * _HEAD_START_S)
         time.sleep(_HEAD_START_S)
         beside_crowd = pool.submit(load.closed_loop, work, _SINGLES, crowd_s).result()

@@ -47,7 +47,7 @@ def _fuzz_relay(outcome: Outcome, folder: Path, plan: Plan) -> None:
     include = ["-I", str(_ROOT / "serving/triton_backend")]
     flags = [*_flags(_RELAY), *_SANITIZE, *include]
     _compile([*flags, *sources, "-pthread", "-o", str(program)])
-    command = [str(program), str(plan.of(300_000, 60_000)), str(plan.seed), str(folder)]
+    command = [str(program), str(plan.of(200_000, 40_000)), str(plan.seed), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_MOST_S, check=False)
     found = json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
     outcome.figures["relay"] = found

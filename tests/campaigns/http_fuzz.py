@@ -25,7 +25,7 @@ def run(plan: Plan) -> Outcome:
     outcome = Outcome("http")
     with CampaignServer() as server:
         port = server.http_port
-        fuzz(outcome, server, lambda chance: _send(port, chance), plan.of(8000, 1500), plan.seed)
+        fuzz(outcome, server, lambda chance: _send(port, chance), plan.of(6000, 1200), plan.seed)
     return outcome
 
 

@@ -33,7 +33,7 @@ def run(plan: Plan) -> Outcome:
         outcome.figures["capacity, requests/s"] = capacity
         outcome.figures["deadline, s"] = deadline_s
         for factor in FACTORS:
-            seconds = plan.of(30, 6)
+            seconds = plan.of(20, 6)
             found = pool.submit(load.open_loop, work, factor * capacity, seconds).result()
             _judge(outcome, f"{factor}x", found, capacity, deadline_s)
         outcome.wrong += not good_answer(server.http_port)

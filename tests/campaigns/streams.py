@@ -181,7 +181,7 @@ def run(plan: Plan) -> Outcome:
     outcome.bounds.append(Bound("stop after abandoned streams, s", server.stop_s, _MOST_STOP_S))
 
     with CampaignServer() as server, Prober(server.http_port) as prober:
-        _abuse_all(outcome, server, _CRASHING, plan.of(1500, 200), plan.seed)
+        _abuse_all(outcome, server, _CRASHING, plan.of(1200, 100), plan.seed)
         outcome.upstream_restarts += server.crashes
         outcome.figures["Triton's last words"] = server.last_words
     outcome.wrong += prober.wrong
