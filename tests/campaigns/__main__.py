@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -56,7 +58,11 @@ def _run(name: str, plan: Plan) -> Outcome:
     run: Callable[[Plan], Outcome] = import_module(f"tests.campaigns.{SUBJECTS[name]}").run
     print(f"{name} ...", file=sys.stderr, flush=True)
     start = time.monotonic()
-    outcome = run(plan)
+    try:
+        outcome = run(plan)
+    except (OSError, BrokenExecutor, subprocess.SubprocessError) as error:
+        # The server does not come back: the other subjects are still worth running.
+        outcome = Outcome(name, crashes=1, figures={"ended early": str(error)})
     outcome.took_s = time.monotonic() - start
     return outcome
 

@@ -29,7 +29,7 @@ _CLIENTS = 24
 _DEADLINE_S = 3.0
 _LEAD_S = 1.5
 """Of the load before the fault."""
-_BACK_S = 60.0
+_BACK_S = 30.0
 _MOST_OUTAGE_S = 1.0
 _STOP_ENGINE_S, _STOP_TRITON_S = 12.0, 4.0
 """The engine stands still for longer than a request may hang, Triton for less: what Triton does not
@@ -89,7 +89,7 @@ def _suffer(
         time.sleep(_LEAD_S)
         fault(server)
         time.sleep(_NOTICED_S)
-        server.wait_until_good(_BACK_S)
+        outcome.hangs += server.revive(_BACK_S) is not None
         loads.append(pool.submit(mixed, ports, _CLIENTS, _LEAD_S, _DEADLINE_S, seed + 1))
         records = [record for one in loads for record in one.result()]
     outcome.requests += len(records) + prober.requests

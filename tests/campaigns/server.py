@@ -54,6 +54,8 @@ class CampaignServer:
         self.http_port, self.grpc_port, self.metrics_port = _free_ports(3)
         self.stop_s = 0.0
         """How long the stop took."""
+        self.gave_up = 0
+        """How often the launcher ended by itself and was started again by `revive`."""
         self._prefix = prefix
         self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
         self._seen: dict[str, set[int]] = {name: set() for name in _PROGRAMS}
@@ -62,19 +64,7 @@ class CampaignServer:
 
     def __enter__(self) -> CampaignServer:
         """Start the server and wait until it translates."""
-        command = [*self._prefix, sys.executable, "-m", "dragoman", "serve"]
-        command += ["--on-failure", "restart"]
-        ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
-        for name, port in ports.items():
-            command += [f"--{name}-port", str(port)]
-        self._process = subprocess.Popen(
-            command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
-        )
-        try:
-            self.wait_until_good(_START_S)
-        except BaseException:
-            self._end()
-            raise
+        self._start()
         self._watcher.start()
         return self
 
@@ -94,10 +84,8 @@ class CampaignServer:
 
     @property
     def crashes(self) -> int:
-        """How often a process was replaced, or the whole server ended by itself."""
-        replaced = max(len(pids) for pids in self._seen.values()) - 1
-        ended = self._process.poll() is not None and not self._stopping.is_set()
-        return max(0, replaced) + ended
+        """How often a process was replaced, by the launcher or by `revive`."""
+        return max(0, max(len(pids) for pids in self._seen.values()) - 1)
 
     @property
     def last_words(self) -> dict[str, int]:
@@ -127,9 +115,39 @@ class CampaignServer:
                 sockets[name] = sum(map(_is_socket, Path(f"/proc/{pid}/fd").iterdir()))
         return Usage(memory_bytes, sockets)
 
+    def revive(self, timeout_s: float) -> str | None:
+        """Wait until the server is back; help it if it does not come back by itself.
+
+        Args:
+            timeout_s: for the server itself.
+
+        Returns:
+            None if it came back, `hung` if Triton had to be killed for it, `ended` if the launcher
+            had ended and was started again.
+        """
+        with contextlib.suppress(TimeoutError):
+            self.wait_until_good(timeout_s)
+            return None
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.kill("triton")
+            with contextlib.suppress(TimeoutError):
+                self.wait_until_good(_START_S)
+                return "hung"
+        self.gave_up += 1
+        self._start()
+        return "ended"
+
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to `triton` or `engine`."""
-        os.kill(self.pids()[name], number)
+        """Send a signal to `triton` or `engine`.
+
+        Raises:
+            ProcessLookupError: it does not run.
+        """
+        pid = self.pids().get(name)
+        if pid is None:
+            raise ProcessLookupError(f"{name} does not run")
+        os.kill(pid, number)
 
     def wait_until_good(self, timeout_s: float) -> float:
         """Wait until a good sentence comes back right.
@@ -155,6 +173,21 @@ class CampaignServer:
         while not self._stopping.wait(_LOOK_S):
             for name, pid in self.pids().items():
                 self._seen[name].add(pid)
+
+    def _start(self) -> None:
+        command = [*self._prefix, sys.executable, "-m", "dragoman", "serve"]
+        command += ["--on-failure", "restart"]
+        ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
+        for name, port in ports.items():
+            command += [f"--{name}-port", str(port)]
+        self._process = subprocess.Popen(
+            command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
+        )
+        try:
+            self.wait_until_good(_START_S)
+        except BaseException:
+            self._end()
+            raise
 
     def _end(self) -> None:
         self._stopping.set()

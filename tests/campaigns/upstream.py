@@ -20,7 +20,7 @@ _ELEMENTS = 10**12
 """Beyond any address space; fewer would be reserved in earnest and take the machine's memory."""
 _MOST_OUTAGE_S = 1.0
 _PAUSE_S = 1.0
-_BACK_S = 60.0
+_BACK_S = 20.0
 
 
 def run(plan: Plan) -> Outcome:
@@ -39,9 +39,10 @@ def run(plan: Plan) -> Outcome:
                 connection.request("POST", "/v2/models/translate/infer", body)
                 connection.getresponse().read()
             time.sleep(_PAUSE_S)
-            server.wait_until_good(_BACK_S)
+            outcome.hangs += server.revive(_BACK_S) == "hung"
             outcome.requests += 1
-        outcome.after, outcome.upstream_restarts = server.usage(), server.crashes
+        outcome.after, outcome.crashes = server.usage(), server.gave_up
+        outcome.upstream_restarts = server.crashes - server.gave_up
         outcome.figures["Triton's last words"] = server.last_words
     outcome.wrong = prober.wrong
     outcome.longest_outage_s = prober.longest_outage_s

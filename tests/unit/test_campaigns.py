@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -16,9 +17,11 @@ from tests.campaigns import __main__ as campaign
 from tests.campaigns import grpc_damage, http2
 from tests.campaigns.http_damage import KINDS
 from tests.campaigns.http_fuzz import is_complete
+from tests.campaigns.inputs import statistic
 from tests.campaigns.load import OpenLoop, Record, errors
 from tests.campaigns.outcome import Bound, Outcome, percentile, table
 from tests.campaigns.overload import goodput
+from tests.campaigns.plan import Plan
 from tests.campaigns.sentence import TRANSLATION, Prober, ask, good_answer
 from tests.campaigns.server import Usage, resident_bytes
 
@@ -196,3 +199,37 @@ def test_only_a_frame_with_data_is_a_message() -> None:
     headers = http2.frame(http2.Type.HEADERS, 5, 1, b"\0\0x")
     assert not http2.has_message(headers + http2.frame(http2.Type.DATA, 1, 1))
     assert http2.has_message(headers + http2.frame(http2.Type.DATA, 0, 1, b"\0\0\0\0\0"))
+
+
+def test_a_subject_that_ends_early_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(plan: Plan) -> Outcome:
+        raise TimeoutError("the server does not translate")
+
+    monkeypatch.setattr("tests.campaigns.upstream.run", run)
+    assert campaign.main(["upstream"]) == 1
+    assert "ended early: the server does not translate" in capsys.readouterr().out
+
+
+def test_figures_are_written_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def run(plan: Plan) -> Outcome:
+        return Outcome("upstream", plan.of(5, 2), bounds=[Bound("outage, s", plan.seed, 7)])
+
+    monkeypatch.setattr("tests.campaigns.upstream.run", run)
+    path = tmp_path / "figures.json"
+    assert campaign.main(["--short", "--seed", "7", "--json", str(path), "upstream"]) == 0
+    found = json.loads(path.read_text())
+    assert found["seed"] == 7
+    (subject,) = found["subjects"]
+    assert (subject["subject"], subject["requests"]) == ("upstream", 2)
+    assert subject["bounds"][-1] == {
+        **{"name": "outage, s", "value": 7, "limit": 7, "at_least": False, "holds": True}
+    }
+
+
+def test_libfuzzers_figures_are_read() -> None:
+    said = "Done\nstat::number_of_executed_units: 1234\nstat::new_units_added:  5\n"
+    assert statistic(said, "stat::number_of_executed_units") == 1234
+    assert statistic(said, "stat::new_units_added") == 5
+    assert statistic("killed", "stat::new_units_added") == 0
