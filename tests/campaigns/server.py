@@ -31,6 +31,7 @@ _START_S = 120.0
 _STOP_S = 60.0
 _LOOK_S = 0.05
 _TRY_S = 2.0
+_READY = "ready: "
 _PROGRAMS = {"triton": "tritonserver", "engine": "serving.service"}
 
 
@@ -55,7 +56,7 @@ class CampaignServer:
         self.stop_s = 0.0
         """How long the stop took."""
         self.gave_up = 0
-        """How often the launcher ended by itself and was started again by `revive`."""
+        """How often the launcher ended by itself, so that `revive` started it again."""
         self._prefix = prefix
         self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
         self._seen: dict[str, set[int]] = {name: set() for name in _PROGRAMS}
@@ -175,6 +176,7 @@ class CampaignServer:
                 self._seen[name].add(pid)
 
     def _start(self) -> None:
+        ready = self.log.count(_READY)
         command = [*self._prefix, sys.executable, "-m", "dragoman", "serve"]
         command += ["--on-failure", "restart"]
         ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
@@ -185,9 +187,18 @@ class CampaignServer:
         )
         try:
             self.wait_until_good(_START_S)
+            self._wait_until_ready(ready)
         except BaseException:
             self._end()
             raise
+
+    def _wait_until_ready(self, ready: int) -> None:
+        """Wait for one more ready line: before it, a fault fails the launcher's start."""
+        deadline_s = time.monotonic() + _START_S
+        while self.log.count(_READY) <= ready:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"the launcher does not get ready:\n{self.log[-2000:]}")
+            time.sleep(_LOOK_S)
 
     def _end(self) -> None:
         self._stopping.set()
