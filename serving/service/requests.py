@@ -98,10 +98,12 @@ def _option(name: str, values: list[Any]) -> Any:
     return _decode(values[0], f"input {name}") if isinstance(values[0], bytes) else values[0]
 
 
-def _decode(value: bytes, what: str, index: int | None = None) -> str:
+def _decode(value: Any, what: str, index: int | None = None) -> str:
+    if index is not None:
+        what = f"{what} {index}"
+    if not isinstance(value, bytes):
+        raise InvalidRequest(f"{what} is a number: give text, of the type BYTES")
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
-        if index is not None:
-            what = f"{what} {index}"
         raise InvalidRequest(f"{what} is not valid UTF-8 at byte {error.start}") from None

@@ -95,6 +95,14 @@ def test_a_row_of_texts_may_bring_its_option_for_each() -> None:
             Tensor.of("beam_width", DataType.BYTES, (1, 1), [b"four"]),
             "option beam_width is 'four': expected a whole number",
         ),
+        (
+            Tensor.of("text_input", DataType.BOOL, (1, 1), [True]),
+            "text 0 is a number: give text, of the type BYTES",
+        ),
+        (
+            Tensor.of("suppress", DataType.INT32, (1, 1), [5]),
+            "input suppress is a number: give text, of the type BYTES",
+        ),
         (Tensor.of("colour", DataType.BYTES, (1, 1), [b"red"]), "unknown option 'colour'"),
     ],
 )
