@@ -1,7 +1,8 @@
-"""A request that ends Triton 24.10 by a fault of its own: a JSON tensor that claims a huge size.
+"""Requests that end Triton 24.10 by faults of its own, over HTTP.
 
-Triton reserves memory for the stated shape before it reads the data. Nothing here can prevent it;
-the proxy refuses JSON `infer` requests, and the restart covers what reaches Triton directly.
+A JSON tensor that states an enormous shape: Triton reserves memory before it reads the data. An
+output of texts requested as a classification: Triton divides by the size of an element, which is 0.
+Nothing in the server can prevent it; the restart covers what reaches Triton.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import http.client
 import json
 import time
+from typing import Any
 
 from tests.campaigns.outcome import Bound, Outcome
 from tests.campaigns.plan import Plan
@@ -22,15 +24,22 @@ _MOST_OUTAGE_S = 1.0
 _PAUSE_S = 1.0
 _BACK_S = 20.0
 
+_REQUESTS: tuple[dict[str, Any], ...] = (
+    {"inputs": [{"name": "text_input", "shape": [1, _ELEMENTS], "datatype": "INT32", "data": [1]}]},
+    {
+        "inputs": [{"name": "text_input", "shape": [1, 1], "datatype": "BYTES", "data": ["Hi."]}],
+        "outputs": [{"name": "text_output", "parameters": {"classification": 1}}],
+    },
+)
+
 
 def run(plan: Plan) -> Outcome:
-    """Send the request some times, and measure how long each restart takes."""
+    """Send the requests some times, and measure how long each restart takes."""
     outcome = Outcome("upstream")
-    tensor = {"name": "text_input", "shape": [1, _ELEMENTS], "datatype": "INT32", "data": [1]}
-    body = json.dumps({"inputs": [tensor]})
     with CampaignServer() as server, Prober(server.http_port) as prober:
         outcome.before = server.usage()
-        for _ in range(plan.of(5, 2)):
+        for number in range(plan.of(6, 2)):
+            body = json.dumps(_REQUESTS[number % len(_REQUESTS)])
             connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=20)
             with (
                 contextlib.closing(connection),
