@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run subjects and print what they found.
 
     Returns:
-        0 if every bound holds, 1 if not.
+        0 if every bound holds, else 1. In the short form, bounds that depend on time do not count.
     """
     parser = argparse.ArgumentParser(prog="python -m tests.campaigns", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SUBJECTS))
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.json is not None:
         found = {"seed": plan.seed, "subjects": [outcome.as_json() for outcome in outcomes]}
         given.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    return 0 if all(outcome.holds for outcome in outcomes) else 1
+    return 0 if all(outcome.holds(timed=not plan.short) for outcome in outcomes) else 1
 
 
 def _run(name: str, plan: Plan) -> Outcome:

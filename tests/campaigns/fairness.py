@@ -79,4 +79,6 @@ def _judge(
     }
     outcome.lost += not alone.is_ok
     ratio = p99_s["large request"] / p99_s["crowd"]
-    outcome.bounds.append(Bound("p99 beside the large request over p99", ratio, _MOST_RATIO))
+    outcome.bounds.append(
+        Bound("p99 beside the large request over p99", ratio, _MOST_RATIO, timed=True)
+    )

@@ -56,7 +56,7 @@ def run(plan: Plan) -> Outcome:
             _suffer(outcome, server, pool, name, fault, kills, plan.seed)
         for name in ("engine killed", "Triton killed"):
             outage_s = outcome.figures[name]["outage, s"]
-            outcome.bounds.append(Bound(f"{name}: outage, s", outage_s, _MOST_OUTAGE_S))
+            outcome.bounds.append(Bound(f"{name}: outage, s", outage_s, _MOST_OUTAGE_S, timed=True))
         _full_disk_of_the_client(outcome, server)
         outcome.after = server.usage()
     if not plan.short:

@@ -14,12 +14,19 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Bound:
-    """A figure with its limit; a figure that is not a number breaks it."""
+    """A figure with its limit; a figure that is not a number breaks it.
+
+    Attributes:
+        at_least: whether the limit is a least one.
+        timed: whether other work on the machine changes the figure. The short form, which runs in
+            CI, reports such a figure and does not fail by it.
+    """
 
     name: str
     value: float
     limit: float
     at_least: bool = False
+    timed: bool = False
 
     @property
     def holds(self) -> bool:
@@ -74,10 +81,13 @@ class Outcome:
         }
         return [Bound(name, count, 0) for name, count in counts.items()] + self.bounds
 
-    @property
-    def holds(self) -> bool:
-        """Whether every bound holds."""
-        return all(bound.holds for bound in self.all_bounds)
+    def holds(self, timed: bool = True) -> bool:
+        """Whether every bound holds.
+
+        Args:
+            timed: whether those that depend on time count.
+        """
+        return all(bound.holds for bound in self.all_bounds if timed or not bound.timed)
 
     def as_json(self) -> dict[str, Any]:
         """All of it, for machines."""

@@ -80,7 +80,7 @@ def _judge(
     p99_s = percentile([record.took_s for record in accepted], 0.99)
     share = goodput(found, deadline_s) / capacity
     outcome.bounds += [
-        Bound(f"{name}: goodput over capacity", share, _LEAST_GOODPUT, at_least=True),
-        Bound(f"{name}: p99 of the accepted, s", p99_s, deadline_s),
-        Bound(f"{name}: recovery, s", found.recovery_s, _MOST_RECOVERY_S),
+        Bound(f"{name}: goodput over capacity", share, _LEAST_GOODPUT, at_least=True, timed=True),
+        Bound(f"{name}: p99 of the accepted, s", p99_s, deadline_s, timed=True),
+        Bound(f"{name}: recovery, s", found.recovery_s, _MOST_RECOVERY_S, timed=True),
     ]

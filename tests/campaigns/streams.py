@@ -177,7 +177,9 @@ def run(plan: Plan) -> Outcome:
     with CampaignServer() as server:
         _abuse_all(outcome, server, _ABANDONED, plan.of(1000, 100), plan.seed)
         _count_upstream(outcome, server)
-    outcome.bounds.append(Bound("stop after abandoned streams, s", server.stop_s, _MOST_STOP_S))
+    outcome.bounds.append(
+        Bound("stop after abandoned streams, s", server.stop_s, _MOST_STOP_S, timed=True)
+    )
 
     with CampaignServer() as server, Prober(server.http_port) as prober:
         _abuse_all(outcome, server, _CRASHING, plan.of(1200, 100), plan.seed)
@@ -185,7 +187,9 @@ def run(plan: Plan) -> Outcome:
         outcome.figures["Triton's last words"] = server.last_words
     outcome.wrong += prober.wrong
     outcome.longest_outage_s = prober.longest_outage_s
-    outcome.bounds.append(Bound("longest outage, s", prober.longest_outage_s, _MOST_OUTAGE_S))
+    outcome.bounds.append(
+        Bound("longest outage, s", prober.longest_outage_s, _MOST_OUTAGE_S, timed=True)
+    )
     return outcome
 
 

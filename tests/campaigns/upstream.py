@@ -55,5 +55,7 @@ def run(plan: Plan) -> Outcome:
         outcome.figures["Triton's last words"] = server.last_words
     outcome.wrong = prober.wrong
     outcome.longest_outage_s = prober.longest_outage_s
-    outcome.bounds.append(Bound("longest outage, s", prober.longest_outage_s, _MOST_OUTAGE_S))
+    outcome.bounds.append(
+        Bound("longest outage, s", prober.longest_outage_s, _MOST_OUTAGE_S, timed=True)
+    )
     return outcome

@@ -52,13 +52,13 @@ def test_a_bound_holds_at_its_limit_and_never_without_a_figure(bound: Bound, hol
 @pytest.mark.parametrize("field", ["crashes", "hangs", "wrong", "lost"])
 def test_every_subject_must_be_without_crashes_hangs_wrong_and_lost(field: str) -> None:
     outcome = Outcome("x", requests=5)
-    assert outcome.holds
+    assert outcome.holds()
     setattr(outcome, field, 1)
-    assert not outcome.holds
+    assert not outcome.holds()
 
 
 def test_crashes_of_triton_itself_are_counted_apart() -> None:
-    assert Outcome("x", upstream_restarts=3).holds
+    assert Outcome("x", upstream_restarts=3).holds()
 
 
 def test_the_table_shows_usage_before_and_after() -> None:
@@ -224,8 +224,21 @@ def test_figures_are_written_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     (subject,) = found["subjects"]
     assert (subject["subject"], subject["requests"]) == ("upstream", 2)
     assert subject["bounds"][-1] == {
-        **{"name": "outage, s", "value": 7, "limit": 7, "at_least": False, "holds": True}
+        **{"name": "outage, s", "value": 7, "limit": 7, "at_least": False, "timed": False},
+        "holds": True,
     }
+
+
+def test_the_short_form_does_not_fail_by_what_depends_on_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(plan: Plan) -> Outcome:
+        return Outcome("upstream", bounds=[Bound("outage, s", 2, 1, timed=True)])
+
+    monkeypatch.setattr("tests.campaigns.upstream.run", run)
+    assert campaign.main(["--short", "upstream"]) == 0
+    assert "BROKEN outage, s: 2, at most 1" in capsys.readouterr().out
+    assert campaign.main(["upstream"]) == 1
 
 
 def test_libfuzzers_figures_are_read() -> None:
