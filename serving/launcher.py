@@ -58,10 +58,13 @@ _KEEPALIVE_MS = 60_000
 _GIVING_UP_S = 5.0
 """For Triton to end by itself after a model was not loaded."""
 _READY_POLL_S = 0.02
+_FIRST_PATIENCE_S, _MOST_PATIENCE_S = 1.0, 30.0
+"""For the first translation, doubling from try to try: a Triton that crashed may hang silently, and
+the first translation of a large model takes long."""
 _ANSWERS_SENT_S = 2.0
 """For the last answers to leave Triton after the engine gave them."""
 _CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGABRT)
-_CRASHING_S = 1.0
+_CRASHING_S = 0.5
 """For Triton to write a stack trace and end, once it has logged one of these signals."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -366,6 +369,7 @@ class TritonServer:
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self._options.start_timeout_s
         last_error: Exception | None = None
+        patience_s = _FIRST_PATIENCE_S
         while True:
             code = self._triton.poll()
             if code is None and self.engine is not None and not self.engine.runs:
@@ -378,18 +382,22 @@ class TritonServer:
                 raise StartFailed(
                     f"Triton exited with code {code}; its log above says why, or dragoman doctor"
                 )
+            if self._log.tells_of_crash and self._hangs_in_crash():
+                raise StartFailed("Triton has crashed and hangs")
             if time.monotonic() > deadline:
                 timeout_s = self._options.start_timeout_s
                 raise StartFailed(f"Triton was not ready after {timeout_s:g} s: {last_error}")
             try:
-                self._translate_one()
+                self._translate_one(patience_s)
+            except TimeoutError as error:
+                last_error, patience_s = error, min(2 * patience_s, _MOST_PATIENCE_S)
             except (OSError, http.client.HTTPException, KeyError, ValueError) as error:
                 last_error = error
             else:
                 return
             time.sleep(_READY_POLL_S)
 
-    def _translate_one(self) -> None:
+    def _translate_one(self, timeout_s: float) -> None:
         request = urllib.request.Request(  # noqa: S310
             f"{self.http_url}/v2/models/{MODEL}/generate",
             data=json.dumps({"text_input": "1"}).encode(),
@@ -397,7 +405,7 @@ class TritonServer:
         )
         # Past any proxy of the environment: this server is on this machine.
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with direct.open(request, timeout=30) as answer:
+        with direct.open(request, timeout=timeout_s) as answer:
             json.load(answer)["text_output"]
 
 

@@ -79,8 +79,12 @@ def run(server: Server, monkeypatch: pytest.MonkeyPatch, restart: bool = True) -
 
 def test_the_back_off_doubles_and_is_forgotten() -> None:
     backoff = Backoff()
-    assert [backoff.delay_s(0) for _ in range(9)] == [0, 0.5, 1, 2, 4, 8, 16, 30, 30]
-    assert [backoff.delay_s(ran_s) for ran_s in (3600, 1, 1)] == [0, 0.5, 1]
+    assert [backoff.delay_s(0) for _ in range(9)] == pytest.approx(
+        [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 25.6]
+    )
+    runs = [3600.0, *[1.0] * 12, 0, 0, 1.0, 3600.0, 1.0]
+    found = [backoff.delay_s(ran_s) for ran_s in runs]
+    assert found == [0, *[0] * 10, 0.2, 0.2, 0.2, 0.4, 0.2, 0, 0]
 
 
 def test_a_crash_is_followed_by_a_start_at_once(
@@ -101,16 +105,16 @@ def test_starts_that_fail_are_tried_again_with_back_off(
     server = Server([CRASH, *failures, None])
     with pytest.raises(Over):
         run(server, monkeypatch)
-    assert slept == [0.5, 1, 2]
+    assert slept == [0.2, 0.4, 0.8]
     assert "the start failed: --http-port 1 is in use" in server.said
-    assert "trying again in 2 s" in server.said
+    assert "trying again in 0.8 s" in server.said
 
 
 def test_a_crash_loop_does_not_spin(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Server([CRASH, None] * 4)
+    server = Server([CRASH, None] * 14)
     with pytest.raises(Over):
         run(server, monkeypatch)
-    assert slept == [0.5, 1, 2]
+    assert slept == [0.2] * 4
 
 
 def test_what_cannot_heal_ends_it(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
