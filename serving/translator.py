@@ -301,7 +301,10 @@ class Translator:
         stream = TextStream(pieces, self._tokenizer.target.decode, changed)
         sentences = self._sentences(request, [pieces])
         self._engine.reserve(sentences, request.turns, len(sentences))
-        futures = self._engine.submit(sentences, stream.reports(len(sentences)), request.turns)
+        try:
+            futures = self._engine.submit(sentences, stream.reports(len(sentences)), request.turns)
+        finally:
+            self._engine.release(request.turns)
         stream.follow(futures)
         stream.future = when_all_done(
             futures, lambda found: self._composer.compose([pieces], found, plan.alpha)

@@ -112,7 +112,7 @@ class Engine:
             raise
 
     def release(self, turns: Turns) -> None:
-        """Give back what a request has reserved and not used."""
+        """Give back what a request has reserved and not used, and reserve nothing for it again."""
         self._scheduler.release(turns)
 
     def submit(
@@ -212,10 +212,10 @@ class Engine:
                 alone = self._network.gains_alone and self._scheduler.alone(worker)
                 if joining:
                     self._begin(joining, batches, alone)
-                if batches and not joining and not any(batch.rows for batch in batches.values()):
+                rows = sum(batch.rows for batch in batches.values())
+                if batches and not rows and not admission.late:
                     batches.clear()  # idle for a while
                     give_back()
-                rows = sum(batch.rows for batch in batches.values())
                 for width, batch in list(batches.items()):
                     batch.step(alone)
                     if not batch.rows and len(batches) > 1:

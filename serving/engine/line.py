@@ -27,12 +27,14 @@ class Turns:
     Attributes:
         last: turn of the item added last.
         reserved: items that may still be added, for whoever bounds the line.
+        released: whether nothing is reserved for it any more.
     """
 
     def __init__(self) -> None:
         """Begin before the first item."""
         self.last = 0
         self.reserved = 0
+        self.released = False
 
 
 class Line(Generic[_Item]):

@@ -139,14 +139,19 @@ class Scheduler:
                 )
             if arrival.left_s is not None and self._pace.is_known:
                 self._check_time(arrival, arrival.left_s)
-            self._reserved += arrival.sentences
-            turns.reserved += arrival.sentences
+            if not turns.released:
+                self._reserved += arrival.sentences
+                turns.reserved += arrival.sentences
 
     def release(self, turns: Turns) -> None:
-        """Give back what a request has reserved and not used."""
+        """Give back what a request has reserved and not used, and reserve nothing for it again.
+
+        A request may be cancelled while one of its parts is still being prepared.
+        """
         with self._changed:
             self._reserved -= turns.reserved
             turns.reserved = 0
+            turns.released = True
 
     def _check_time(self, arrival: Arrival, left_s: float) -> None:
         """Refuse a request that cannot be translated in time."""

@@ -207,6 +207,14 @@ def test_one_request_may_take_half_of_what_is_free() -> None:
     scheduler.add(jobs(*[1] * 25), second)
 
 
+def test_a_request_that_was_cancelled_reserves_nothing() -> None:
+    scheduler = Scheduler(BatchLimits(rows=10, waiting=100), workers=1)
+    cancelled = Turns()
+    scheduler.release(cancelled)
+    scheduler.reserve(Arrival(50, 500, 10), cancelled)
+    scheduler.reserve(Arrival(50, 500, 10), Turns())
+
+
 def test_what_would_be_late_gets_no_row() -> None:
     scheduler = Scheduler(BatchLimits(rows=2), workers=1, pace=steady())
     late, in_time = of_tokens(20, deadline_s=101.0), of_tokens(20, deadline_s=105.0)

@@ -66,6 +66,21 @@ def test_a_request_that_fails_gives_its_space_back(translator: Translator) -> No
             translate(translator, [*["red"] * 14_999, " "], max_tokens=1, beam_width=1)
 
 
+def test_a_large_request_that_is_cancelled_gives_its_space_back(translator: Translator) -> None:
+    options = RequestOptions.from_mapping({"max_tokens": 1, "beam_width": 1})
+    for pause_s in (0.0, 0.001, 0.01, 0.05, 0.1):
+        asked = [translator.submit(["red"] * 9_000, options) for _ in range(3)]
+        time.sleep(pause_s)
+        for future in asked:
+            future.cancel()
+        wait(asked)
+    deadline = time.monotonic() + 60
+    while translator.load.waiting or translator._preparation._waiting:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert len(translator.translate(["red"] * 20_000, options)) == 20_000
+
+
 def test_languages_may_be_given_from_either_side(translator: Translator) -> None:
     to_german = translate(translator, TEXTS)
     assert translate(translator, TEXTS, target_language="de") == to_german
