@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -27,15 +28,20 @@ class EngineProcess:
             DragomanError: there is no place for its socket.
         """
         listening, self.path = listen()
-        self.heartbeat, theirs = os.pipe()
-        with listening:
+        with contextlib.ExitStack() as undo, listening:
+            undo.callback(remove, self.path)
+            self.heartbeat, theirs = os.pipe()
+            undo.callback(os.close, self.heartbeat)
             descriptors = [listening.fileno(), theirs]
-            self._process = start_child(
-                # -P: a folder of that name in the working folder is not ours.
-                [sys.executable, "-P", "-m", "serving.service", *map(str, descriptors)],
-                descriptors=descriptors,
-            )
-        os.close(theirs)
+            try:
+                self._process = start_child(
+                    # -P: a folder of that name in the working folder is not ours.
+                    [sys.executable, "-P", "-m", "serving.service", *map(str, descriptors)],
+                    descriptors=descriptors,
+                )
+            finally:
+                os.close(theirs)
+            undo.pop_all()
 
     @property
     def pid(self) -> int:

@@ -95,6 +95,10 @@ class StartFailed(DragomanError):
     """Triton did not come up."""
 
 
+class TritonCrashed(StartFailed):
+    """Triton ended by a signal, or hangs in one, while it started; the engine may be well."""
+
+
 @dataclass(frozen=True)
 class Ended:
     """Why a server serves no more; it is a failure unless another start would serve better."""
@@ -251,12 +255,16 @@ class TritonServer:
 
     def _launch(self) -> None:
         try:
-            if self.engine is None and self._repository.layout is not None:
+            loads = self.engine is None
+            if loads and self._repository.layout is not None:
                 self.engine = EngineProcess()
             self._log.tells_of_crash = False
             self._process = self._start()
-            self._wait_until_ready()
-        except DragomanError:
+            self._wait_until_ready(loads)
+        except TritonCrashed:
+            self.end_triton(drain=False)
+            raise
+        except (DragomanError, OSError):
             # Nothing of it stays, so that the next start does not depend on it.
             self.end_triton(drain=False)
             self._end_engine()
@@ -283,7 +291,8 @@ class TritonServer:
         """Whether Triton does not come to its end after a crash, as with a damaged heap."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._triton.wait(_CRASHING_S)
-        # A line in a log may also come from a request.
+        # A line in a log may also come from a request, or from a Triton before this one.
+        self._log.tells_of_crash = False
         return self._triton.poll() is None and blocks_signals(self.pid, _CRASH_SIGNALS)
 
     def _wait_until_drained(self) -> None:
@@ -366,11 +375,23 @@ class TritonServer:
             output=self._log.descriptor,
         )
 
-    def _wait_until_ready(self) -> None:
+    def _wait_until_ready(self, engine_loads: bool) -> None:
+        with contextlib.closing(self._watch()) as watch:
+            self._try_until_ready(watch, engine_loads)
+
+    def _try_until_ready(self, watch: Watch, engine_loads: bool) -> None:
+        """Translate until it works.
+
+        Args:
+            watch: over the processes.
+            engine_loads: whether the engine is loading, and may be silent for long.
+        """
         deadline = time.monotonic() + self._options.start_timeout_s
         last_error: Exception | None = None
         patience_s = _FIRST_PATIENCE_S
+        silent_s = 0.0
         while True:
+            begin_s = time.monotonic()
             code = self._triton.poll()
             if code is None and self.engine is not None and not self.engine.runs:
                 # It ends too when Triton lets go of its model, which then says more than we could.
@@ -378,12 +399,17 @@ class TritonServer:
                     code = self._triton.wait(_GIVING_UP_S)
                 if code is None:
                     raise StartFailed("the engine's process has died; its log above says why")
+            if code is not None and code < 0:
+                raise TritonCrashed(f"Triton ended by signal {-code}")
             if code is not None:
                 raise StartFailed(
                     f"Triton exited with code {code}; its log above says why, or dragoman doctor"
                 )
             if self._log.tells_of_crash and self._hangs_in_crash():
-                raise StartFailed("Triton has crashed and hangs")
+                raise TritonCrashed("Triton has crashed and hangs")
+            if self.engine is not None and silent_s >= self._options.engine_timeout_s:
+                self.engine.kill()
+                raise StartFailed(f"the engine has hung for {silent_s:.1f} s")
             if time.monotonic() > deadline:
                 timeout_s = self._options.start_timeout_s
                 raise StartFailed(f"Triton was not ready after {timeout_s:g} s: {last_error}")
@@ -395,7 +421,9 @@ class TritonServer:
                 last_error = error
             else:
                 return
-            time.sleep(_READY_POLL_S)
+            watch.wait(_READY_POLL_S)
+            is_silent = watch.silent_s > 0 and not engine_loads
+            silent_s = silent_s + time.monotonic() - begin_s if is_silent else 0.0
 
     def _translate_one(self, timeout_s: float) -> None:
         request = urllib.request.Request(  # noqa: S310

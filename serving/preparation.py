@@ -70,6 +70,8 @@ class Preparation:
                 task.future.set_exception(error)
             else:
                 task.future.set_result(prepared)
+                del prepared
+            del task  # nothing of it is kept until another comes
 
     def _take(self) -> _Task | None:
         """The task that is next; None if this was closed and nothing waits."""

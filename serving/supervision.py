@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from dragoman.errors import DragomanError
-from serving.launcher import Ended, ServeOptions, StartFailed, TritonServer
+from dragoman.errors import DragomanError, UsageError
+from serving.launcher import Ended, ServeOptions, TritonCrashed, TritonServer
 from serving.ports import PortInUse
 
 _STEADY_S = 2.0
@@ -13,6 +13,7 @@ _STEADY_S = 2.0
 _SHORT_RUNS = 10
 """Servers in a row that end sooner and are started again at once, too. Later ones wait for the
 first delay: whoever can crash Triton should not get a longer outage by doing it again."""
+_CRASHED_RUN_S = 0.001
 _FIRST_S, _MOST_S = 0.2, 25.6
 
 
@@ -78,8 +79,11 @@ def _start_again(server: TritonServer, ended: Ended, backoff: Backoff, ran_s: fl
             time.sleep(delay_s)
         try:
             server.start_again(anew=not ended.is_failure)
-        except (StartFailed, PortInUse) as error:
+        except (DragomanError, OSError) as error:
+            if isinstance(error, UsageError) and not isinstance(error, PortInUse):
+                raise  # another start would not help
             server.say(f"the start failed: {error}")
-            ran_s = 0.0
+            # A Triton that crashes while it starts is a short run: the engine is still loaded.
+            ran_s = _CRASHED_RUN_S if isinstance(error, TritonCrashed) else 0.0
         else:
             return

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from dragoman.cutting import Uncuttable
-from dragoman.errors import DragomanError, UsageError
+from dragoman.errors import UsageError
 from dragoman.hypothesis import Hypothesis
 from dragoman.manifest import Manifest
 from dragoman.sentences import LineBreaks
@@ -160,7 +160,7 @@ class Translator:
         parts = [range(len(texts))] if options.assessed or plan.coverage_penalty else _cut(texts)
         try:
             begun = [self._begin_part(request, part) for part in parts]
-        except DragomanError:
+        except BaseException:
             self._engine.release(request.turns)
             raise
         whole = begun[0] if len(begun) == 1 else when_all_done(begun, _joined)
@@ -193,7 +193,8 @@ class Translator:
         if part.start == 0:
             searches = len(sentences) * request.searches_each
             total = searches * len(request.texts) // len(part)
-            self._engine.reserve(sentences, request.turns, total)
+            # An estimate, where texts are split; too many are refused when they are known.
+            self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
         submit = partial(self._engine.submit, turns=request.turns)
         follow_up = FollowUp(plan, self._tokenizer, submit, self._scorer)
         futures = follow_up.submit(sentences)

@@ -47,10 +47,14 @@ class Watch:
                 os.read(heartbeat, _READ_BYTES)
             self._poll.register(heartbeat, select.POLLIN)
 
-    def wait(self) -> None:
-        """Return when a process has ended or the engine gave a sign, at the latest after a tick."""
-        ready = [descriptor for descriptor, _ in self._poll.poll(TICK_S * 1000)]
-        self.silent_s = 0.0 if ready else self.silent_s + TICK_S
+    def wait(self, most_s: float = TICK_S) -> None:
+        """Return when a process has ended or the engine gave a sign, at the latest after a time.
+
+        Args:
+            most_s: that time.
+        """
+        ready = [descriptor for descriptor, _ in self._poll.poll(most_s * 1000)]
+        self.silent_s = 0.0 if ready else self.silent_s + most_s
         if self._heartbeat in ready:
             self._hear(os.read(self._heartbeat, _READ_BYTES))
 

@@ -82,7 +82,7 @@ def test_pauses_grow_and_differ() -> None:
 
 
 def test_default_retries_outlast_a_restart() -> None:
-    """Which takes a second or two."""
+    """Which takes about a second."""
     pauses: list[float] = []
 
     def fail(timeout_s: float) -> None:
@@ -90,7 +90,7 @@ def test_default_retries_outlast_a_restart() -> None:
 
     with pytest.raises(ServerUnavailable):
         with_retries(fail, Tries(30.0, DEFAULT_RETRIES), pauses.append)
-    assert 3 < sum(pauses) < 10
+    assert 1.5 < sum(pauses) < 4
 
 
 def test_the_server_says_how_long_to_wait() -> None:

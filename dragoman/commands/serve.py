@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--on-failure",
         choices=("exit", "restart"),
         default="restart",
-        help="when the server or the engine ends by itself or hangs (default: restart)",
+        help="when Triton or the engine ends by itself, or the engine hangs (default: restart)",
     )
     parser.add_argument(
         "--engine-timeout",

@@ -68,5 +68,5 @@ class Acceptance:
             )
 
     def emptied(self) -> None:
-        """Hear that nothing waits."""
+        """End the overload, since nothing waits any more."""
         self._overloaded = False

@@ -1,8 +1,8 @@
 """How fast the engine works while sentences wait, measured, to tell how long others will wait.
 
 Work is counted in rows times source tokens, which is known on arrival. How many steps a source
-token takes, and how many rows are stepped in a second, is measured. An engine that is not busy
-says nothing about its capacity, so only busy time counts.
+token takes, and how many rows are stepped in a second, is measured. Only busy time counts, since an
+engine that is not busy does not show its capacity.
 """
 
 from __future__ import annotations

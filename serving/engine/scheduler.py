@@ -254,6 +254,8 @@ class Scheduler:
         with self._changed:
             dropped = self._waiting.drop(unwanted)
             self._waiting_rows -= sum(job.rows for job in dropped)
+            if not self._waiting:
+                self._acceptance.emptied()
             return dropped
 
     def close(self, reason: DragomanError | None = None) -> None:

@@ -35,7 +35,7 @@ class EngineSettings:
     max_rows: int | None = None
     """Rows that one worker steps at a time."""
     max_waiting: int = 40_000
-    """Sentences that may wait; more are refused. One request may have half of them."""
+    """Sentences that may wait; more are refused. One request may take half of what is free."""
 
     def __post_init__(self) -> None:
         numbers = {

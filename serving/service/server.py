@@ -78,7 +78,8 @@ class Server:
                 daemon=True,
             )
             thread.start()
-            self._attending.append(thread)
+            living = [one for one in self._attending if one.is_alive()]
+            self._attending = [*living, thread]
         for thread in self._attending:
             thread.join()
         if self._translator is not None:

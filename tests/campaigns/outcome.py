@@ -79,7 +79,9 @@ class Outcome:
             "wrong answers": self.wrong,
             "lost requests": self.lost,
         }
-        return [Bound(name, count, 0) for name, count in counts.items()] + self.bounds
+        timed = {"hangs"}
+        everywhere = [Bound(name, n, 0, timed=name in timed) for name, n in counts.items()]
+        return everywhere + self.bounds
 
     def holds(self, timed: bool = True) -> bool:
         """Whether every bound holds.

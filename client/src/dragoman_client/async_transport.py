@@ -20,6 +20,7 @@ from dragoman_client.options import Array
 from dragoman_client.request import ENDED_EARLY, MODEL, STREAM_MODEL, Part, is_last
 from dragoman_client.settings import ClientSettings
 
+_MOST_LINE_BYTES = 4 << 20
 _MOST_AT_ONCE = 256
 """Requests on a gRPC connection; far more at once, and servers reset some of them."""
 
@@ -84,10 +85,14 @@ class AsyncGrpcTransport:
         import grpc
 
         left_s = await self._take_slot(timeout_s)
-        request = grpc_wire.stream_request(STREAM_MODEL, inputs, left_s)
-        call = self._service.ModelStreamInfer(
-            iter([request]), timeout=left_s + DEADLINE_GRACE_S, **self._more
-        )
+        try:
+            request = grpc_wire.stream_request(STREAM_MODEL, inputs, left_s)
+            call = self._service.ModelStreamInfer(
+                iter([request]), timeout=left_s + DEADLINE_GRACE_S, **self._more
+            )
+        except BaseException:
+            self._slots.release()
+            raise
         reader = self._streams.read(call, left_s)
         reader.reading.add_done_callback(lambda _: self._slots.release())
         try:
@@ -232,6 +237,8 @@ class AsyncHttpTransport:
                 headers=self._headers,
                 # By default it asks for compressed answers, which cost the server time.
                 skip_auto_headers=("Accept-Encoding",),
+                # The longest line of a stream: an event holds the text so far, in JSON.
+                read_bufsize=_MOST_LINE_BYTES,
             )
         return self._opened
 

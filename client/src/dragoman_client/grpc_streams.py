@@ -59,16 +59,15 @@ class StreamReader:
         return message
 
     def _read(self) -> None:
-        import grpc
-
         end: _End = None
         try:
             for message in self._call:
                 self._came.put((message, None))
-        except grpc.RpcError as error:
+        except Exception as error:  # whatever it was, the reader must hear of it
             end = error
-        self._came.put((None, end))
-        self._close()
+        finally:
+            self._came.put((None, end))
+            self._close()
 
 
 class AsyncStreamReader:
@@ -94,15 +93,14 @@ class AsyncStreamReader:
         return message
 
     async def _read(self) -> None:
-        import grpc
-
         end: _End = None
         try:
             async for message in self._call:
                 self._came.put_nowait((message, None))
-        except grpc.aio.AioRpcError as error:
+        except Exception as error:  # whatever it was, the reader must hear of it
             end = error
-        self._came.put_nowait((None, end))
+        finally:
+            self._came.put_nowait((None, end))
 
 
 class OpenStreams:
@@ -121,4 +119,6 @@ class OpenStreams:
 
     async def wait(self) -> None:
         """Until all calls have ended, those that were left early among them."""
-        await asyncio.gather(*self._reading, return_exceptions=True)
+        if self._reading:
+            # Not `gather`: if this is cancelled, the reading must go on.
+            await asyncio.wait(self._reading)

@@ -44,8 +44,8 @@ class Transport(Protocol):
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
         """Send the tensors of one text and return the model's answer as it grows.
 
-        Whoever stops reading before the end gives it up: close the iterator then. That does not
-        block, though a transport may have to go on reading in the background.
+        To stop reading before the end, close the iterator. That does not block, though a transport
+        may have to go on reading in the background.
 
         Args:
             inputs: tensors by name.
@@ -108,9 +108,13 @@ class GrpcTransport:
         # A channel of its own, which may outlive this transport: see `StreamReader`. Channels to
         # one address share connections.
         channel, service = self._connect()
-        call = service.ModelStreamInfer(
-            iter([request]), timeout=timeout_s + DEADLINE_GRACE_S, **self._more
-        )
+        try:
+            call = service.ModelStreamInfer(
+                iter([request]), timeout=timeout_s + DEADLINE_GRACE_S, **self._more
+            )
+        except BaseException:
+            channel.close()
+            raise
         reader = StreamReader(call, timeout_s, channel.close)
         try:
             while (message := reader.next()) is not None:

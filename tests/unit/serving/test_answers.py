@@ -91,7 +91,7 @@ def test_errors_have_tritons_codes(error: BaseException, code: ErrorCode, messag
 def test_every_error_of_a_stream_begins_with_its_status(error: BaseException) -> None:
     name = {"InvalidRequest": "INVALID_ARGUMENT", "Overloaded": "UNAVAILABLE"}
     status = name.get(type(error).__name__, "CANCELLED")
-    assert of_stream_error(error, 7).message == f"{status}: no"
+    assert of_stream_error(error, 7).message.startswith(f"{status}: no")
 
 
 def test_only_what_nobody_expects_is_logged(caplog: pytest.LogCaptureFixture) -> None:

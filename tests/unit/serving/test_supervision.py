@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.errors import DragomanError, UsageError
 from serving import supervision
-from serving.launcher import Ended, ServeOptions, StartFailed
+from serving.launcher import Ended, ServeOptions, StartFailed, TritonCrashed
 from serving.ports import PortInUse
 from serving.supervision import Backoff, keep_serving
 
@@ -108,6 +108,16 @@ def test_starts_that_fail_are_tried_again_with_back_off(
     assert slept == [0.2, 0.4, 0.8]
     assert "the start failed: --http-port 1 is in use" in server.said
     assert "trying again in 0.8 s" in server.said
+
+
+def test_a_triton_that_crashes_while_it_starts_is_a_short_run(
+    slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server([CRASH, *[TritonCrashed("signal 6")] * 3, OSError("no memory"), None])
+    with pytest.raises(Over):
+        run(server, monkeypatch)
+    assert slept == [0.2]  # after the error that is no crash
+    assert "the start failed: no memory" in server.said
 
 
 def test_a_crash_loop_does_not_spin(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
