@@ -11,6 +11,8 @@ import threading
 
 _BUSY_MEMORY_S = 5.0
 """Busy time, of a worker, after which a measurement counts for a third."""
+_LONGEST_STEP_S = 1.0
+"""A longer one was not work: the process, or the whole machine, was stopped meanwhile."""
 _LEAST_BUSY_S = 0.3
 _SENTENCE_MEMORY = 256
 _LEAST_SENTENCES = 8
@@ -37,7 +39,8 @@ class Pace:
             rows: that were stepped.
             elapsed_s: time for it and all that goes with it.
         """
-        keep = max(0.0, 1 - elapsed_s / _BUSY_MEMORY_S)
+        elapsed_s = min(elapsed_s, _LONGEST_STEP_S)
+        keep = 1 - elapsed_s / _BUSY_MEMORY_S
         with self._lock:
             self._busy_s = self._busy_s * keep + elapsed_s
             self._steps = self._steps * keep + 1

@@ -33,3 +33,13 @@ def test_it_follows_an_engine_that_gets_slower() -> None:
             pace.finished(steps=10, src_tokens=10)
             pace.stepped(rows=10, elapsed_s=elapsed_s)
     assert pace.seconds_of(1000) == pytest.approx(4, rel=0.05)
+
+
+def test_a_machine_that_slept_is_not_taken_for_a_slow_one() -> None:
+    pace = Pace(workers=1)
+    for _ in range(1000):
+        pace.finished(steps=10, src_tokens=10)
+        pace.stepped(rows=10, elapsed_s=0.01)
+    before_s = pace.seconds_of(1000)
+    pace.stepped(rows=10, elapsed_s=3600)
+    assert pace.seconds_of(1000) < 2 * before_s
