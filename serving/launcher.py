@@ -50,6 +50,8 @@ _STACK_BYTES = 2 << 30
 """Triton 24.10 puts 16 bytes on a thread's stack for each chunk of an HTTP body (CVE-2025-23310),
 and some 280 for each level of nested JSON: with 1 GiB, 4 million levels (8 MB) end it.
 Threads get stacks of this size; only what is touched takes memory."""
+_KEPT_BYTES = 128 << 10
+"""Larger blocks that Triton frees go back to the system."""
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _LEAST_FILES = 256
 """Triton has about 70 files open at rest; the rest is for connections and for more cores."""
@@ -359,6 +361,10 @@ class TritonServer:
         environment = dict(os.environ)
         # With it Triton would open a further endpoint, on every address and with nothing closed.
         environment.pop("AIP_MODE", None)
+        # By default glibc keeps freed blocks of up to 32 MB once such a block was freed. After some
+        # thousand large requests that is 100 MB more.
+        for threshold in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+            environment.setdefault(threshold, str(_KEPT_BYTES))
         if self.engine is not None:
             environment[VARIABLE] = str(self.engine.path)
         inherited = environment.get("LD_LIBRARY_PATH", "").split(":")
