@@ -20,7 +20,7 @@ REPORT_S = 1.0
 _BURST = 10
 """Like lines that are printed before the next ones are counted: a table or a stack trace stays."""
 _KEYS = 256
-"""Kinds of lines that are told apart between two reports."""
+"""Kinds of lines that are counted separately between two reports."""
 _KEY_BYTES = 200
 _CHUNK_BYTES = 1 << 16
 _CHUNKS = 64

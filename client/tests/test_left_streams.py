@@ -24,7 +24,7 @@ TIMEOUT_S = 0.2
 
 
 class SlowGrpc(GrpcServicer):
-    """Keeps the first message back until it is told, and remembers when calls were cancelled."""
+    """Keeps the first message back until `go_on` is set, and notes when calls were cancelled."""
 
     def __init__(self) -> None:
         """Nothing has come."""

@@ -157,7 +157,7 @@ def large_request(work: Work, sentences: int) -> Record:
 
 class _Sender:
     def __init__(self, work: Work, channels: int, grace_s: float = LATE_S) -> None:
-        # Channels of the same address share a connection unless they are told not to.
+        # By default, channels of the same address share a connection.
         options = [("grpc.use_local_subchannel_pool", 1), *_UNBOUNDED]
         address = f"127.0.0.1:{work.grpc_port}"
         self._channels = [grpc.aio.insecure_channel(address, options) for _ in range(channels)]

@@ -1,7 +1,7 @@
 """A server under test: `dragoman serve` as a process on loopback, and what it uses.
 
 Ports lie outside the range that Linux gives to outgoing connections. A restart takes the same
-ports again, and a connection of the campaign must not hold one of them by chance.
+ports again, and a connection of the campaign must not hold one of them.
 """
 
 from __future__ import annotations

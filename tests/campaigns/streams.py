@@ -194,7 +194,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def _count_upstream(outcome: Outcome, server: CampaignServer) -> None:
-    """Crashes are Triton's own faults here; a launcher that gives up is ours."""
+    """Crashes are Triton's own faults here; a launcher that ends is ours."""
     outcome.upstream_restarts += server.crashes - server.gave_up
     outcome.crashes += server.gave_up
 

@@ -1,13 +1,13 @@
-"""Raw HTTP/2 frames, for requests that the libraries refuse to send."""
+"""Requests in raw HTTP/2 frames that the libraries refuse to send."""
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 from collections.abc import Mapping
 
-DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY = 0, 1, 3, 4, 7
-END_STREAM, END_HEADERS = 1, 4
+from tests.campaigns.http2 import END_HEADERS, END_STREAM, PREFACE, Type, frame
 
 
 def literal(name: bytes, value: bytes, representation: int = 0x00) -> bytes:
@@ -22,11 +22,6 @@ def literal(name: bytes, value: bytes, representation: int = 0x00) -> bytes:
     """
     assert max(len(name), len(value)) < 127  # one byte of length
     return bytes([representation, len(name)]) + name + bytes([len(value)]) + value
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """An HTTP/2 frame. Source: RFC 9113, section 4.1."""
-    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
 def request_frames(
@@ -54,13 +49,13 @@ def request_frames(
     }
     fields |= {name: value.encode() for name, value in (headers or {}).items()}
     block = b"".join(literal(name.encode(), value) for name, value in fields.items()) + extra
-    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, b"")
-    return preface + frame(HEADERS, END_HEADERS, 1, block)
+    preface = PREFACE + frame(Type.SETTINGS, 0, 0)
+    return preface + frame(Type.HEADERS, END_HEADERS, 1, block)
 
 
 def message_frame(message: bytes) -> bytes:
     """The only message of a gRPC request as stream 1."""
-    return frame(DATA, END_STREAM, 1, struct.pack(">BI", 0, len(message)) + message)
+    return frame(Type.DATA, END_STREAM, 1, struct.pack(">BI", 0, len(message)) + message)
 
 
 def end_of_stream(connection: socket.socket) -> bytes:
@@ -70,12 +65,11 @@ def end_of_stream(connection: socket.socket) -> bytes:
         The payload of that frame: trailers, or a reset; empty if there was none.
     """
     stream = connection.makefile("rb")
-    try:
+    with contextlib.suppress(ConnectionResetError):  # the server may end the whole connection
         while len(head := stream.read(9)) == 9:
             kind, flags = head[3], head[4]
             payload = stream.read(int.from_bytes(head[:3]))
-            if kind in (RST_STREAM, GOAWAY) or (kind == HEADERS and flags & END_STREAM):
+            ends = kind in (Type.RST_STREAM, Type.GOAWAY)
+            if ends or (kind == Type.HEADERS and flags & END_STREAM):
                 return payload
-    except ConnectionResetError:
-        pass
     return b""

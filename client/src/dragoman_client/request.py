@@ -45,7 +45,7 @@ _LAST = (b"stop", b"length")
 
 
 def microseconds(seconds: float) -> int:
-    """As Triton counts a deadline, which requests carry: then the server gives up, too."""
+    """A deadline in the unit that Triton takes; requests carry it, so the server stops as well."""
     return max(1, int(seconds * 1e6))
 
 

@@ -25,7 +25,7 @@ class Target:
         access: what goes with every request.
         options: of every request, by name.
         streamed: by `translate_stream`, else by `translate`.
-        timeout_s: when a request is given up, here and on the server.
+        timeout_s: after which a request is cancelled, here and on the server.
     """
 
     url: str
@@ -63,7 +63,7 @@ class Target:
 
     @property
     def notices_cancellation(self) -> bool:
-        """Whether Triton gives up what its client has given up.
+        """Whether Triton cancels a request that its client has cancelled.
 
         Over HTTP only streams; over gRPC all but streams, which the client never cancels.
         """

@@ -75,11 +75,13 @@ def test_every_item_is_taken_once_and_in_its_requests_order(
     line: Line[tuple[int, int]] = Line()
     turns = [Turns() for _ in range(5)]
     found: list[tuple[int, int]] = []
+    works = [work for _, work in additions]
     for number, (request, work) in enumerate(additions):
         line.add((request, number), turns[request], work)
         if line and chance.random() < 0.3:
             found.append(line.take())
-    assert line.work_ahead(len(additions)) >= 0
+    left = sum(works) - sum(works[number] for _, number in found)
+    assert line.work_ahead(len(additions)) == left
     while line:
         found.append(line.take())
     assert sorted(found, key=lambda item: item[1]) == [

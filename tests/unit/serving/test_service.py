@@ -383,7 +383,7 @@ def test_what_is_loaded_outlives_a_triton_that_ended(monkeypatch: pytest.MonkeyP
             model = connecting()
             assert model.introduce(hello(workers=workers)) is None
             assert len(loaded) == loads
-            model.send(request(1, MUCH, beam_width=8))  # given up with its Triton
+            model.send(request(1, MUCH, beam_width=8))  # cancelled when its Triton ends
             model.send(request(2, ["I'm hungry."]))
             model.close()
         model = connecting()
