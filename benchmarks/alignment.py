@@ -30,8 +30,8 @@ import numpy as np
 
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from serving.alignment import Linked, Words, moses_pairs
 from serving.score_graphs import Pair, ScoreGraph, looked_at
 from training.data import Side, read_directions, read_pairs

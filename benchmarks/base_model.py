@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.worker_protocol import TokenIds
-from dragoman.text import END_ID
+from dragoman.kernel.text import END_ID
 from export.bundle import export_bundle
 from training import checkpoint
 from training.config import DataConfig, RunConfig, VocabularyConfig

@@ -31,7 +31,7 @@ from matplotlib.figure import Figure
 from benchmarks.console import positive, progress
 from benchmarks.pictures import draw_svg
 from benchmarks.report import markdown_table
-from dragoman.manifest import Manifest
+from dragoman.kernel.manifest import Manifest
 from serving.request_options import RequestOptions
 from serving.translator import Translator
 from training.data import Side, read_directions

@@ -19,8 +19,8 @@ import numpy as np
 import sentencepiece
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
-from dragoman.manifest import Manifest
-from dragoman.text import END_ID, language_tag
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.text import END_ID, language_tag
 
 
 @dataclass(frozen=True)

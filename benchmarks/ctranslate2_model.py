@@ -19,9 +19,9 @@ import numpy.typing as npt
 import sentencepiece
 from torch import nn
 
-from dragoman.errors import DragomanError, UsageError
-from dragoman.positions import sinusoidal_positions
-from dragoman.text import BEGIN_ID, END_ID, UNKNOWN_ID
+from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.positions import sinusoidal_positions
+from dragoman.kernel.text import BEGIN_ID, END_ID, UNKNOWN_ID
 from training import checkpoint
 from training.model import (
     DecoderLayer,

@@ -28,8 +28,8 @@ from benchmarks.worker_protocol import (
     in_batches,
     serve,
 )
-from dragoman.manifest import Limits, Manifest
-from dragoman.text import END_ID, language_tag
+from dragoman.kernel.manifest import Limits, Manifest
+from dragoman.kernel.text import END_ID, language_tag
 
 Tokens = Sequence[str]
 

@@ -58,8 +58,8 @@ from benchmarks.engine_race import PeerProcess
 from benchmarks.engine_report import engine_table, memory_table, text_table
 from benchmarks.processes import ComputeType, EngineProcess, Precision, Threads
 from benchmarks.test_set import TestSet, read_test_set
-from dragoman.errors import DragomanError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.manifest import Manifest
 
 BUNDLE = Path("model_repository/translate/1/bundle")
 TEST = "tatoeba-en-de/test"

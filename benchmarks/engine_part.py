@@ -30,7 +30,7 @@ from benchmarks.processes import (
 from benchmarks.report import search_name
 from benchmarks.test_set import TestSet
 from benchmarks.worker_protocol import BatchSearch, Texts
-from dragoman.errors import CheckFailed
+from dragoman.kernel.errors import CheckFailed
 
 CASES = ((1, 1), (1, 8), (1, 32), (1, 64), (4, 1), (4, 8), (4, 32))
 """Beam width and batch size."""

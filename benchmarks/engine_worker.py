@@ -27,9 +27,9 @@ from benchmarks.worker_protocol import (
     serve,
 )
 from dragoman import __version__
-from dragoman.errors import DragomanError
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import Manifest
 from serving.engine.engine import Engine
 from serving.engine.loading import open_engine
 from serving.engine.sentence import SearchOptions, Sentence

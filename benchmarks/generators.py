@@ -31,7 +31,7 @@ from dragoman_load_test.texts import read_texts
 
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 from serving.launcher import ServeOptions, TritonServer
 
 _REPOSITORY = Path("model_repository")

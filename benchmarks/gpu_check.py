@@ -43,8 +43,8 @@ from benchmarks.gpu_report import Report, Speed, TokenCheck, in_markdown
 from benchmarks.step import SHIPPED, step_weights
 from benchmarks.test_set import read_test_set
 from benchmarks.worker_protocol import TokenIds
-from dragoman.errors import CheckFailed, DragomanError, UsageError
-from dragoman.manifest import Dimensions, Manifest
+from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
+from dragoman.kernel.manifest import Dimensions, Manifest
 from serving.engine.device.gpu import gpu_obstacle
 from serving.tensorrt_library import local_compute_capability
 from training import checkpoint

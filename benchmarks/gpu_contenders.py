@@ -14,8 +14,8 @@ from typing import get_args
 import torch
 
 from benchmarks.worker_protocol import TokenIds
-from dragoman.errors import DragomanError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.manifest import Manifest
 from export.plans import PlanSettings, build_plans
 from serving.engine.device.gpu import GpuRuntime, open_gpu_network, runtime_obstacle
 from serving.engine.device.memory import HostMemory

@@ -25,8 +25,8 @@ import numpy.typing as npt
 from benchmarks.console import Advance, positive, progress
 from benchmarks.head_probes import Case, Probe, probes
 from benchmarks.report import markdown_table
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from serving.score_graphs import AttentionGraph, Pair
 from training.data import read_directions
 

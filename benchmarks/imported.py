@@ -48,7 +48,7 @@ from benchmarks.processes import EngineProcess, Threads, WorkerProcess
 from benchmarks.racing import alternate
 from benchmarks.report import Sample, markdown_table, median_s, search_name, spread
 from benchmarks.worker_protocol import BatchSearch, TokenIds
-from dragoman.errors import CheckFailed, DragomanError
+from dragoman.kernel.errors import CheckFailed, DragomanError
 
 CASES = ((1, 1), (1, 8), (1, 32), (4, 1), (4, 8))
 """Beam width and batch size."""

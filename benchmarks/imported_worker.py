@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.worker_protocol import Answer, BatchSearch, Inputs, TokenIds, in_batches, serve
-from dragoman.manifest import Manifest
+from dragoman.kernel.manifest import Manifest
 
 
 class Peer(Protocol):

@@ -20,7 +20,7 @@ from dragoman_load_test.target import Target
 
 from benchmarks.load import LoadPlan, LoadResult, run_load
 from benchmarks.processor_time import cpu_s, machine_busy_s
-from dragoman.errors import DragomanError
+from dragoman.kernel.errors import DragomanError
 
 MACHINE = "machine"
 """Name of the whole machine's busy seconds among `LoadResult.cpu_s`."""

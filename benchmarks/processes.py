@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 
 from benchmarks.contenders import LENGTH_PENALTY, TARGET_LANGUAGE, Output, Run
 from benchmarks.worker_protocol import BatchSearch, Inputs, Texts, write_request
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 
 Precision = Literal["fp32", "int8"]
 ComputeType = Literal["float32", "int8"]

@@ -20,9 +20,9 @@ import sacrebleu
 from benchmarks.console import positive
 from benchmarks.report import markdown_table
 from benchmarks.step import SHIPPED
-from dragoman.errors import DragomanError
-from dragoman.manifest import Manifest
-from dragoman.text import Tokenizer
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.text import Tokenizer
 from export.calibration import QUANTIZED_GRAPHS, calibrate
 from export.host_runner import HostRunner, read_decoding_graphs
 from export.quantized_products import quantize_products

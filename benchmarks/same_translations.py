@@ -15,8 +15,8 @@ from benchmarks.processes import WorkerProcess
 from benchmarks.report import markdown_table, percent, search_name
 from benchmarks.test_set import TestSet
 from benchmarks.worker_protocol import BatchSearch, TokenIds
-from dragoman.errors import CheckFailed
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import CheckFailed
+from dragoman.kernel.manifest import Manifest
 from training.evaluation import measure
 
 BEAM_WIDTH = 4

@@ -17,7 +17,7 @@ from pathlib import Path
 import sentencex
 
 from benchmarks.report import markdown_table
-from dragoman.sentences import split_sentences
+from dragoman.kernel.sentences import split_sentences
 from training.data import read_lines
 
 TESTS = (

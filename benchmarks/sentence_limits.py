@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.report import markdown_table
-from dragoman.cutting import cut_sentence
-from dragoman.sentences import split_sentences
-from dragoman.text import Tokenizer
+from dragoman.kernel.cutting import cut_sentence
+from dragoman.kernel.sentences import split_sentences
+from dragoman.kernel.text import Tokenizer
 from serving.request_options import RequestOptions
 from serving.translator import Translator
 from training.data import read_pairs

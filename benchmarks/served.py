@@ -36,8 +36,8 @@ from benchmarks.processes import convert_for_ctranslate2
 from benchmarks.served_endpoint import CTranslate2Servers
 from benchmarks.served_match import COMPARED, Loads, Match, Outcome, play
 from benchmarks.served_report import Case, processor_table, throughput_table
-from dragoman.errors import CheckFailed, DragomanError, UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
+from dragoman.kernel.manifest import Manifest
 from training.data import read_lines
 
 TEST = "tatoeba-en-de/test"

@@ -21,7 +21,7 @@ from benchmarks.contenders import LENGTH_PENALTY, TARGET_LANGUAGE
 from benchmarks.ctranslate2_repository import Setting, write_repository
 from benchmarks.load import LoadPlan, LoadResult
 from benchmarks.load_process import LoadJob, measure
-from dragoman.errors import CheckFailed, UsageError
+from dragoman.kernel.errors import CheckFailed, UsageError
 from serving.launcher import ServeOptions, TritonServer
 
 SERVER, ENGINE, IDLE = "server", "engine", "idle"

@@ -18,7 +18,7 @@ from benchmarks.load import LoadPlan, LoadResult
 from benchmarks.served_endpoint import CTranslate2Servers, Endpoint, serve, with_precision
 from benchmarks.served_report import Case, Contest, Rounds
 from benchmarks.served_tuning import Trial, best_settings, settings, try_all
-from dragoman.errors import CheckFailed
+from dragoman.kernel.errors import CheckFailed
 
 LEAST_EQUAL = 0.95
 """Of greedy translations in fp32: more that differ, and it is not the same model."""

@@ -24,7 +24,7 @@ from benchmarks.console import positive, progress
 from benchmarks.load import GENERATOR, LoadPlan
 from benchmarks.report import markdown_table
 from benchmarks.served_endpoint import ENGINE, SERVER, Endpoint, serve
-from dragoman.errors import CheckFailed
+from dragoman.kernel.errors import CheckFailed
 from export.publishing import publish
 from serving.request_options import RequestOptions
 from serving.translator import Translator

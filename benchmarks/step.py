@@ -26,7 +26,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.base_model import write_random_bundle
 from benchmarks.report import markdown_table
-from dragoman.manifest import Dimensions, Manifest
+from dragoman.kernel.manifest import Dimensions, Manifest
 from export.graph_builder import IR_VERSION, OPSET
 from export.int8 import CONTRIB
 from serving.engine.batch import Batch

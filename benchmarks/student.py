@@ -30,8 +30,8 @@ from benchmarks.racing import Runner, alternate
 from benchmarks.report import markdown_table, search_name, spread
 from benchmarks.step import SHIPPED
 from benchmarks.worker_protocol import BatchSearch, Texts
-from dragoman.errors import DragomanError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.manifest import Manifest
 from training.data import Side, read_directions
 from training.evaluation import Quality, measure
 

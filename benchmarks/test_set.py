@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.contenders import SOURCE_LANGUAGE, TARGET_LANGUAGE
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from training.data import read_pairs
 
 

@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.pictures import draw_svg
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 
 _SHOWN_FROM = 0.1
 """Part of a run before which losses may leave the picture: they fall from 9 within moments."""

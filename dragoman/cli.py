@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from dragoman import __version__
-from dragoman.errors import DragomanError
+from dragoman.kernel.errors import DragomanError
 
 COMMANDS = (
     "corpora",

@@ -22,9 +22,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Criterion, Limits, Manifest
-from dragoman.text import Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Criterion, Limits, Manifest
+from dragoman.kernel.text import Tokenizer
 from serving.score_graphs import Floats, Pair, ScoreGraph, like_lengths
 
 _FEWEST_PAIRS = 50

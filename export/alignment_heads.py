@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
-from dragoman.manifest import AlignmentHeads, Criterion
+from dragoman.kernel.manifest import AlignmentHeads, Criterion
 from export.agreement import Directions
 from export.anchors import Anchors
 from serving.score_graphs import Floats

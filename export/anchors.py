@@ -18,9 +18,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Criterion, Manifest
-from dragoman.text import Piece, Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Criterion, Manifest
+from dragoman.kernel.text import Piece, Tokenizer
 from serving.score_graphs import Floats, Pair, ScoreGraph, like_lengths
 
 _WORD = re.compile(r"[^\W_]+")

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dragoman.manifest import Limits
-from dragoman.positions import sinusoidal_positions
+from dragoman.kernel.manifest import Limits
+from dragoman.kernel.positions import sinusoidal_positions
 from export.graph_builder import GraphBuilder
 from training.model import ModelConfig
 

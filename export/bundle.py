@@ -16,8 +16,8 @@ import safetensors.torch
 import torch
 
 from dragoman import __version__
-from dragoman.errors import UsageError, writing
-from dragoman.manifest import (
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.manifest import (
     FORMAT_VERSION,
     Dimensions,
     Limits,
@@ -25,7 +25,7 @@ from dragoman.manifest import (
     SpecialIds,
     digests,
 )
-from dragoman.tensors import ATTENTION_GRAPH
+from dragoman.kernel.tensors import ATTENTION_GRAPH
 from export.blocks import OpenBlocks
 from export.graph_builder import GraphBuilder, WeightsFile
 from export.graphs import Graph, all_graphs, attention

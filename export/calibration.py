@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from dragoman.manifest import Limits, Manifest
+from dragoman.kernel.manifest import Limits, Manifest
 from export.host_runner import HostRunner, open_session, read_decoding_graphs
 from export.pruning import prune
 from export.quantized_products import Floats, Product, Products

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from dragoman.manifest import TensorEntry
+from dragoman.kernel.manifest import TensorEntry
 
 OPSET = 24
 _OPSETS = {"": OPSET, "com.microsoft": 1}

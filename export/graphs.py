@@ -12,8 +12,14 @@ from dataclasses import dataclass
 
 import onnx
 
-from dragoman.manifest import GraphEntry, Limits, TensorEntry
-from dragoman.tensors import ATTENTION_GRAPH, best_name, cross_names, past_names, present_names
+from dragoman.kernel.manifest import GraphEntry, Limits, TensorEntry
+from dragoman.kernel.tensors import (
+    ATTENTION_GRAPH,
+    best_name,
+    cross_names,
+    past_names,
+    present_names,
+)
 from export.blocks import Blocks, OpenBlocks
 from export.graph_builder import GraphBuilder, WeightsFile
 from export.int8 import Int8Blocks

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
-from dragoman.manifest import Limits, Manifest
+from dragoman.kernel.manifest import Limits, Manifest
 from serving.engine.device.capacities import capacities
 from serving.engine.device.memory import DeviceTensor
 from serving.engine.device.onnx_runner import session_options

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from dragoman.manifest import Limits
+from dragoman.kernel.manifest import Limits
 from export.blocks import NORM_EPSILON, Blocks
 from export.graph_builder import GraphBuilder
 from training.model import ModelConfig

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import torch
 from onnxruntime import InferenceSession
 
-from dragoman.errors import UsageError
-from dragoman.manifest import GraphEntry, Manifest
-from dragoman.tensors import (
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import GraphEntry, Manifest
+from dragoman.kernel.tensors import (
     ATTENTION_GRAPH,
     ATTENTION_NAMES,
     best_name,
@@ -28,7 +28,7 @@ from dragoman.tensors import (
     past_names,
     present_names,
 )
-from dragoman.text import BEGIN_ID, END_ID, PAD_ID
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
 from serving.engine.engine import Engine
 from serving.engine.native.network import NativeNetwork, native_obstacle
 from serving.engine.network import Network

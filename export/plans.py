@@ -19,9 +19,9 @@ from typing import Any, get_args
 
 import onnx
 
-from dragoman.errors import DragomanError, UsageError
-from dragoman.manifest import Limits, Manifest, PlanEntry, Profile, sha256
-from dragoman.tensors import best_name, cache_tensors, plain_name, plan_name
+from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.manifest import Limits, Manifest, PlanEntry, Profile, sha256
+from dragoman.kernel.tensors import best_name, cache_tensors, plain_name, plan_name
 from export.plain_cache import without_scatter
 from export.quantized_products import Products, quantize_products
 from serving.engine.settings import Precision, QuantizedPrecision

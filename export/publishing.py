@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman.errors import UsageError
-from dragoman.manifest import FILE_NAME, Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import FILE_NAME, Manifest
 from export.triton_configs import graph_configs
 
 _LANGUAGES = re.compile(r'(key: "languages" value: \{ string_value: )"[^"]*"')

@@ -12,8 +12,8 @@ from __future__ import annotations
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as pb
 
-from dragoman.manifest import Manifest, TensorEntry
-from dragoman.tensors import cache_tensors, plain_name, plan_name
+from dragoman.kernel.manifest import Manifest, TensorEntry
+from dragoman.kernel.tensors import cache_tensors, plain_name, plan_name
 
 GRAPHS = ("encoder", "decoder")
 PLAIN_PRECISION = "fp16"

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.text import Piece
+from dragoman.kernel.text import Piece
 
 Form = Literal["hard", "soft"]
 FORMS: tuple[Form, ...] = ("hard", "soft")

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from dragoman.attention import MOST_WEIGHTS, Attention, count_weights, shifted
-from dragoman.manifest import Manifest
-from dragoman.tensors import ATTENTION_GRAPH
-from dragoman.text import Piece, Tokenizer
+from dragoman.kernel.attention import MOST_WEIGHTS, Attention, count_weights, shifted
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.tensors import ATTENTION_GRAPH
+from dragoman.kernel.text import Piece, Tokenizer
 from serving.alignment import Linked, moses_pairs, soft_json
 from serving.engine.search import length_penalty
 from serving.futures import when_all_done

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 BACKEND = "dragoman"
 """As the models' configurations name it."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from reprlib import repr as brief
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from serving.language import OtherLanguage, detect_language
 from serving.request_options import InvalidRequest, RequestOptions
 

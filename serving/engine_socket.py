@@ -7,7 +7,7 @@ import socket
 import tempfile
 from pathlib import Path
 
-from dragoman.errors import DragomanError
+from dragoman.kernel.errors import DragomanError
 
 VARIABLE = "DRAGOMAN_ENGINE"
 """Environment variable of Triton's process that names the socket's path."""

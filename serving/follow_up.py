@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.text import Tokenizer
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.text import Tokenizer
 from serving.engine.guidance import Guidance
 from serving.engine.search import length_penalty
 from serving.engine.sentence import Sentence

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from reprlib import repr as brief
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 _MOST_TERMS = 1000
 _MOST_CHARACTERS = 200

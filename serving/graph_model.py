@@ -13,8 +13,8 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
-from dragoman.errors import DragomanError
-from dragoman.manifest import GraphEntry, Manifest
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.manifest import GraphEntry, Manifest
 from serving.engine.onnx_session import open_graph
 
 _BUNDLE = Path("translate") / "1" / "bundle"

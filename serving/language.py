@@ -11,7 +11,7 @@ import functools
 from collections.abc import Collection
 from typing import Any
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 _SURE = 0.999
 """Probability from which a text counts as one of a language that was not asked about."""

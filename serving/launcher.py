@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 from serving.backends import RelayForm, find_installation, lay_out_backends
 from serving.child_process import start_child
 from serving.engine_process import EngineProcess

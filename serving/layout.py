@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from dragoman.cutting import cut_sentence
-from dragoman.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
-from dragoman.text import Tokenizer
+from dragoman.kernel.cutting import cut_sentence
+from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
+from dragoman.kernel.text import Tokenizer
 from serving.engine.sentence import Sentence
 
 Piece = Sentence | LineBreaks | str

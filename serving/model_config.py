@@ -8,7 +8,7 @@ from pathlib import Path
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 
 @dataclass(frozen=True)

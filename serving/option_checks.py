@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from reprlib import repr as brief
 
-from dragoman.manifest import MOST_LENGTH_PENALTY, Limits
+from dragoman.kernel.manifest import MOST_LENGTH_PENALTY, Limits
 from serving.alignment import FORMS
 from serving.request_options import InvalidRequest, RequestOptions
 

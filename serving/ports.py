@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 _LAST_PORT = 65535
 

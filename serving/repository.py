@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman.errors import UsageError
-from dragoman.manifest import FILE_NAME, Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import FILE_NAME, Manifest
 from serving.backends import BACKEND
 from serving.engine.loading import Layout, choose_layout
 from serving.model_config import read_model_config

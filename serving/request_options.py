@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from reprlib import repr as brief
 from typing import Any, get_args, get_origin, get_type_hints
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 
 class InvalidRequest(UsageError):

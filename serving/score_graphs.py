@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from dragoman.manifest import AlignmentHeads, Manifest
-from dragoman.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
+from dragoman.kernel.manifest import AlignmentHeads, Manifest
+from dragoman.kernel.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
 from serving.engine.onnx_session import open_graph
 
 MOST_TOKENS = 1024

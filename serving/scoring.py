@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dragoman.errors import DragomanError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.manifest import Manifest
 from serving.engine.acceptance import Acceptance, Estimate
 from serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from serving.engine.line import Line, Turns

@@ -15,9 +15,9 @@ from reprlib import repr as brief
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Limits
-from dragoman.text import END_ID, UNKNOWN_ID, Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Limits
+from dragoman.kernel.text import END_ID, UNKNOWN_ID, Tokenizer
 from serving.engine.guidance import (
     FewestTokens,
     Guidance,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.sentences import LineBreaks
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.sentences import LineBreaks
 from serving.engine.job import Progress
 from serving.layout import Piece
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 from serving.launcher import Ended, ServeOptions, TritonCrashed, TritonServer
 from serving.ports import PortInUse
 

@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 LibraryName = Literal["tensorrt", "tensorrt_rtx"]
 _NAMES: tuple[LibraryName, ...] = ("tensorrt", "tensorrt_rtx")

@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.text import Tokenizer
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.text import Tokenizer
 from serving.assessment import Assessment, Candidate, SentencePair
 from serving.engine.search import length_penalty
 from serving.engine.sentence import Sentence

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dragoman.cutting import Uncuttable
-from dragoman.errors import UsageError
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import Manifest
-from dragoman.sentences import LineBreaks
+from dragoman.kernel.cutting import Uncuttable
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.sentences import LineBreaks
 from serving.assessment import Assessment, Assessor, Candidate, SentencePair
 from serving.directions import Directions
 from serving.engine.errors import EngineFailure

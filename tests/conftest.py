@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.text import Tokenizer
+from dragoman.kernel.text import Tokenizer
 from export.bundle import export_bundle
 from tests.toy import reverse_pairs
 from training import checkpoint

@@ -19,10 +19,10 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from dragoman.errors import UsageError
-from dragoman.manifest import FILE_NAME, Limits, Manifest
-from dragoman.settings import from_mapping
-from dragoman.text import Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
+from dragoman.kernel.settings import from_mapping
+from dragoman.kernel.text import Tokenizer
 from training.config import RunConfig
 from training.loss_scale import LossScale
 from training.model import Transformer

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from unicodedata import category, normalize
 
-from dragoman.errors import UsageError, writing
+from dragoman.kernel.errors import UsageError, writing
 from training.config import CleaningConfig, CorpusConfig
 from training.data import Pairs, some_pairs
 

@@ -12,9 +12,9 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Limits
-from dragoman.settings import from_mapping, override, read_json, read_toml
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Limits
+from dragoman.kernel.settings import from_mapping, override, read_json, read_toml
 from training.model import PRESETS, ModelConfig
 from training.precision import Precision
 

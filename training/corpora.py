@@ -12,8 +12,8 @@ from hashlib import blake2b
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
-from dragoman.errors import UsageError
-from dragoman.settings import from_mapping, read_toml
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.settings import from_mapping, read_toml
 from training.download import Source
 
 REGISTRY = Path(__file__).with_name("corpora.toml")

@@ -18,7 +18,7 @@ from typing import IO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 _SUFFIXES = ("", ".gz", ".xz")
 

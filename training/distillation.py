@@ -20,8 +20,8 @@ from typing import IO, Any, Protocol
 
 import sacrebleu
 
-from dragoman.errors import UsageError, writing
-from dragoman.manifest import sha256
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.manifest import sha256
 from training.config import RunConfig
 from training.data import ParallelText, TextFiles, drawn_pairs, existing_file, find_file
 

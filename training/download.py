@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 LOCK = "corpora.lock.json"
 """Beside the text: what each URL gave the first time that it was fetched."""

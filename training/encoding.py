@@ -24,9 +24,9 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.errors import UsageError, writing
-from dragoman.manifest import sha256
-from dragoman.text import Tokenizer
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.manifest import sha256
+from dragoman.kernel.text import Tokenizer
 from training.data import ParallelText, TextFiles, drawing_ranks, existing_file
 
 log = logging.getLogger(__name__)

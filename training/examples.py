@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 from training.data import ParallelText
 from training.encoding import Drawing, EncodedText, TokenFiles, encode
 

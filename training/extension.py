@@ -16,8 +16,8 @@ from pathlib import Path
 
 import sentencepiece
 
-from dragoman.errors import UsageError
-from dragoman.text import language_tag
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import language_tag
 from training.config import VocabularyConfig
 from training.piece_file import CONTROL, Model
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from training.corpora import Corpus, FetchedText
 from training.data import other_forms
 from training.download import LOCK, Download, Source, Watch, discard, fetch, remember

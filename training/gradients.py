@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from training.config import OptimisationConfig
 from training.examples import Batch, Part, pieces
 from training.loss import summed_loss

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.text import BEGIN_ID, END_ID
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.text import BEGIN_ID, END_ID
 from training.model import Transformer
 from training.search import length_penalty
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.text import PAD_ID
+from dragoman.kernel.text import PAD_ID
 from training.examples import Batch
 from training.model import Transformer
 from training.precision import Precision, lower_dtype

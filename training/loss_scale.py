@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 log = logging.getLogger(__name__)
 

@@ -24,9 +24,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Activation
-from dragoman.positions import sinusoidal_positions
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Activation
+from dragoman.kernel.positions import sinusoidal_positions
 
 NEVER = -(2.0**15)
 """Output bias of what is never said: no probability is left of it, and fp16 can hold it."""

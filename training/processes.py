@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from reprlib import repr as brief
 
 import torch
 
-from dragoman.attention import MOST_WEIGHTS, Attention, count_weights, shifted
-from dragoman.errors import UsageError
-from dragoman.text import BEGIN_ID, END_ID
+from dragoman.kernel.attention import MOST_WEIGHTS, Attention, count_weights, shifted
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import BEGIN_ID, END_ID
 from training import checkpoint
 from training.checkpoint import Checkpoint
 from training.looking import look

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dragoman.errors import UsageError, writing
-from dragoman.text import Tokenizer
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.text import Tokenizer
 from training.config import CorpusConfig, RunConfig
 from training.data import ParallelText, TextFiles, read_some_pairs
 from training.encoding import Drawing, TokenFiles

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import Limits
-from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import Limits
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 from training.examples import pad
 from training.model import Transformer
 

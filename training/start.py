@@ -7,8 +7,8 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from dragoman.errors import UsageError
-from dragoman.text import Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import Tokenizer
 from training import checkpoint
 from training.extension import Former
 from training.model import ModelConfig, Transformer

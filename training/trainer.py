@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from training import checkpoint
 from training.best_models import BestModels
 from training.config import RunConfig

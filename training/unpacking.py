@@ -19,7 +19,7 @@ from itertools import islice, zip_longest
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from training.corpora import FetchedText, SideFile
 from training.download import Watch
 

@@ -9,8 +9,8 @@ from itertools import chain, islice
 
 import torch
 
-from dragoman.manifest import Limits
-from dragoman.text import Tokenizer
+from dragoman.kernel.manifest import Limits
+from dragoman.kernel.text import Tokenizer
 from training.config import RunConfig
 from training.data import ParallelText, drawn_pairs
 from training.evaluation import measure

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import sentencepiece
 
-from dragoman.errors import UsageError
-from dragoman.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, language_tag
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, language_tag
 from training.config import VocabularyConfig
 from training.data import ParallelText, drawn_pairs
 

@@ -14,7 +14,7 @@ from dragoman_client import InvalidRequest, ServerUnavailable
 from stand_ins import FakeTransport, translated
 
 from dragoman.commands import translate
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 
 Run = Callable[..., list[str]]
 

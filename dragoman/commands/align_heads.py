@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dragoman.manifest import AlignmentHeads
+    from dragoman.kernel.manifest import AlignmentHeads
     from export.alignment_heads import Evidence
 
 HELP = "choose the attention heads by which a bundle's alignments are told, and write them into it"
@@ -60,8 +60,8 @@ def choose(
     from rich.console import Console
     from rich.progress import Progress
 
-    from dragoman.errors import UsageError
-    from dragoman.manifest import Manifest
+    from dragoman.kernel.errors import UsageError
+    from dragoman.kernel.manifest import Manifest
     from export.agreement import look_both_ways
     from export.alignment_heads import choose_heads, nominate
     from export.anchors import Anchors, TooFewAnchors, find_anchors

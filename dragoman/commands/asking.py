@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:
     from dragoman_client import Translator

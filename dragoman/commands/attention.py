@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.commands.asking import configure_server, one_line, open_translator
-from dragoman.errors import DragomanError, UsageError, writing
+from dragoman.kernel.errors import DragomanError, UsageError, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dragoman.attention import Attention, Kind
     from dragoman.drawing.architecture import Architecture
+    from dragoman.kernel.attention import Attention, Kind
 
 HELP = "draw what each attention head of a model looks at, as a page or for print"
 
@@ -186,7 +186,7 @@ def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
     """What was looked at, and the translation."""
     if arguments.model is None:
         return _through_server(arguments)
-    from dragoman.manifest import FILE_NAME
+    from dragoman.kernel.manifest import FILE_NAME
 
     if not arguments.model.is_dir():
         raise UsageError(f"--model {arguments.model}: there is no such folder")
@@ -233,7 +233,7 @@ def _by_bundle(arguments: argparse.Namespace) -> tuple[Attention, str]:
 def _through_server(arguments: argparse.Namespace) -> tuple[Attention, str]:
     from dragoman_client import InvalidRequest, TranslationError
 
-    from dragoman.attention import Attention
+    from dragoman.kernel.attention import Attention
 
     options: Any = _options(arguments)
     try:
@@ -294,7 +294,7 @@ def _of_the_model(arguments: argparse.Namespace) -> Figure:
 
 def _architecture(folder: Path) -> Architecture:
     from dragoman.drawing.architecture import Architecture
-    from dragoman.manifest import FILE_NAME, Dimensions
+    from dragoman.kernel.manifest import FILE_NAME, Dimensions
 
     if not folder.is_dir():
         raise UsageError(f"--model {folder}: there is no such folder")

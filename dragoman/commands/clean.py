@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.folders import check_folder
-from dragoman.errors import UsageError, writing
+from dragoman.kernel.errors import UsageError, writing
 
 if TYPE_CHECKING:
     from training.cleaning import Report

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.folders import check_folder
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:
     from training.corpora import Corpus

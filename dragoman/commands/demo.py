@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dragoman.errors import CheckFailed
+from dragoman.kernel.errors import CheckFailed
 
 HELP = "serve, translate ten sentences each way by HTTP and by gRPC, stop"
 

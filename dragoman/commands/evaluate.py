@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.folders import check_count, check_folder
-from dragoman.errors import UsageError, writing
+from dragoman.kernel.errors import UsageError, writing
 
 if TYPE_CHECKING:
     from training.data import Side
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _refuse_partial_record(arguments: argparse.Namespace) -> None:
     """What is recorded has the names of the test set and the beam width, and of nothing else."""
-    from dragoman.manifest import Manifest
+    from dragoman.kernel.manifest import Manifest
 
     if arguments.first is not None:
         raise UsageError("--record: a whole test set is recorded; leave out --first")
@@ -137,7 +137,7 @@ def _evaluate(
     from rich.console import Console
     from rich.progress import track
 
-    from dragoman.manifest import Manifest
+    from dragoman.kernel.manifest import Manifest
     from training.evaluation import measure
 
     direction = f"{src.language}-{tgt.language}"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dragoman.commands import align_heads
 from dragoman.commands.folders import check_count, check_folder
-from dragoman.errors import UsageError
-from dragoman.tensors import ATTENTION_GRAPH
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.tensors import ATTENTION_GRAPH
 
 HELP = "make a bundle of ONNX graphs out of a checkpoint, or TensorRT engines out of a bundle"
 
@@ -162,7 +162,7 @@ def _tensorrt(arguments: argparse.Namespace) -> int:
 
 def _calibration(arguments: argparse.Namespace) -> list[list[int]]:
     """Ids of source texts, in all directions that the text has."""
-    from dragoman.manifest import Manifest
+    from dragoman.kernel.manifest import Manifest
     from training.data import read_directions
 
     text = arguments.calibration_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 
 def check_folder(option: str, folder: Path) -> None:

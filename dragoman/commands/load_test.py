@@ -21,7 +21,7 @@ from dragoman.commands.asking import (
     translation_options,
 )
 from dragoman.commands.demo import SENTENCES
-from dragoman.errors import CheckFailed, DragomanError, UsageError
+from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 
 if TYPE_CHECKING:
     from dragoman_load_test.load_test import LoadTest, Watcher

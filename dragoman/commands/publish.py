@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from dragoman.commands.folders import check_folder
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 HELP = "make a Triton model repository that serves a bundle"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.commands.asking import configure_server, one_line, open_translator
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 
 if TYPE_CHECKING:
     from dragoman_client.pair_scoring import ScoringArguments

@@ -7,7 +7,7 @@ import contextlib
 import sys
 from pathlib import Path
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 HELP = "serve translations over HTTP and gRPC with Triton Inference Server"
 

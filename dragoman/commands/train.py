@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.commands.folders import check_folder
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 HELP = "train a model on parallel text"
 

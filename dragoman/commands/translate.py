@@ -19,7 +19,7 @@ from dragoman.commands.asking import (
     open_translator,
     translation_options,
 )
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 
 if TYPE_CHECKING:
     from dragoman_client import FileProgress, InvalidRequest, Translator

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from dragoman.commands.folders import check_count
-from dragoman.errors import CheckFailed
+from dragoman.kernel.errors import CheckFailed
 
 HELP = "compare a bundle with PyTorch: names, shapes, values, tokens of real sentences"
 
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a check; fail if one failed."""
-    from dragoman.manifest import Manifest
+    from dragoman.kernel.manifest import Manifest
     from export.parity import verify
     from training.data import read_directions
 

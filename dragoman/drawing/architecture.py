@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from dragoman.drawing.style import plain, style
-from dragoman.errors import UsageError
-from dragoman.manifest import Dimensions, Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Dimensions, Manifest
 
 _CONFIG = "config.json"
 _COLOURS = {

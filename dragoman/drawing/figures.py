@@ -15,12 +15,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from dragoman.attention import Attention, Kind
 from dragoman.drawing.colours import head_colours
 from dragoman.drawing.page import LEAST, NAMES
 from dragoman.drawing.style import plain, style
-from dragoman.errors import writing
-from dragoman.positions import sinusoidal_positions
+from dragoman.kernel.attention import Attention, Kind
+from dragoman.kernel.errors import writing
+from dragoman.kernel.positions import sinusoidal_positions
 
 _log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import SpecialIds
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import SpecialIds
 from serving.engine.batch import Batch
 from serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from serving.engine.job import Job, Progress

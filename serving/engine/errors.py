@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from dragoman.errors import DragomanError
+from dragoman.kernel.errors import DragomanError
 
 
 class Overloaded(DragomanError):

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dragoman.hypothesis import Hypothesis
+from dragoman.kernel.hypothesis import Hypothesis
 from serving.engine.cache import Floats, Ids
 from serving.engine.guidance import Guidance, Progress, Sampling, TermConstraints
 from serving.engine.ranking import rank

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from dragoman.hypothesis import Hypothesis
+from dragoman.kernel.hypothesis import Hypothesis
 from serving.engine.sentence import Sentence
 
 _settling = threading.Lock()

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dragoman.errors import DragomanError, UsageError
-from dragoman.manifest import Dimensions, Manifest, SpecialIds
+from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
 from serving.cpu import exact_int8_products
 from serving.engine.device.gpu import choose_gpu_runtime, open_gpu_network, runtime_obstacle
 from serving.engine.engine import Engine

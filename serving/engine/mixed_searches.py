@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dragoman.errors import DragomanError
-from dragoman.hypothesis import Hypothesis
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.hypothesis import Hypothesis
 from serving.engine.cache import Copy, Floats, Ids
 from serving.engine.guided_search import GuidedSearch, begin_guided_search
 from serving.engine.search import Advance, Searches

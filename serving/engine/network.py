@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import SpecialIds
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import SpecialIds
 from serving.engine.sentence import Sentence
 
 

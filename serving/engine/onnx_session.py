@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
-from dragoman.tensors import best_name, cross_names, past_names, present_names
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.tensors import best_name, cross_names, past_names, present_names
 from serving.engine.cache import MOST_BINDINGS, Cache, CacheShape, Floats, Ids
 from serving.engine.ranking import log_softmax
 from serving.engine.settings import Precision

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dragoman.errors import DragomanError
+from dragoman.kernel.errors import DragomanError
 from serving.engine.acceptance import Acceptance, Estimate
 from serving.engine.errors import Closed, Overloaded
 from serving.engine.job import Job

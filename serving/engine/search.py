@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.hypothesis import Hypothesis
+from dragoman.kernel.hypothesis import Hypothesis
 from serving.engine.cache import Copy, Ids
 from serving.engine.sentence import Sentence
 from serving.engine.session import Ranking

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import SpecialIds
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import SpecialIds
 from serving.engine.cache import Cache, CacheShape
 from serving.engine.searches import begin_searches
 from serving.engine.sentence import Sentence

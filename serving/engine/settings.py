@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 FloatPrecision = Literal["fp32", "fp16", "bf16"]
 QuantizedPrecision = Literal["int8", "fp8"]

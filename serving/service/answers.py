@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dragoman.errors import DragomanError
+from dragoman.kernel.errors import DragomanError
 from serving.assessment import Assessment
 from serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
 from serving.service.requests import Asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast, get_args
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from serving.engine.settings import EngineSettings, Precision, Runtime
 from serving.service.requests import RequestRules
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.errors import DragomanError
+from dragoman.kernel.errors import DragomanError
 from serving.engine.errors import Closed
 from serving.service.connection import Connection
 from serving.service.frames import (

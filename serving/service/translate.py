@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
-from dragoman.manifest import Manifest
+from dragoman.kernel.manifest import Manifest
 from serving.engine.errors import EngineFailure
 from serving.service import answers
 from serving.service.answers import Form

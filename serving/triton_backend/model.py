@@ -13,7 +13,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
-from dragoman.errors import DragomanError
+from dragoman.kernel.errors import DragomanError
 from serving.service.frames import Hello
 from serving.triton_backend.relay import Relay
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from dragoman.errors import DragomanError
+from dragoman.kernel.errors import DragomanError
 from serving.engine_socket import VARIABLE
 from serving.service.connection import Connection
 from serving.service.frames import (

@@ -20,10 +20,10 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["dragoman", "serving"]):
-    from dragoman.errors import DragomanError
-    from dragoman.manifest import FILE_NAME, Limits, Manifest
-    from dragoman.sentences import split_sentences
-    from dragoman.text import Tokenizer
+    from dragoman.kernel.errors import DragomanError
+    from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
+    from dragoman.kernel.sentences import split_sentences
+    from dragoman.kernel.text import Tokenizer
     from serving.glossary import Glossary
     from serving.option_checks import check_options
     from serving.placeholders import find_placeholders, split_at_placeholders

@@ -11,8 +11,8 @@ from typing import get_args
 
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from export.plans import PlanSettings, build_plans
 from serving.engine.device.gpu import (
     GpuRuntime,

@@ -14,8 +14,8 @@ import pytest
 from dragoman_client import Attention, InvalidRequest
 from dragoman_client import Translator as Client
 
-from dragoman.attention import KINDS
 from dragoman.cli import main
+from dragoman.kernel.attention import KINDS
 from serving.request_options import RequestOptions
 from serving.translator import Translator
 from tests.integration.conftest import Served

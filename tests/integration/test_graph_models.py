@@ -13,7 +13,7 @@ import tritonclient.grpc as triton_grpc
 from dragoman_client import Translator
 from tritonclient.utils import InferenceServerException
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from export.publishing import publish
 from serving.launcher import ServeOptions, TritonServer
 from tests.conftest import REPOSITORY

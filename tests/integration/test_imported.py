@@ -11,7 +11,7 @@ import pytest
 from dragoman_client import Translator
 
 from dragoman.cli import main
-from dragoman.manifest import AlignmentHeads, Manifest
+from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from serving.launcher import ServeOptions, TritonServer
 from tests.marian_models import MarianModel, sentences, write_marian
 

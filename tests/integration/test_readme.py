@@ -18,7 +18,7 @@ from dragoman_load_test.messages import INFER
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from tritonclient.grpc import service_pb2
 
-from dragoman.manifest import Manifest
+from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served
 

@@ -15,7 +15,7 @@ from dragoman_client import AsyncTranslator, InvalidRequest, Translation
 from dragoman_client import Translator as Client
 
 from dragoman.commands.demo import DIRECTIONS, SENTENCES
-from dragoman.manifest import Manifest
+from dragoman.kernel.manifest import Manifest
 from export.publishing import publish
 from serving.launcher import ServeOptions, TritonServer
 from serving.request_options import RequestOptions

@@ -10,8 +10,8 @@ import pytest
 from benchmarks import test_set
 from benchmarks.processes import CTranslate2Process, Threads
 from benchmarks.report import Case, Sample, markdown_table, spread
-from dragoman.errors import UsageError
-from dragoman.manifest import Limits, Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Limits, Manifest
 from export.bundle import export_bundle
 from tests.conftest import MakeBundle
 from tests.toy import reverse_pairs, write_pairs

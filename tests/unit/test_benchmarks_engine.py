@@ -44,8 +44,8 @@ from benchmarks.worker_protocol import (
     read_request,
     write_request,
 )
-from dragoman.errors import CheckFailed
-from dragoman.text import END_ID, Tokenizer
+from dragoman.kernel.errors import CheckFailed
+from dragoman.kernel.text import END_ID, Tokenizer
 from serving.translator import Translator
 from training.model import ModelConfig
 

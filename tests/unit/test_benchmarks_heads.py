@@ -167,7 +167,7 @@ def test_the_page_quotes_the_code_as_it_is() -> None:
     ]
     code = "".join(
         (REPOSITORY / name).read_text(encoding="utf-8")
-        for name in ("training/model.py", "dragoman/positions.py")
+        for name in ("training/model.py", "dragoman/kernel/positions.py")
     )
     assert len(quoted) == 5
     for quote in quoted:

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import training_curves
 from benchmarks.training_curves import curves, draw, read_curves
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY
 
 RUNS = REPOSITORY / "docs" / "training-runs"

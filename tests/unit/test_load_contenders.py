@@ -18,8 +18,8 @@ from tritonclient.grpc import model_config_pb2
 
 from benchmarks.ctranslate2_repository import Layout, Setting, build_config, write_repository
 from benchmarks.served_endpoint import with_precision
-from dragoman.errors import UsageError
-from dragoman.manifest import Limits
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Limits
 from tests.conftest import REPOSITORY
 
 SETTING = Setting(Layout(instances=2, inter=1, intra=1), 1500, (4, 8), "int8")

@@ -17,7 +17,7 @@ from benchmarks.served_endpoint import ENGINE, IDLE, SERVER, Endpoint
 from benchmarks.served_match import Loads, Match, Outcome, compare, race
 from benchmarks.served_report import Case, Contest, Rounds, processor_table, throughput_table
 from benchmarks.served_tuning import Trial, best_settings, settings
-from dragoman.errors import CheckFailed, UsageError
+from dragoman.kernel.errors import CheckFailed, UsageError
 
 CASE = Case(beam_width=4, concurrency=8)
 CPU_S = {GENERATOR: 0.2, SERVER: 0.1, ENGINE: 3.0, IDLE: 0.02, MACHINE: 3.5}

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from training.marian.importing import (
     LIST,
     SOURCE_PIECES,

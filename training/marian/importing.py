@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import UsageError, writing
-from dragoman.text import Tokenizer
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.text import Tokenizer
 from training import checkpoint
 from training.config import DataConfig, ImportConfig, RunConfig, VocabularyConfig
 from training.marian.languages import Languages, find_languages

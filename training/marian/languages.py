@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from training.marian.language_codes import short_code
 from training.marian.pieces import tags_of
 from training.marian.settings import content_of

@@ -16,8 +16,8 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from dragoman.errors import UsageError
-from dragoman.text import (
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import (
     BEGIN_ID,
     END_ID,
     FOREIGN,
@@ -132,7 +132,8 @@ def write_sentencepiece(source: Path, entries: list[Entry], out: Path) -> None:
     Args:
         source: the side's SentencePiece model.
         entries: of the vocabulary.
-        out: file to write; see `dragoman.text.VOCABULARY_END` and `FOREIGN` for its peculiarities.
+        out: file to write; see `VOCABULARY_END` and `FOREIGN` in `dragoman.kernel.text` for its
+            peculiarities.
 
     Raises:
         UsageError: `source` cannot be read, or is no SentencePiece model.

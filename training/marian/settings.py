@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Activation
-from dragoman.settings import read_json
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Activation
+from dragoman.kernel.settings import read_json
 from training.model import ModelConfig
 
 CONFIG = "config.json"

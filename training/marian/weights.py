@@ -24,8 +24,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from dragoman.errors import UsageError
-from dragoman.positions import sinusoidal_positions
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.positions import sinusoidal_positions
 from training.marian.pieces import Entry
 from training.marian.settings import CONFIG, MarianSettings
 from training.model import NEVER, ModelConfig

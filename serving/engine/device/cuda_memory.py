@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 from serving.engine.device.memory import Block, Lines
 
 _STAGING_BYTES = 1 << 22

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import Dimensions, Limits, SpecialIds
-from dragoman.tensors import best_name, cross_names, past_names, present_names
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import Dimensions, Limits, SpecialIds
+from dragoman.kernel.tensors import best_name, cross_names, past_names, present_names
 from serving.engine.cache import Floats, Ids
 from serving.engine.device.cache import DeviceCache
 from serving.engine.device.memory import Block, DeviceTensor, Memory

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 import onnxruntime
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from serving.engine.device.cuda_memory import CudaMemory
 from serving.engine.device.decoding import Runner
 from serving.engine.device.network import DeviceNetwork

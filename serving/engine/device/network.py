@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.manifest import Manifest, SpecialIds
+from dragoman.kernel.manifest import Manifest, SpecialIds
 from serving.engine.device.decoding import DeviceDecoding, Runner
 from serving.engine.device.memory import ITEM_BYTES, Memory
 from serving.engine.device.row_counts import padded_count

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import onnxruntime
 
-from dragoman.errors import UsageError
-from dragoman.manifest import GraphEntry, Manifest
-from dragoman.tensors import cache_tensors
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import GraphEntry, Manifest
+from dragoman.kernel.tensors import cache_tensors
 from serving.engine.device.capacities import capacities
 from serving.engine.device.memory import DeviceTensor, Memory
 from serving.engine.settings import FloatPrecision

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest, PlanEntry, sha256
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest, PlanEntry, sha256
 
 BUILD = "dragoman export tensorrt"
 PlanKey = tuple[str, int | None]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest, PlanEntry
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest, PlanEntry
 from serving.engine.device.capacities import capacities
 from serving.engine.device.cuda_memory import CudaMemory
 from serving.engine.device.memory import DeviceTensor

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import SpecialIds
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import SpecialIds
 from serving.engine.cache import Cache, CacheShape, Floats, Ids
 from serving.engine.mixed_searches import GuidedSearches
 from serving.engine.native import library

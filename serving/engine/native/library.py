@@ -7,8 +7,8 @@ from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Activation
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Activation
 from serving.cpu import flags
 
 PANEL = 64

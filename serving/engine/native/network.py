@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Dimensions, Manifest, SpecialIds
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
 from serving.engine.cache import CacheShape
 from serving.engine.native import library
 from serving.engine.native.decoding import NativeDecoding

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.hypothesis import Hypothesis
+from dragoman.kernel.hypothesis import Hypothesis
 from serving.engine.cache import Copy
 from serving.engine.native.library import Found, Searches, load
 from serving.engine.search import Advance, common_beginning

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Activation, Dimensions
-from dragoman.positions import sinusoidal_positions
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Activation, Dimensions
+from dragoman.kernel.positions import sinusoidal_positions
 from serving.engine.native.library import (
     ACTIVATIONS,
     PANEL,

@@ -11,8 +11,8 @@ import pytest
 
 from dragoman.cli import COMMANDS, main
 from dragoman.commands.asking import read_glossary
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from serving.engine.native import library
 from tests.toy import reverse_pairs, write_pairs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.manifest import Manifest
+from dragoman.kernel.manifest import Manifest
 from tests.toy import reverse_pairs, write_pairs
 
 

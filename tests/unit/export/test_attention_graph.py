@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from dragoman.cli import main
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
-from dragoman.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
 from export.bundle import add_attention_graph, export_bundle
 from export.parity import TOLERANCE
 from serving.engine.onnx_session import load_graph

@@ -13,8 +13,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from dragoman.errors import UsageError
-from dragoman.manifest import FILE_NAME, Limits, Manifest, digests
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest, digests
 from export.bundle import export_bundle
 from export.parity import Outcome, in_turn, verify
 from export.publishing import publish

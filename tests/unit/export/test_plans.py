@@ -17,8 +17,8 @@ import pytest
 
 from benchmarks.base_model import write_random_bundle
 from dragoman.cli import main
-from dragoman.manifest import Manifest, TensorEntry, sha256
-from dragoman.tensors import cache_tensors, plain_name, plan_name
+from dragoman.kernel.manifest import Manifest, TensorEntry, sha256
+from dragoman.kernel.tensors import cache_tensors, plain_name, plan_name
 from export.calibration import calibrate
 from export.plain_cache import without_scatter
 from export.plans import (

@@ -18,7 +18,7 @@ from benchmarks.quantized import (
     quantized,
     translate,
 )
-from dragoman.manifest import Manifest
+from dragoman.kernel.manifest import Manifest
 from export.calibration import QUANTIZED_GRAPHS, constant_products
 from export.host_runner import open_session, read_decoding_graphs
 from export.quantized_products import Floats, Product, quantize_products

@@ -8,8 +8,8 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as pb
 
-from dragoman.manifest import Manifest
-from dragoman.tensors import cache_tensors, plain_name, plan_name
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.tensors import cache_tensors, plain_name, plan_name
 from export.publishing import publish
 from export.triton_configs import graph_configs
 from tests.conftest import REPOSITORY

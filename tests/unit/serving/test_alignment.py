@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.sentences import split_sentences
-from dragoman.text import Tokenizer
+from dragoman.kernel.sentences import split_sentences
+from dragoman.kernel.text import Tokenizer
 from serving.alignment import Linked, Words, moses_pairs, soft_json
 from tests.conftest import REPOSITORY
 

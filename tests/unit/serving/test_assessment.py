@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.manifest import AlignmentHeads, Manifest
+from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from serving import assessment
 from serving.assessment import Assessment, Candidate, SentencePair
 from serving.engine.errors import DeadlineExceeded

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dragoman.attention import KINDS, Attention
+from dragoman.kernel.attention import KINDS, Attention
 from serving import assessment
 from serving.engine.settings import EngineSettings
 from serving.request_options import InvalidRequest, RequestOptions

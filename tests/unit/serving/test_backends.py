@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from serving import backends
 from serving.backends import Installation, RelayForm, compiled_relay, lay_out_backends
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import Manifest, SpecialIds
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import Manifest, SpecialIds
 from export.plans import PlanSettings, requests
 from serving.engine import scheduler
 from serving.engine.cache import CAPACITIES

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import DragomanError
+from dragoman.kernel.errors import DragomanError
 from serving.engine_process import EngineProcess
 from serving.engine_socket import listen, remove
 from serving.heartbeat import IDLE

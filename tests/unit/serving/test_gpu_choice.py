@@ -8,8 +8,8 @@ from typing import get_args
 import onnxruntime
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from serving import diagnosis
 from serving.engine import loading
 from serving.engine.device import gpu

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
-from dragoman.manifest import Manifest
-from dragoman.tensors import cache_tensors
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.tensors import cache_tensors
 from serving.half_precision import HalfPrecision, lower_precision
 
 

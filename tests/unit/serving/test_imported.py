@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from dragoman.cli import main
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import AlignmentHeads, Manifest
-from dragoman.text import BEGIN_ID, END_ID, UNKNOWN_ID
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import AlignmentHeads, Manifest
+from dragoman.kernel.text import BEGIN_ID, END_ID, UNKNOWN_ID
 from export.bundle import export_bundle
 from serving.engine.sentence import Sentence
 from serving.engine.settings import EngineSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.commands.demo import SENTENCES
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from serving.language import OtherLanguage, detect_language
 from tests.conftest import CORPORA
 from training.data import read_pairs

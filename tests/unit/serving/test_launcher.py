@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.errors import UsageError
-from dragoman.manifest import FILE_NAME
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import FILE_NAME
 from export.publishing import publish
 from serving.launcher import ServeOptions, TritonServer
 from serving.ports import free_ports

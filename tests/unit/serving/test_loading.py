@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Dimensions
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Dimensions
 from serving.engine import loading
 from serving.engine.loading import (
     batch_limits,

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.hypothesis import Hypothesis
-from dragoman.manifest import Dimensions, Manifest, SpecialIds
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
 from export.bundle import export_bundle
 from serving.engine.cache import Cache, Floats, Ids
 from serving.engine.native import library

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.text import Tokenizer
+from dragoman.kernel.text import Tokenizer
 from serving.engine.settings import EngineSettings
 from serving.placeholders import find_placeholders
 from serving.request_options import RequestOptions

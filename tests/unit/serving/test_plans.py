@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest, PlanEntry, Profile, sha256
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest, PlanEntry, Profile, sha256
 from serving.engine.device.plans import (
     Target,
     cache_lengths,

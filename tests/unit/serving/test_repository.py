@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from export.publishing import publish
 from serving import repository as repository_module
 from serving.engine.loading import Layout

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.manifest import AlignmentHeads, Manifest
-from dragoman.text import BEGIN_ID, END_ID
+from dragoman.kernel.manifest import AlignmentHeads, Manifest
+from dragoman.kernel.text import BEGIN_ID, END_ID
 from export.parity import TOLERANCE
 from serving import scoring
 from serving.engine.errors import Closed, DeadlineExceeded, Overloaded

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from dragoman.manifest import Limits
-from dragoman.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, Tokenizer
+from dragoman.kernel.manifest import Limits
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, Tokenizer
 from serving.engine.guidance import FewestTokens
 from serving.request_options import InvalidRequest, RequestOptions
 from serving.search_plan import SearchPlan

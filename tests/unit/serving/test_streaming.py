@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.sentences import LineBreaks
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.sentences import LineBreaks
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.layout import Piece
 from serving.streaming import TextStream

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 from serving import supervision
 from serving.launcher import Ended, ServeOptions, StartFailed, TritonCrashed
 from serving.ports import PortInUse

@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 import pytest
 
-from dragoman.manifest import Manifest, PlanEntry, sha256
+from dragoman.kernel.manifest import Manifest, PlanEntry, sha256
 from export.host_runner import HostRunner
 from export.plans import PlanSettings, requests
 from serving.engine.device import tensorrt_runner

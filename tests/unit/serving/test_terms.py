@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from serving.glossary import Glossary
 from serving.placeholders import find_placeholders, split_at_placeholders
 from serving.suppression import SuppressedWords

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.errors import UsageError
-from dragoman.manifest import Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from serving.engine.errors import DeadlineExceeded
 from serving.futures import outcome_error
 from serving.request_options import InvalidRequest, RequestOptions

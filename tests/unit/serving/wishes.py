@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from dragoman.text import END_ID
+from dragoman.kernel.text import END_ID
 from serving.engine.guidance import (
     FewestTokens,
     Guidance,

@@ -9,7 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from tests.conftest import files_no_larger_than, tiny_model
 from training import checkpoint
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from tests.conftest import files_no_larger_than
 from training.cleaning import Cleaner, Report, folded, write_pairs
 from training.config import CleaningConfig, CorpusConfig

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY
 from training.config import CorpusConfig, RunConfig, resolve
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY, files_no_larger_than
 from training.config import resolve
 from training.corpora import (

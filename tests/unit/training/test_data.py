@@ -12,8 +12,8 @@ from typing import cast
 import pytest
 import torch
 
-from dragoman.errors import UsageError
-from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs
 from training.config import VocabularyConfig

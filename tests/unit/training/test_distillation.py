@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.cli import main
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training.config import resolve

@@ -10,8 +10,8 @@ from threading import Event
 import numpy as np
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.text import END_ID, Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import END_ID, Tokenizer
 from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training.config import resolve

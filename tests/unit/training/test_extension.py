@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.text import Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import Tokenizer
 from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs
 from training.config import VocabularyConfig

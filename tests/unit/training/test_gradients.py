@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.errors import UsageError
-from dragoman.text import Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import Tokenizer
 from tests.conftest import tiny_model
 from tests.toy import reverse_pairs
 from training.config import OptimisationConfig

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from dragoman.manifest import Manifest, SpecialIds
-from dragoman.text import BEGIN_ID, END_ID, PAD_ID
+from dragoman.kernel.manifest import Manifest, SpecialIds
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
 from export.bundle import export_bundle
 from export.parity import verify
 from serving.engine.device.memory import HostMemory

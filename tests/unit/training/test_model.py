@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 from tests.conftest import tiny_config, tiny_model
 from training.model import (
     PRESETS,

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dragoman.hypothesis import Hypothesis
-from dragoman.text import BEGIN_ID, END_ID
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.text import BEGIN_ID, END_ID
 from tests.conftest import tiny_model
 from training.guided_search import Wishes, guided_search
 from training.model import Transformer

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from dragoman.cli import main
-from dragoman.errors import UsageError
-from dragoman.text import Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import Tokenizer
 from tests.conftest import MakeBundle, tiny_config, tiny_model
 from tests.toy import reverse_pairs, write_pairs
 from training import checkpoint

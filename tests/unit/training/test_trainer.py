@@ -20,8 +20,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import Tensor
 
 from dragoman.cli import main
-from dragoman.errors import UsageError
-from dragoman.manifest import Limits
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Limits
 from tests.conftest import REPOSITORY, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from training import checkpoint

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dragoman.positions import sinusoidal_positions
+from dragoman.kernel.positions import sinusoidal_positions
 
 
 def test_positions_are_the_papers() -> None:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.settings import from_mapping, override, read_json, read_toml
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.settings import from_mapping, override, read_json, read_toml
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
+from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
 
 EXPECTED = {
     "en": [

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.manifest import Limits, Manifest
-from dragoman.text import Tokenizer
+from dragoman.kernel.manifest import Limits, Manifest
+from dragoman.kernel.text import Tokenizer
 from export.bundle import export_bundle
 from serving.engine.settings import EngineSettings
 from serving.request_options import RequestOptions

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.attention import KINDS, Attention
 from dragoman.cli import main
 from dragoman.drawing.architecture import Architecture, draw_architecture
 from dragoman.drawing.colours import head_colours
 from dragoman.drawing.figures import draw_lines, save
 from dragoman.drawing.page import write_page
-from dragoman.manifest import Dimensions, Manifest, digests
-from dragoman.text import Tokenizer
+from dragoman.kernel.attention import KINDS, Attention
+from dragoman.kernel.manifest import Dimensions, Manifest, digests
+from dragoman.kernel.text import Tokenizer
 from tests.conftest import MakeBundle
 from training import checkpoint
 from training.looking import look

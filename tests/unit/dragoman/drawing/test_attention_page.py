@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.attention import KINDS, Attention
 from dragoman.drawing.page import LEAST, write_page
+from dragoman.kernel.attention import KINDS, Attention
 from tests.browser import Page, browsing, find_chromium
 
 NASTY = "<script>document.title='run'</script>"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.manifest import FILE_NAME, Limits, Manifest
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
 
 Change = Callable[[dict[str, Any]], object]
 

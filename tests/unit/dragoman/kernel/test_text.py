@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import UsageError
-from dragoman.text import END_ID, UNKNOWN_ID, Tokenizer
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import END_ID, UNKNOWN_ID, Tokenizer
 
 
 def test_texts_survive_the_way_to_ids_and_back(tokenizer: Tokenizer) -> None:

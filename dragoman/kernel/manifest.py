@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from dragoman.errors import UsageError, writing
-from dragoman.settings import from_mapping, read_json
-from dragoman.tensors import best_name
-from dragoman.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.settings import from_mapping, read_json
+from dragoman.kernel.tensors import best_name
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 
 FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"

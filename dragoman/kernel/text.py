@@ -14,7 +14,7 @@ from typing import Any
 
 import sentencepiece
 
-from dragoman.errors import UsageError
+from dragoman.kernel.errors import UsageError
 
 PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID = 0, 1, 2, 3
 """Special ids, the same in every vocabulary."""

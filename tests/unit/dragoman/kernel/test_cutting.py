@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.cutting import Uncuttable, cut_sentence
-from dragoman.text import Tokenizer
+from dragoman.kernel.cutting import Uncuttable, cut_sentence
+from dragoman.kernel.text import Tokenizer
 
 
 class Letters:

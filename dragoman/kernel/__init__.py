@@ -1,0 +1,1 @@
+"""What all parts share: errors, settings, the manifest, text, sentences and tensor names."""
