@@ -27,6 +27,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from dragoman_training.text.parallel_text import Side, read_directions, read_pairs
 
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
@@ -34,7 +35,6 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from serving.alignment import Linked, Words, moses_pairs
 from serving.score_graphs import Pair, ScoreGraph, looked_at
-from training.data import Side, read_directions, read_pairs
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _TOGETHER = 16

@@ -12,14 +12,14 @@ import random
 from pathlib import Path
 
 import torch
+from dragoman_training.config import DataConfig, RunConfig, VocabularyConfig
+from dragoman_training.network.transformer import ModelConfig, Transformer
+from dragoman_training.run import checkpoint
+from dragoman_training.text.vocabulary import train_vocabulary
 
 from benchmarks.worker_protocol import TokenIds
 from dragoman.kernel.text import END_ID
 from export.bundle import export_bundle
-from training import checkpoint
-from training.config import DataConfig, RunConfig, VocabularyConfig
-from training.model import ModelConfig, Transformer
-from training.vocabulary import train_vocabulary
 
 BASE = ModelConfig(
     vocab_size=32_000,

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import sacrebleu
 from dragoman_load_test.plots import COLOURS
+from dragoman_training.text.parallel_text import Side, read_directions
 from matplotlib.figure import Figure
 
 from benchmarks.console import positive, progress
@@ -34,7 +35,6 @@ from benchmarks.report import markdown_table
 from dragoman.kernel.manifest import Manifest
 from serving.request_options import RequestOptions
 from serving.translator import Translator
-from training.data import Side, read_directions
 
 SHIPPED = Path("model_repository/translate/1/bundle")
 _TOGETHER = 64

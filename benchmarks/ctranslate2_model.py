@@ -17,19 +17,19 @@ import ctranslate2.specs
 import numpy as np
 import numpy.typing as npt
 import sentencepiece
-from torch import nn
-
-from dragoman.kernel.errors import DragomanError, UsageError
-from dragoman.kernel.positions import sinusoidal_positions
-from dragoman.kernel.text import BEGIN_ID, END_ID, UNKNOWN_ID
-from training import checkpoint
-from training.model import (
+from dragoman_training.network.transformer import (
     DecoderLayer,
     EncoderLayer,
     FeedForward,
     MultiHeadAttention,
     Transformer,
 )
+from dragoman_training.run import checkpoint
+from torch import nn
+
+from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.positions import sinusoidal_positions
+from dragoman.kernel.text import BEGIN_ID, END_ID, UNKNOWN_ID
 
 POSITIONS = 1024
 """Rows of the position table, more than any bundle lets a sentence have."""

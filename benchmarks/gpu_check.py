@@ -29,6 +29,8 @@ from pathlib import Path
 
 import sacrebleu
 import torch
+from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.run import checkpoint
 
 from benchmarks.base_model import (
     BASE,
@@ -47,8 +49,6 @@ from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest
 from serving.engine.device.gpu import gpu_obstacle
 from serving.tensorrt_library import local_compute_capability
-from training import checkpoint
-from training.search import beam_search, greedy_search
 
 JSON_FILE, TABLE_FILE = Path("docs/benchmarks-gpu.json"), Path("docs/benchmarks-gpu.md")
 BATCHES = (1, 8, 32, 128, 512)

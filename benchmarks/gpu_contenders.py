@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import get_args
 
 import torch
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.run import checkpoint
 
 from benchmarks.worker_protocol import TokenIds
 from dragoman.kernel.errors import DragomanError
@@ -27,9 +30,6 @@ from serving.engine.scheduler import BatchLimits
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
 from serving.tensorrt_library import load
-from training import checkpoint
-from training.model import Transformer
-from training.search import beam_search, greedy_search
 
 PRECISIONS = get_args(FloatPrecision)
 LENGTH_PENALTY = 0.6

@@ -111,9 +111,9 @@ def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> Iter
         DragomanError: a contender ended, or wrote another number of tokens than it was asked for.
     """
     from ctranslate2.converters import TransformersConverter
+    from dragoman_training.marian.importing import import_marian
 
     from export.bundle import export_bundle
-    from training.marian.importing import import_marian
 
     with contextlib.ExitStack() as held:
         parent = Path(held.enter_context(tempfile.TemporaryDirectory()))

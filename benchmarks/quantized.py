@@ -16,6 +16,7 @@ from typing import get_args
 
 import onnx
 import sacrebleu
+from dragoman_training.text.parallel_text import Side, read_directions
 
 from benchmarks.console import positive
 from benchmarks.report import markdown_table
@@ -31,7 +32,6 @@ from serving.engine.device.network import DeviceNetwork
 from serving.engine.engine import Engine
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.settings import QuantizedPrecision
-from training.data import Side, read_directions
 
 Graphs = Mapping[str, onnx.ModelProto]
 PRECISIONS = get_args(QuantizedPrecision)

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman_training.run.evaluation import measure
+
 from benchmarks.contenders import LENGTH_PENALTY, TARGET_LANGUAGE, Run
 from benchmarks.processes import WorkerProcess
 from benchmarks.report import markdown_table, percent, search_name
@@ -17,7 +19,6 @@ from benchmarks.test_set import TestSet
 from benchmarks.worker_protocol import BatchSearch, TokenIds
 from dragoman.kernel.errors import CheckFailed
 from dragoman.kernel.manifest import Manifest
-from training.evaluation import measure
 
 BEAM_WIDTH = 4
 LEAST_GREEDY_EQUAL = 0.99

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import sentencex
+from dragoman_training.text.parallel_text import read_lines
 
 from benchmarks.report import markdown_table
 from dragoman.kernel.sentences import split_sentences
-from training.data import read_lines
 
 TESTS = (
     *(("newstest/newstest2014.en-de", "en"), ("newstest/newstest2014.en-de", "de")),

@@ -13,14 +13,15 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dragoman_training.run.evaluation import measure
+from dragoman_training.text.parallel_text import read_pairs
+
 from benchmarks.report import markdown_table
 from dragoman.kernel.cutting import cut_sentence
 from dragoman.kernel.sentences import split_sentences
 from dragoman.kernel.text import Tokenizer
 from serving.request_options import RequestOptions
 from serving.translator import Translator
-from training.data import read_pairs
-from training.evaluation import measure
 
 BUNDLE = Path("model_repository/translate/1/bundle")
 TESTS = ("flores200/devtest", "newstest/newstest2014.en-de", "tatoeba-en-de/test")

@@ -29,6 +29,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from dragoman_training.text.parallel_text import read_lines
+
 from benchmarks.conditions import conditions
 from benchmarks.console import positive
 from benchmarks.contenders import LENGTH_PENALTY, SOURCE_LANGUAGE, TARGET_LANGUAGE
@@ -38,7 +40,6 @@ from benchmarks.served_match import COMPARED, Loads, Match, Outcome, play
 from benchmarks.served_report import Case, processor_table, throughput_table
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 from dragoman.kernel.manifest import Manifest
-from training.data import read_lines
 
 TEST = "tatoeba-en-de/test"
 

@@ -12,11 +12,12 @@ import os
 import time
 from pathlib import Path
 
+from dragoman_training.text.parallel_text import read_lines
+
 from benchmarks.report import markdown_table, search_name
 from serving.engine.settings import EngineSettings
 from serving.request_options import RequestOptions
 from serving.translator import Translator
-from training.data import read_lines
 
 BUNDLE = Path("model_repository/translate/1/bundle")
 TEST = "tatoeba-en-de/test"

@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dragoman_training.run.evaluation import Quality, measure
+from dragoman_training.text.parallel_text import Side, read_directions
+
 from benchmarks.conditions import conditions
 from benchmarks.console import positive, progress
 from benchmarks.contenders import Run
@@ -32,8 +35,6 @@ from benchmarks.step import SHIPPED
 from benchmarks.worker_protocol import BatchSearch, Texts
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import Manifest
-from training.data import Side, read_directions
-from training.evaluation import Quality, measure
 
 TEST = "tatoeba-en-de/test"
 CASES = ((1, 1), (1, 32), (4, 1), (4, 32))

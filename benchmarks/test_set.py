@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman_training.text.parallel_text import read_pairs
+
 from benchmarks.contenders import SOURCE_LANGUAGE, TARGET_LANGUAGE
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from training.data import read_pairs
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ import statistics
 import time
 
 import torch
-
-from training.config import resolve
-from training.loss import projected_cross_entropy
-from training.model import PRESETS, Transformer
-from training.precision import lower_dtype
+from dragoman_training.config import resolve
+from dragoman_training.network.precision import lower_dtype
+from dragoman_training.network.transformer import PRESETS, Transformer
+from dragoman_training.steps.loss import projected_cross_entropy
 
 SENTENCES, LENGTH = 230, 9
 

@@ -1,8 +1,8 @@
 """The Transformer's building blocks as ONNX nodes, in fp32, in the form that every runtime takes.
 
-Knows the Transformer as `training.model` defines it, tensor by tensor; the shape letters are
-explained there. Must not know which graphs there are. Activations are flat: N rows of E, whatever
-the rows are (B x S source tokens, or R hypotheses).
+Knows the Transformer as `dragoman_training.network.transformer` defines it, tensor by tensor; the
+shape letters are explained there. Must not know which graphs there are. Activations are flat: N
+rows of E, whatever the rows are (B x S source tokens, or R hypotheses).
 
 Source: https://onnx.ai/onnx/operators/onnx__TensorScatter.html and onnx__Attention.html
 """
@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from dragoman_training.network.transformer import ModelConfig
 
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.positions import sinusoidal_positions
 from export.graph_builder import GraphBuilder
-from training.model import ModelConfig
 
 NORM_EPSILON = 1e-5
 

@@ -14,6 +14,8 @@ from typing import Literal
 import onnx
 import safetensors.torch
 import torch
+from dragoman_training.network.transformer import ModelConfig
+from dragoman_training.run import checkpoint
 
 from dragoman import __version__
 from dragoman.kernel.errors import UsageError, writing
@@ -29,8 +31,6 @@ from dragoman.kernel.tensors import ATTENTION_GRAPH
 from export.blocks import OpenBlocks
 from export.graph_builder import GraphBuilder, WeightsFile
 from export.graphs import Graph, all_graphs, attention
-from training import checkpoint
-from training.model import ModelConfig
 
 Storage = Literal["fp32", "fp16"]
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16}

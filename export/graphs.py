@@ -1,9 +1,10 @@
 """The project's graphs: encoder, decoder step, best, reorder, score, attention.
 
 Knows what goes into each graph and comes out of it; the shape letters are explained in
-`training.model`. The form is the one that ONNX Runtime and TensorRT both take: TensorScatter writes
-each row's key and value at that row's own position into a cache that is a graph input, and
-Attention reads the cache under an explicit mask. Encoder and decoder exist in int8 too.
+`dragoman_training.network.transformer`. The form is the one that ONNX Runtime and TensorRT both
+take: TensorScatter writes each row's key and value at that row's own position into a cache that is
+a graph input, and Attention reads the cache under an explicit mask. Encoder and decoder exist in
+int8 too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import onnx
+from dragoman_training.network.transformer import ModelConfig
 
 from dragoman.kernel.manifest import GraphEntry, Limits, TensorEntry
 from dragoman.kernel.tensors import (
@@ -23,7 +25,6 @@ from dragoman.kernel.tensors import (
 from export.blocks import Blocks, OpenBlocks
 from export.graph_builder import GraphBuilder, WeightsFile
 from export.int8 import Int8Blocks
-from training.model import ModelConfig
 
 _BLOCK = 64
 """Tokens in a block of the vocabulary, at most."""

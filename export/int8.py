@@ -16,12 +16,12 @@ Source: https://onnxruntime.ai/docs/performance/model-optimizations/quantization
 from __future__ import annotations
 
 import numpy as np
+from dragoman_training.network.transformer import ModelConfig
 from onnx import TensorProto
 
 from dragoman.kernel.manifest import Limits
 from export.blocks import NORM_EPSILON, Blocks
 from export.graph_builder import GraphBuilder
-from training.model import ModelConfig
 
 CONTRIB = "com.microsoft"
 _LARGEST_CODE = 127.0

@@ -16,6 +16,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from dragoman_training.network.attention_weights import look
+from dragoman_training.network.transformer import NEVER, DecoderLayer, Transformer
+from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.run import checkpoint
+from dragoman_training.text.examples import pad
 from onnxruntime import InferenceSession
 
 from dragoman.kernel.errors import UsageError
@@ -35,11 +40,6 @@ from serving.engine.network import Network
 from serving.engine.onnx_session import OnnxSession, load_graph
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.session_decoding import Sessions
-from training import checkpoint
-from training.examples import pad
-from training.looking import look
-from training.model import NEVER, DecoderLayer, Transformer
-from training.search import beam_search, greedy_search
 
 TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 5e-2}
 """Largest difference of a value, absolute and relative to the largest of its tensor."""

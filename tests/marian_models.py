@@ -10,9 +10,9 @@ from typing import Any
 
 import sentencepiece
 import torch
+from dragoman_training.text.parallel_text import read_pairs
 
 from tests.conftest import CORPORA, REPOSITORY
-from training.data import read_pairs
 
 LEFT_OUT = 7
 """Every so many pieces, one of several characters is in no list."""

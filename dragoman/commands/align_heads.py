@@ -57,6 +57,7 @@ def choose(
     """Choose heads, write them into the bundle's manifest, and print how good they are."""
     import dataclasses
 
+    from dragoman_training.text.parallel_text import find_languages, read_pairs
     from rich.console import Console
     from rich.progress import Progress
 
@@ -65,7 +66,6 @@ def choose(
     from export.agreement import look_both_ways
     from export.alignment_heads import choose_heads, nominate
     from export.anchors import Anchors, TooFewAnchors, find_anchors
-    from training.data import find_languages, read_pairs
 
     if number < 1:
         raise UsageError(f"--pairs {number}: give at least 1")

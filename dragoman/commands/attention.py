@@ -192,7 +192,7 @@ def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
         raise UsageError(f"--model {arguments.model}: there is no such folder")
     if (arguments.model / FILE_NAME).exists():
         return _by_bundle(arguments)
-    from training.reading import read_attention
+    from dragoman_training.run.reading import read_attention
 
     return read_attention(
         arguments.model,
@@ -300,8 +300,8 @@ def _architecture(folder: Path) -> Architecture:
         raise UsageError(f"--model {folder}: there is no such folder")
     if (folder / FILE_NAME).exists():
         return Architecture.of_bundle(folder)
-    from training.checkpoint import CONFIG
-    from training.config import RunConfig
+    from dragoman_training.config import RunConfig
+    from dragoman_training.run.checkpoint import CONFIG
 
     config = RunConfig.from_json(folder / CONFIG)
     model = config.model

@@ -15,8 +15,8 @@ from dragoman.commands.folders import check_folder
 from dragoman.kernel.errors import UsageError, writing
 
 if TYPE_CHECKING:
-    from training.cleaning import Report
-    from training.config import RunConfig
+    from dragoman_training.config import RunConfig
+    from dragoman_training.text.cleaning import Report
 
 HELP = "drop the pairs of corpora that are not fit to learn from, and say why"
 
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the corpora that are learnt from, cleaned, and those that are held out, as they are."""
-    from training.config import resolve
+    from dragoman_training.config import resolve
 
     check_folder("--out", arguments.out)
     config = resolve(arguments.config, arguments.set)
@@ -60,11 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _clean_all(arguments: argparse.Namespace, config: RunConfig) -> list[Report]:
+    from dragoman_training.text.cleaning import Cleaner, write_pairs
+    from dragoman_training.text.parallel_text import TextFiles, read_sides
     from rich.console import Console
     from rich.progress import Progress
-
-    from training.cleaning import Cleaner, write_pairs
-    from training.data import TextFiles, read_sides
 
     held_out = defaultdict[str, list[str]](list)
     for corpus in (*config.data.valid, *config.cleaning.held_out):
@@ -90,8 +89,8 @@ def _clean_all(arguments: argparse.Namespace, config: RunConfig) -> list[Report]
 
 def _check_targets(arguments: argparse.Namespace, config: RunConfig) -> None:
     """See that each file to write lies below --out, is written once, and is none that is read."""
-    from training.cleaning import written_file
-    from training.data import find_file, other_forms
+    from dragoman_training.text.cleaning import written_file
+    from dragoman_training.text.parallel_text import find_file, other_forms
 
     if arguments.out.resolve() == arguments.data_dir.resolve():
         raise UsageError(f"--out {arguments.out}: holds the text to be cleaned, name another")

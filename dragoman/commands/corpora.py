@@ -12,7 +12,7 @@ from dragoman.commands.folders import check_folder
 from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:
-    from training.corpora import Corpus
+    from dragoman_training.text.corpora import Corpus
 
 HELP = "list parallel text that anyone may fetch, or fetch it"
 
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List, or fetch and print what was written."""
-    from training.corpora import REGISTRY, read_registry
+    from dragoman_training.text.corpora import REGISTRY, read_registry
 
     known = read_registry([REGISTRY, *([arguments.registry] if arguments.registry else [])])
     if arguments.kind is None:
@@ -51,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace, corpora: list[Corpus]) -> None:
+    from dragoman_training.text.download import Watch
+    from dragoman_training.text.fetching import fetch_corpora
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -60,9 +62,6 @@ def _fetch(arguments: argparse.Namespace, corpora: list[Corpus]) -> None:
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
-
-    from training.download import Watch
-    from training.fetching import fetch_corpora
 
     quiet = arguments.quiet or not sys.stderr.isatty()
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from dragoman.commands.folders import check_count, check_folder
 
 if TYPE_CHECKING:
+    from dragoman_training.text.distillation import Task
+
     from serving.request_options import RequestOptions
-    from training.distillation import Task
 
 HELP = "translate a recipe's sources with a teacher, for a student to learn from"
 
@@ -87,7 +88,7 @@ class _Engine:
         }
 
     def reason_against(self, text: str, target: str) -> str | None:
-        from training.distillation import TOO_LONG, UNKNOWN
+        from dragoman_training.text.distillation import TOO_LONG, UNKNOWN
 
         if len(text) > _MOST_CHARACTERS:
             return TOO_LONG
@@ -119,8 +120,8 @@ class _Engine:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the text, and print what came of each corpus in each direction."""
-    from training.config import resolve
-    from training.distillation import tasks
+    from dragoman_training.config import resolve
+    from dragoman_training.text.distillation import tasks
 
     check_folder("--out", arguments.out)
     check_count("--best-of", arguments.best_of)
@@ -139,6 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _distil(arguments: argparse.Namespace, task: Task, teacher: _Engine) -> dict[str, int]:
     """One corpus in one direction, with a bar of progress."""
+    from dragoman_training.text.distillation import distil
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -147,8 +149,6 @@ def _distil(arguments: argparse.Namespace, task: Task, teacher: _Engine) -> dict
         TextColumn,
         TimeRemainingColumn,
     )
-
-    from training.distillation import distil
 
     quiet = arguments.quiet or not sys.stderr.isatty()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

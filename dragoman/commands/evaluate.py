@@ -14,7 +14,7 @@ from dragoman.commands.folders import check_count, check_folder
 from dragoman.kernel.errors import UsageError, writing
 
 if TYPE_CHECKING:
-    from training.data import Side
+    from dragoman_training.text.parallel_text import Side
 
 HELP = "measure a checkpoint's BLEU and chrF on held-out text"
 
@@ -74,7 +74,7 @@ class _System:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a test set and direction."""
-    from training.data import read_directions
+    from dragoman_training.text.parallel_text import read_directions
 
     check_count("--first", arguments.first)
     if arguments.out:
@@ -134,11 +134,11 @@ def _evaluate(
     arguments: argparse.Namespace, system: _System, prefix: str, src: Side, tgt: Side
 ) -> None:
     """One test set in one direction."""
+    from dragoman_training.run.evaluation import measure
     from rich.console import Console
     from rich.progress import track
 
     from dragoman.kernel.manifest import Manifest
-    from training.evaluation import measure
 
     direction = f"{src.language}-{tgt.language}"
     found: list[tuple[str, bool]] = []
@@ -175,8 +175,8 @@ def _evaluate(
 
 def _oracle(arguments: argparse.Namespace) -> _System:
     """PyTorch, with the search that defines what is right."""
-    from training.checkpoint import load
-    from training.search import Translator
+    from dragoman_training.oracle.search import Translator
+    from dragoman_training.run.checkpoint import load
 
     checkpoint = load(arguments.checkpoint)
     limits = checkpoint.limits

@@ -162,8 +162,9 @@ def _tensorrt(arguments: argparse.Namespace) -> int:
 
 def _calibration(arguments: argparse.Namespace) -> list[list[int]]:
     """Ids of source texts, in all directions that the text has."""
+    from dragoman_training.text.parallel_text import read_directions
+
     from dragoman.kernel.manifest import Manifest
-    from training.data import read_directions
 
     text = arguments.calibration_text
     if text is None:

@@ -13,8 +13,8 @@ from dragoman.commands.folders import check_folder
 from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:
-    from training.marian.hub import Hub
-    from training.marian.languages import Languages
+    from dragoman_training.marian.hub import Hub
+    from dragoman_training.marian.languages import Languages
 
 HELP = "make a checkpoint of an OPUS-MT model, or another of Marian's"
 _ENDPOINT = "HF_ENDPOINT"
@@ -55,8 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Import, and print the checkpoint's folder."""
-    from training.marian.hub import ENDPOINT, Hub, is_hub_name
-    from training.marian.importing import import_marian
+    from dragoman_training.marian.hub import ENDPOINT, Hub, is_hub_name
+    from dragoman_training.marian.importing import import_marian
 
     check_folder("--out", arguments.out)
     if arguments.out.exists():
@@ -99,7 +99,7 @@ def _fetch(hub: Hub, name: str, folder: Path, quiet: bool) -> None:
 
 
 def _languages(arguments: argparse.Namespace) -> Languages:
-    from training.marian.languages import Languages
+    from dragoman_training.marian.languages import Languages
 
     targets = []
     for word in arguments.target:

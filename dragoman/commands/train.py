@@ -17,7 +17,9 @@ HELP = "train a model on parallel text"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "--config", type=Path, help="TOML file of settings, such as training/recipes/tatoeba.toml"
+        "--config",
+        type=Path,
+        help="TOML file of settings, such as training/dragoman_training/recipes/tatoeba.toml",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
@@ -49,9 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Train, beside other processes where `torchrun` started some, and print the final model."""
     _bound_kernel_caches()
-    from training.config import resolve
-    from training.processes import LostProcess, join
-    from training.trainer import Trainer
+    from dragoman_training.config import resolve
+    from dragoman_training.run.trainer import Trainer
+    from dragoman_training.steps.processes import LostProcess, join
 
     check_folder("--out", arguments.out)
     config = resolve(arguments.config, arguments.set, _own_data(arguments))

@@ -1,6 +1,7 @@
 """Searches that heed more than the model's scores, for one sentence each.
 
-They see all scores of their rows at every step. `training.guided_search` defines what they find.
+They see all scores of their rows at every step. `dragoman_training.oracle.guided_search` defines
+what they find.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 class BeamSearch:
-    """Beam search as `training.search` defines it."""
+    """Beam search as `dragoman_training.oracle.search` defines it."""
 
     def __init__(self, sentence: Sentence, end_id: int) -> None:
         """Begin a search that may generate up to the sentence's `max_tokens`."""

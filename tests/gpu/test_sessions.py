@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.run import checkpoint
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
@@ -24,8 +26,6 @@ from serving.engine.engine import Engine
 from serving.engine.scheduler import BatchLimits
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.settings import Precision
-from training import checkpoint
-from training.search import beam_search, greedy_search
 
 pytestmark = [
     pytest.mark.gpu,

@@ -13,6 +13,9 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import AsyncTranslator, InvalidRequest, Translation
 from dragoman_client import Translator as Client
+from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.run import checkpoint
+from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.commands.demo import DIRECTIONS, SENTENCES
 from dragoman.kernel.manifest import Manifest
@@ -22,9 +25,6 @@ from serving.request_options import RequestOptions
 from serving.translator import Translator
 from tests.conftest import CORPORA, REPOSITORY
 from tests.integration.conftest import Served
-from training import checkpoint
-from training.data import read_pairs
-from training.search import beam_search, greedy_search
 
 BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from dragoman_training.oracle.search import greedy_search
+from dragoman_training.run import checkpoint
 
 from benchmarks import test_set
 from benchmarks.processes import CTranslate2Process, Threads
@@ -15,8 +17,6 @@ from dragoman.kernel.manifest import Limits, Manifest
 from export.bundle import export_bundle
 from tests.conftest import MakeBundle
 from tests.toy import reverse_pairs, write_pairs
-from training import checkpoint
-from training.search import greedy_search
 
 
 def samples(*elapsed_s: float, tokens: int = 60, cut: int = 0) -> tuple[Sample, ...]:

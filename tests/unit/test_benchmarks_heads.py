@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from dragoman_training.marian.importing import import_marian
+from dragoman_training.marian.languages import Languages
 
 from benchmarks import attention_figures, heads
 from benchmarks.attention_figures import FIGURES
@@ -29,8 +31,6 @@ from benchmarks.heads import (
 from export.bundle import export_bundle
 from tests.conftest import REPOSITORY
 from tests.marian_models import MarianModel, write_marian
-from training.marian.importing import import_marian
-from training.marian.languages import Languages
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,10 @@ def test_the_page_quotes_the_code_as_it_is() -> None:
     ]
     code = "".join(
         (REPOSITORY / name).read_text(encoding="utf-8")
-        for name in ("training/model.py", "dragoman/kernel/positions.py")
+        for name in (
+            "training/dragoman_training/network/transformer.py",
+            "dragoman/kernel/positions.py",
+        )
     )
     assert len(quoted) == 5
     for quote in quoted:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from dragoman_training.marian.importing import import_marian
+from dragoman_training.oracle.search import greedy_search
+from dragoman_training.run import checkpoint
 
 from benchmarks.imported import OURS, PLAIN, SMALL, ImportedCase
 from benchmarks.imported_model import write_random_model
 from benchmarks.imported_worker import Transformers
 from benchmarks.report import Sample
 from benchmarks.worker_protocol import BatchSearch
-from training import checkpoint
-from training.marian.importing import import_marian
-from training.search import greedy_search
 
 TOKENS = 6
 

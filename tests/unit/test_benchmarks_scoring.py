@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from dragoman_training.text.parallel_text import Side
 
 from benchmarks.alignment import Agreement
 from benchmarks.confidence import (
@@ -19,7 +20,6 @@ from benchmarks.confidence import (
     tenths,
 )
 from serving.translator import Translator
-from training.data import Side
 
 CHRF = [float(number) for number in range(0, 100, 5)]
 

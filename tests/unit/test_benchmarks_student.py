@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from dragoman_training.text.parallel_text import Side
 
 from benchmarks import racing
 from benchmarks.contenders import Output, Run
 from benchmarks.student import CASES, Direction, Model, quality_table, speed_table
 from benchmarks.worker_protocol import BatchSearch, Inputs, Texts
-from training.data import Side
 
 SOURCE = Side("en", ["One is here now.", "Two are there today.", "Three"])
 TARGET = Side("de", ["Eins ist jetzt hier.", "Zwei sind heute da.", "Drei"])

@@ -12,15 +12,15 @@ import pytest
 from tests.conftest import REPOSITORY
 
 CLIENT = {"dragoman_client", "dragoman_load_test"}
-OURS = {"dragoman", "training", "export", "serving", "benchmarks", "tests", *CLIENT}
+OURS = {"dragoman", "dragoman_training", "export", "serving", "benchmarks", "tests", *CLIENT}
 MAY_IMPORT = {
     "dragoman": set[str](),
-    "training": {"dragoman"},
-    "export": {"dragoman", "training", "serving"},
+    "dragoman_training": {"dragoman"},
+    "export": {"dragoman", "dragoman_training", "serving"},
     "serving": {"dragoman"},
     "client": set[str](),
 }
-FOLDERS = {"client": "client/src"}
+FOLDERS = {"client": "client/src", "dragoman_training": "training/dragoman_training"}
 
 
 def imported(tree: ast.AST, at_import_time: bool) -> set[str]:
@@ -84,5 +84,5 @@ def test_serving_and_clients_load_without_what_export_needs(modules: str) -> Non
 def test_modules_have_no_forbidden_names() -> None:
     forbidden = {"utils", "helpers", "common", "manager"}
     for part in MAY_IMPORT:
-        names = {path.stem for path in Path(REPOSITORY / part).rglob("*.py")}
+        names = {path.stem for path in Path(REPOSITORY / FOLDERS.get(part, part)).rglob("*.py")}
         assert not names & forbidden

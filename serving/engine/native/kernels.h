@@ -1,9 +1,9 @@
 /* The Transformer in 8-bit products, for one core with AVX-512 VNNI.
  *
  * The Python side (library.py) holds the same structures, field by field. Shape letters as in
- * training/model.py: B sentences, R rows (hypotheses), S source tokens, C tokens of room in the
- * cache, E model size, H heads, D head size, F feed-forward size, V vocabulary; here N is rows of
- * any kind, and sizes are counted in elements.
+ * training/dragoman_training/network/transformer.py: B sentences, R rows (hypotheses), S source
+ * tokens, C tokens of room in the cache, E model size, H heads, D head size, F feed-forward size, V
+ * vocabulary; here N is rows of any kind, and sizes are counted in elements.
  *
  * Every row is computed by itself, in the same order whatever its neighbours are, so that results
  * do not depend on them. Keys and values are kept in fp16, which halves what attention reads; sums

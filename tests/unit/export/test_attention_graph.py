@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from dragoman_training.network.attention_weights import look
+from dragoman_training.run import checkpoint
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
@@ -19,8 +21,6 @@ from export.parity import TOLERANCE
 from serving.engine.onnx_session import load_graph
 from serving.score_graphs import AttentionGraph, Pair
 from tests.conftest import REPOSITORY, MakeBundle, tiny_model
-from training import checkpoint
-from training.looking import look
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 

@@ -12,6 +12,8 @@ import onnx
 import pytest
 import safetensors.torch
 import torch
+from dragoman_training.config import RunConfig, VocabularyConfig
+from dragoman_training.run import checkpoint
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest, digests
@@ -22,8 +24,6 @@ from serving.engine.onnx_session import OnnxSession
 from serving.model_config import read_model_config
 from tests.conftest import REPOSITORY, tiny_config, tiny_model
 from tests.toy import reverse_pairs
-from training import checkpoint
-from training.config import RunConfig, VocabularyConfig
 
 PAIRS = reverse_pairs(12, seed=3)
 TEXTS = [*((pair[0], "de") for pair in PAIRS), *((pair[1], "en") for pair in PAIRS)]

@@ -8,6 +8,7 @@ from typing import get_args
 import numpy as np
 import onnx
 import pytest
+from dragoman_training.text.parallel_text import read_directions
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.quantized import (
@@ -24,7 +25,6 @@ from export.host_runner import open_session, read_decoding_graphs
 from export.quantized_products import Floats, Product, quantize_products
 from serving.engine.settings import QuantizedPrecision
 from tests.conftest import CORPORA, REPOSITORY
-from training.data import read_directions
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 PRECISIONS = get_args(QuantizedPrecision)

@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.oracle.guided_search import Wishes, guided_search
+from dragoman_training.oracle.search import greedy_search, n_best_search
+from dragoman_training.run import checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -37,10 +41,6 @@ from serving.engine.session_decoding import Sessions
 from serving.engine.settings import FloatPrecision
 from tests.unit.serving.copy_session import CopySession
 from tests.unit.serving.wishes import is_plain, search_options, wishes
-from training import checkpoint
-from training.guided_search import Wishes, guided_search
-from training.model import Transformer
-from training.search import greedy_search, n_best_search
 
 GREEDY = SearchOptions(beam_width=1, length_penalty=0.0)
 SPECIAL_IDS = SpecialIds(tags={"en": 4, "de": 5})

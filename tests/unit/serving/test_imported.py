@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from dragoman_training.marian.importing import import_marian
+from dragoman_training.network.attention_weights import look
+from dragoman_training.oracle.search import Translator as Oracle
+from dragoman_training.run import checkpoint
 
 from dragoman.cli import main
 from dragoman.kernel.hypothesis import Hypothesis
@@ -29,10 +33,6 @@ from serving.translation import SourceSentence, Translation
 from serving.translator import Translator
 from tests.marian_models import MarianModel, sentences, write_marian
 from tests.toy import write_pairs
-from training import checkpoint
-from training.looking import look
-from training.marian.importing import import_marian
-from training.search import Translator as Oracle
 
 MODELS = {
     "two vocabularies": MarianModel(

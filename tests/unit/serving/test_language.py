@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.commands.demo import SENTENCES
 from dragoman.kernel.errors import UsageError
 from serving.language import OtherLanguage, detect_language
 from tests.conftest import CORPORA
-from training.data import read_pairs
 
 BOTH = ("en", "de")
 FRENCH = "Je ne sais pas quoi dire à ma mère, qui est malade depuis hier."

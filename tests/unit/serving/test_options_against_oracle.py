@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.oracle.guided_search import Wishes, guided_search
+from dragoman_training.run import checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,9 +23,6 @@ from serving.request_options import RequestOptions
 from serving.translation import Translation
 from serving.translator import Translator
 from tests.conftest import REPOSITORY
-from training import checkpoint
-from training.guided_search import Wishes, guided_search
-from training.model import Transformer
 
 BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
 TEXTS = [

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from dragoman_training.network.transformer import Transformer
 
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.text import BEGIN_ID, END_ID
@@ -21,7 +22,6 @@ from serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from serving.score_graphs import MOST_TOKENS, Pair, ScoreGraph, like_lengths, looked_at
 from serving.scoring import Scorer, ScoringFailure, TooLong
 from tests.conftest import tiny_model
-from training.model import Transformer
 
 HEADS = AlignmentHeads(((0, 1), (2, 3)), False, "anchors", 1.0, 1, "nothing")
 

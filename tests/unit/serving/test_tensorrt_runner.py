@@ -13,6 +13,8 @@ from typing import Any
 
 import onnx
 import pytest
+from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.run import checkpoint
 
 from dragoman.kernel.manifest import Manifest, PlanEntry, sha256
 from export.host_runner import HostRunner
@@ -25,8 +27,6 @@ from serving.engine.engine import Engine
 from serving.engine.scheduler import BatchLimits
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.tensorrt_library import TensorRT
-from training import checkpoint
-from training.search import beam_search, greedy_search
 
 ROWS = 16
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from dragoman_training.oracle.guided_search import Wishes
 from hypothesis import strategies as st
 
 from dragoman.kernel.text import END_ID
@@ -19,7 +20,6 @@ from serving.engine.guidance import (
 )
 from serving.engine.sentence import SearchOptions
 from serving.suppression import SuppressedWords
-from training.guided_search import Wishes
 
 VOCAB = 320
 PIECES = tuple(

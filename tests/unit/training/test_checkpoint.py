@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from dragoman_training.run import checkpoint
 
 from dragoman.kernel.errors import UsageError
 from tests.conftest import files_no_larger_than, tiny_model
-from training import checkpoint
 
 
 def test_what_is_saved_is_loaded(random_checkpoint: Callable[[str], Path]) -> None:

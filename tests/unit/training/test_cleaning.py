@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dragoman_training.config import CleaningConfig, CorpusConfig
+from dragoman_training.text.cleaning import Cleaner, Report, folded, write_pairs
+from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from tests.conftest import files_no_larger_than
-from training.cleaning import Cleaner, Report, folded, write_pairs
-from training.config import CleaningConfig, CorpusConfig
-from training.data import read_pairs
 
 BOTH = ("en", "de")
 GOOD = ("I would like a cup of coffee.", "Ich hätte gern eine Tasse Kaffee.")

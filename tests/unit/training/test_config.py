@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_training.config import CorpusConfig, RunConfig, resolve
 
 from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY
-from training.config import CorpusConfig, RunConfig, resolve
 
 BOTH = ("en", "de")
 EN_DE = {"prefix": "a", "languages": ["en", "de"]}
@@ -43,7 +43,7 @@ def test_a_configuration_written_before_there_were_several_corpora_is_read(tmp_p
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    recipes = sorted((REPOSITORY / "training/recipes").glob("*.toml"))
+    recipes = sorted((REPOSITORY / "training/dragoman_training/recipes").glob("*.toml"))
     assert recipes
     for recipe in recipes:
         config = resolve(recipe, [])
@@ -58,7 +58,9 @@ def test_the_papers_recipes_have_its_settings() -> None:
         ("base", (512, 2048, 8, 0.1), 100_000, 5),
         ("big", (1024, 4096, 16, 0.3), 300_000, 20),
     ):
-        config = resolve(REPOSITORY / f"training/recipes/wmt14-en-de-{name}.toml", [])
+        config = resolve(
+            REPOSITORY / f"training/dragoman_training/recipes/wmt14-en-de-{name}.toml", []
+        )
         model, training = config.model, config.training
         assert (model.model_size, model.feed_forward_size, model.heads, model.dropout) == sizes
         assert (model.encoder_layers, model.decoder_layers, model.vocab_size) == (6, 6, 37_000)

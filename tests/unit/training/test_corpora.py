@@ -16,20 +16,15 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from dragoman_training.config import resolve
+from dragoman_training.text.corpora import Corpus, FetchedText, SideFile, read_registry
+from dragoman_training.text.download import LOCK, Source
+from dragoman_training.text.fetching import fetch_corpora
+from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY, files_no_larger_than
-from training.config import resolve
-from training.corpora import (
-    Corpus,
-    FetchedText,
-    SideFile,
-    read_registry,
-)
-from training.data import read_pairs
-from training.download import LOCK, Source
-from training.fetching import fetch_corpora
 
 
 class Server(ThreadingHTTPServer):
@@ -483,11 +478,13 @@ def test_recipes_name_texts_as_the_registry_does() -> None:
     known = {prefix for text in texts for prefix in text.prefixes}
     assert len(known) >= 20
     for name in ("base", "big"):
-        config = resolve(REPOSITORY / f"training/recipes/wmt14-en-de-{name}.toml", [])
+        config = resolve(
+            REPOSITORY / f"training/dragoman_training/recipes/wmt14-en-de-{name}.toml", []
+        )
         named = (*config.data.train, *config.data.valid, *config.cleaning.held_out)
         assert {corpus.prefix for corpus in named} <= known
     for name in ("en-de-fr", "tatoeba"):
-        config = resolve(REPOSITORY / f"training/recipes/{name}.toml", [])
+        config = resolve(REPOSITORY / f"training/dragoman_training/recipes/{name}.toml", [])
         named = (*config.data.train, *config.data.valid, *config.cleaning.held_out)
         # Microsoft's and PHP's documentation was paired from their repositories.
         own = tuple(one.prefix for one in named if one.prefix.startswith(("msdocs-", "phpdoc-")))

@@ -11,13 +11,9 @@ from typing import cast
 
 import pytest
 import torch
-
-from dragoman.kernel.errors import UsageError
-from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
-from tests.conftest import files_no_larger_than
-from tests.toy import reverse_pairs
-from training.config import VocabularyConfig
-from training.data import (
+from dragoman_training.config import VocabularyConfig
+from dragoman_training.text.examples import Batch, Examples, Part
+from dragoman_training.text.parallel_text import (
     ParallelText,
     Side,
     iterate_pairs,
@@ -26,8 +22,12 @@ from training.data import (
     read_pairs,
     read_sides,
 )
-from training.examples import Batch, Examples, Part
-from training.vocabulary import train_vocabulary, vocabulary_text
+from dragoman_training.text.vocabulary import train_vocabulary, vocabulary_text
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
+from tests.conftest import files_no_larger_than
+from tests.toy import reverse_pairs
 
 
 def written(folder: Path, **sides: bytes) -> Path:

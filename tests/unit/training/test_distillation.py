@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_training.config import resolve
+from dragoman_training.text.distillation import TOO_LONG, Task, Translated, distil, nearest, tasks
+from dragoman_training.text.parallel_text import TextFiles, read_pairs
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
-from training.config import resolve
-from training.data import TextFiles, read_pairs
-from training.distillation import TOO_LONG, Task, Translated, distil, nearest, tasks
 
 
 class Reverser:

@@ -9,16 +9,16 @@ from threading import Event
 
 import numpy as np
 import pytest
+from dragoman_training.config import resolve
+from dragoman_training.run.trainer import Trainer
+from dragoman_training.text.encoding import Drawing, EncodedText, TokenFiles, encode
+from dragoman_training.text.examples import Examples
+from dragoman_training.text.parallel_text import ParallelText, TextFiles, drawn_pairs, some_pairs
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import END_ID, Tokenizer
 from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
-from training.config import resolve
-from training.data import ParallelText, TextFiles, drawn_pairs, some_pairs
-from training.encoding import Drawing, EncodedText, TokenFiles, encode
-from training.examples import Examples
-from training.trainer import Trainer
 
 LIMIT = 4
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from training.evaluation import measure
+from dragoman_training.run.evaluation import measure
 
 
 def test_scores_are_cased_and_signed() -> None:

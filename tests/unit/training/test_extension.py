@@ -3,13 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from dragoman_training.config import VocabularyConfig
+from dragoman_training.text.extension import Former, extend_vocabulary
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import Tokenizer
 from tests.conftest import files_no_larger_than
 from tests.toy import reverse_pairs
-from training.config import VocabularyConfig
-from training.extension import Former, extend_vocabulary
 
 FRENCH = ["du café noir", "le café est noir", "du thé vert", "le thé est vert", "café café"] * 20
 LANGUAGES = ("en", "de", "fr")

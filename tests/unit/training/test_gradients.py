@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 import torch
+from dragoman_training.config import OptimisationConfig
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.steps.gradients import Gradients
+from dragoman_training.steps.loss_scale import LossScale
+from dragoman_training.steps.processes import Processes
+from dragoman_training.text.examples import Examples, pieces
+from dragoman_training.text.parallel_text import ParallelText
 from torch import Tensor
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import Tokenizer
 from tests.conftest import tiny_model
 from tests.toy import reverse_pairs
-from training.config import OptimisationConfig
-from training.data import ParallelText
-from training.examples import Examples, pieces
-from training.gradients import Gradients
-from training.loss_scale import LossScale
-from training.model import Transformer
-from training.processes import Processes
 
 CONFIG = OptimisationConfig(precision="fp32", batch_tokens=400, part_tokens=100)
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from dragoman_training.network.attention_weights import look, looking_at
+from dragoman_training.network.transformer import Transformer, attention, attention_weights
 from torch import Tensor
 
 from tests.conftest import tiny_model
-from training.looking import look, looking_at
-from training.model import Transformer, attention, attention_weights
 
 
 def padded() -> tuple[Tensor, Tensor, Tensor]:

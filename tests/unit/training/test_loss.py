@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-
-from training.loss import ROWS_A_CHUNK, projected_cross_entropy
+from dragoman_training.steps.loss import ROWS_A_CHUNK, projected_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -12,6 +12,12 @@ from typing import Any
 
 import pytest
 import torch
+from dragoman_training.marian.importing import import_marian
+from dragoman_training.marian.pieces import read_list
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.run import checkpoint
+from dragoman_training.text.examples import pad
 
 from dragoman.kernel.manifest import Manifest, SpecialIds
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
@@ -27,12 +33,6 @@ from serving.engine.onnx_session import OnnxSession
 from serving.engine.sentence import SearchOptions, Sentence
 from serving.engine.session_decoding import Sessions
 from tests.marian_models import MarianModel, sentences, write_marian
-from training import checkpoint
-from training.examples import pad
-from training.marian.importing import import_marian
-from training.marian.pieces import read_list
-from training.model import Transformer
-from training.search import beam_search, greedy_search
 
 MOST_TOKENS = 28
 FEW_TOKENS = 6

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from dragoman_training.marian.importing import import_marian
+from dragoman_training.marian.languages import Languages, find_languages
+from dragoman_training.run import checkpoint
 
 from dragoman.cli import main
 from tests.conftest import files_no_larger_than
 from tests.marian_models import MarianModel, write_marian
-from training import checkpoint
-from training.marian.importing import import_marian
-from training.marian.languages import Languages, find_languages
 
 NAME = "opus-mt-en-de"
 Change = Callable[[Path], object]

@@ -5,10 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-
-from dragoman.kernel.errors import UsageError
-from tests.conftest import tiny_config, tiny_model
-from training.model import (
+from dragoman_training.network.transformer import (
     PRESETS,
     Dropout,
     ModelConfig,
@@ -16,6 +13,9 @@ from training.model import (
     Transformer,
     attention,
 )
+
+from dragoman.kernel.errors import UsageError
+from tests.conftest import tiny_config, tiny_model
 
 
 def assert_close(found: torch.Tensor, right: torch.Tensor) -> None:

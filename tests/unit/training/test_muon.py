@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-
-from training import muon
-from training.muon import Muon, orthogonalised
+from dragoman_training.steps import muon
+from dragoman_training.steps.muon import Muon, orthogonalised
 
 
 @pytest.mark.parametrize("shape", [(24, 24), (16, 48), (48, 16)])

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-
-from training import precision
-from training.precision import Precision, computes_bf16, lower_dtype
+from dragoman_training.network import precision
+from dragoman_training.network.precision import Precision, computes_bf16, lower_dtype
 
 CPU = torch.device("cpu")
 

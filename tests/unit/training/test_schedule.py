@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import pytest
-
-from training.config import OptimisationConfig
-from training.schedule import learning_rate
+from dragoman_training.config import OptimisationConfig
+from dragoman_training.steps.schedule import learning_rate
 
 
 def test_the_papers_schedule() -> None:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.oracle.guided_search import Wishes, guided_search
+from dragoman_training.oracle.search import beam_search, greedy_search, length_penalty
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import BEGIN_ID, END_ID
 from tests.conftest import tiny_model
-from training.guided_search import Wishes, guided_search
-from training.model import Transformer
-from training.search import beam_search, greedy_search, length_penalty
 
 
 def sources(number: int, seed: int = 0) -> list[list[int]]:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from dragoman_training.network.shrinking import shrink, spaced
+from dragoman_training.network.transformer import Transformer
 
 from tests.conftest import tiny_config
-from training.model import Transformer
-from training.shrinking import shrink, spaced
 
 
 @pytest.mark.parametrize(

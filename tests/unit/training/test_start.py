@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from dragoman_training.config import ImportConfig, RunConfig, VocabularyConfig
+from dragoman_training.network.transformer import ModelConfig, Transformer
+from dragoman_training.run import checkpoint
+from dragoman_training.run.start import Start
+from dragoman_training.text.vocabulary import train_vocabulary
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import Tokenizer
 from tests.conftest import MakeBundle, tiny_config, tiny_model
 from tests.toy import reverse_pairs, write_pairs
-from training import checkpoint
-from training.config import ImportConfig, RunConfig, VocabularyConfig
-from training.model import ModelConfig, Transformer
-from training.start import Start
-from training.vocabulary import train_vocabulary
 
 
 def command(text: Path, run: Path, *words: str) -> list[str]:

@@ -16,6 +16,19 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from dragoman_training.config import CorpusConfig, OptimisationConfig, RunConfig, resolve
+from dragoman_training.network.transformer import ModelConfig, Transformer
+from dragoman_training.oracle.search import Translator
+from dragoman_training.run import checkpoint
+from dragoman_training.run.best_models import BestModels
+from dragoman_training.run.checkpoint import Kept, Progress
+from dragoman_training.run.evaluation import measure
+from dragoman_training.run.run_log import RunLog
+from dragoman_training.run.trainer import Trainer
+from dragoman_training.run.validation import Found, learnt_parts
+from dragoman_training.steps.gradients import Gradients
+from dragoman_training.text.examples import Part
+from dragoman_training.text.parallel_text import ParallelText, drawn_pairs, read_pairs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor
 
@@ -24,19 +37,6 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Limits
 from tests.conftest import REPOSITORY, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
-from training import checkpoint
-from training.best_models import BestModels
-from training.checkpoint import Kept, Progress
-from training.config import CorpusConfig, OptimisationConfig, RunConfig, resolve
-from training.data import ParallelText, drawn_pairs, read_pairs
-from training.evaluation import measure
-from training.examples import Part
-from training.gradients import Gradients
-from training.model import ModelConfig, Transformer
-from training.run_log import RunLog
-from training.search import Translator
-from training.trainer import Trainer
-from training.validation import Found, learnt_parts
 
 SETTINGS = (
     "model.preset=tiny",
@@ -235,7 +235,7 @@ def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
         port = str(free.getsockname()[1])
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
     # It takes part in learning the vocabulary, then goes.
-    gone = "from training.processes import join; join().wait()"
+    gone = "from dragoman_training.steps.processes import join; join().wait()"
     first, second = (
         subprocess.Popen(
             [sys.executable, *words],

@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
+from dragoman_training.network.attention_weights import look
+from dragoman_training.run import checkpoint
 
 from dragoman.cli import main
 from dragoman.drawing.architecture import Architecture, draw_architecture
@@ -24,8 +26,6 @@ from dragoman.kernel.attention import KINDS, Attention
 from dragoman.kernel.manifest import Dimensions, Manifest, digests
 from dragoman.kernel.text import Tokenizer
 from tests.conftest import MakeBundle
-from training import checkpoint
-from training.looking import look
 
 TEXT, TRANSLATION = "red blue green", "green blue red"
 

@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from dragoman_training.oracle.search import beam_search
+from dragoman_training.run import checkpoint
 
 from dragoman.cli import main
 from dragoman.kernel.manifest import Limits, Manifest
@@ -19,8 +21,6 @@ from serving.search_plan import SearchPlan
 from serving.translator import Translator
 from tests.conftest import REPOSITORY
 from tests.toy import write_pairs
-from training import checkpoint
-from training.search import beam_search
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 ALPHA, OTHER = 9.0, 0.0

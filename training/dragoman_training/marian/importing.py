@@ -1,0 +1,171 @@
+"""From a folder with a Marian model to a checkpoint of ours.
+
+Knows which files there are; must not know where they come from.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.text import Tokenizer
+from dragoman_training.config import DataConfig, ImportConfig, RunConfig, VocabularyConfig
+from dragoman_training.marian.languages import Languages, find_languages
+from dragoman_training.marian.pieces import (
+    Entry,
+    MarianSpecials,
+    arrange,
+    read_list,
+    write_sentencepiece,
+)
+from dragoman_training.marian.settings import CONFIG, MarianSettings, content_of, read_object
+from dragoman_training.marian.weights import convert
+from dragoman_training.run import checkpoint
+
+TOKENIZER_CONFIG = "tokenizer_config.json"
+SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"
+LIST, TARGET_LIST = "vocab.json", "target_vocab.json"
+_MOST_TOKENS = 512
+
+
+def import_marian(
+    source: Path, out: Path, languages: Languages | None = None, name: str | None = None
+) -> RunConfig:
+    """Write a checkpoint with a Marian model's weights and vocabularies.
+
+    Args:
+        source: folder as `transformers` reads it.
+        out: folder to make; it appears whole or not at all.
+        languages: where the folder does not say which, or otherwise.
+        name: of the model; None for the folder's.
+
+    Returns:
+        The checkpoint's configuration.
+
+    Raises:
+        UsageError: `out` exists or cannot be written, a file is missing or damaged, or the model is
+            of another kind.
+    """
+    if out.exists():
+        raise UsageError(f"{out}: exists already; name another folder, or remove it")
+    name = name or source.resolve().name
+    theirs = MarianSettings.read(source / CONFIG)
+    words = read_object(source / TOKENIZER_CONFIG) if (source / TOKENIZER_CONFIG).exists() else {}
+    lists = _Lists.read(source, theirs, words)
+    sources, tags, targets = find_languages(
+        languages or Languages(), lists.source.pieces, words, name
+    )
+    src_entries, tgt_entries = lists.arranged(tags)
+    weights, model = convert(source, theirs, src_entries, tgt_entries)
+    config = RunConfig(
+        model=model,
+        data=DataConfig(languages=tuple(dict.fromkeys((*sources, *targets)))),
+        vocabulary=VocabularyConfig(size=model.vocab_size),
+        imported=ImportConfig(
+            name=name,
+            directions=tuple((src, tgt) for src in sources for tgt in targets if src != tgt),
+            tags=tags,
+            max_tokens=min(theirs.max_tokens, _MOST_TOKENS),
+        ),
+    )
+    with writing(out), tempfile.TemporaryDirectory() as scratch:
+        paths = Path(scratch) / checkpoint.TOKENIZER, Path(scratch) / checkpoint.TGT_TOKENIZER
+        sides = (SOURCE_PIECES, src_entries), (TARGET_PIECES, tgt_entries)
+        for path, (pieces, entries) in zip(paths, sides, strict=True):
+            write_sentencepiece(source / pieces, entries, path)
+        _check_pieces(source, *paths)
+        checkpoint.save(out, weights, config, paths[0], tgt_tokenizer=paths[1])
+    return config
+
+
+def _check_pieces(source: Path, path: Path, tgt_path: Path) -> None:
+    try:
+        Tokenizer(path, tgt_path)
+    except UsageError as error:
+        raise UsageError(f"{source}: its pieces and its list do not fit each other") from error
+
+
+@dataclass(frozen=True)
+class _List:
+    """A list of pieces, and which of them mean something."""
+
+    path: Path
+    pieces: Mapping[str, int]
+    pad: int
+    unknown: int
+    end: int
+
+    @classmethod
+    def read(cls, path: Path, words: Mapping[str, Any]) -> _List:
+        """Read one; `words` say what the specials are called."""
+        pieces = read_list(path)
+        ids = {}
+        for kind, usual in (("pad", "<pad>"), ("unk", "<unk>"), ("eos", "</s>")):
+            token = content_of(words.get(f"{kind}_token", usual))
+            if token not in pieces:
+                raise UsageError(f"{path}: has no entry {token!r}")
+            ids[kind] = pieces[token]
+        return cls(path, pieces, ids["pad"], ids["unk"], ids["eos"])
+
+    def check_size(self, name: str, said: int) -> None:
+        """Refuse a list that is not as long as the configuration says."""
+        if len(self.pieces) != said:
+            raise UsageError(
+                f"{self.path}: has {len(self.pieces)} entries, but {CONFIG} says {name} {said}"
+            )
+
+    def arranged(self, begin: int, tags: Mapping[str, str]) -> list[Entry]:
+        """The entries in our order."""
+        specials = MarianSpecials(self.pad, self.unknown, begin, self.end)
+        return arrange(self.pieces, specials, tags)
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """One list for both sides, which is the same object then, or one a side."""
+
+    source: _List
+    target: _List
+    begin: int
+    """The target's id that decoding starts with."""
+
+    @classmethod
+    def read(cls, folder: Path, theirs: MarianSettings, words: Mapping[str, Any]) -> _Lists:
+        """Read what there is, and see that it fits the configuration."""
+        source = _List.read(folder / LIST, words)
+        separate = words.get("separate_vocabs")
+        target = _List.read(folder / TARGET_LIST, words) if separate else source
+        found = cls(source, target, theirs.begin)
+        found._check(theirs)
+        return found
+
+    def _check(self, theirs: MarianSettings) -> None:
+        target = self.target
+        if theirs.shared and self.source is not target:
+            raise UsageError(f"{theirs.path}: one embedding for two vocabularies")
+        self.source.check_size("vocab_size", theirs.sizes.vocab_size)
+        target.check_size("decoder_vocab_size", theirs.tgt_vocab_size)
+        for name, found, said in (
+            ("pad_token_id", target.pad, theirs.pad),
+            ("eos_token_id", target.end, theirs.end),
+        ):
+            if found != said:
+                raise UsageError(
+                    f"{theirs.path}: {name} is {said}, but {target.path.name} and "
+                    f"{TOKENIZER_CONFIG} say {found}"
+                )
+        if not self.begin < len(target.pieces):
+            raise UsageError(f"{theirs.path}: decoder_start_token_id is {self.begin}: no entry")
+
+    def arranged(self, tags: Mapping[str, str]) -> tuple[list[Entry], list[Entry]]:
+        """Each side's entries in our order; the same ones where there is one list."""
+        if self.source is self.target:
+            entries = self.target.arranged(self.begin, tags)
+            return entries, entries
+        # Nothing is decoded on the source's side.
+        source = self.source.arranged(self.source.pad, tags)
+        return source, self.target.arranged(self.begin, {})

@@ -1,0 +1,106 @@
+"""Which languages a Marian model has, and how each is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dragoman.kernel.errors import UsageError
+from dragoman_training.marian.language_codes import short_code
+from dragoman_training.marian.pieces import tags_of
+from dragoman_training.marian.settings import content_of
+
+_NAME = re.compile(r"opus-mt-(?:tc-(?:big|base|bible-big)-)?(\w+)-(\w+)$")
+_LANGUAGE = re.compile(r"[A-Za-z][\w-]*")
+
+
+@dataclass(frozen=True)
+class Languages:
+    """Which languages a model has, where its files do not say it, or otherwise.
+
+    Attributes:
+        sources: names of the source languages; none: what the files say.
+        targets: names of the target languages, each with the tag that asks for it, None for the
+            tag of this name, or an empty one where it is asked for without; none: what the files
+            say.
+    """
+
+    sources: tuple[str, ...] = ()
+    targets: tuple[tuple[str, str | None], ...] = ()
+
+
+def find_languages(
+    wanted: Languages, pieces: Mapping[str, int], words: Mapping[str, Any], name: str
+) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
+    """Find a model's languages.
+
+    Args:
+        wanted: what the caller says of them.
+        pieces: the list of the source's pieces.
+        words: of the tokenizer's configuration.
+        name: of the model, which often says it too.
+
+    Returns:
+        The source languages; by which piece each target language is asked for, if by any; and the
+        target languages.
+
+    Raises:
+        UsageError: they are not known, or not what the model has.
+    """
+    wanted = replace(wanted, targets=_distinct(wanted.targets))
+    named = _NAME.search(name)
+    source, target = (
+        short_code(content_of(words.get(key)) or (named.group(group) if named else ""))
+        for group, key in ((1, "source_lang"), (2, "target_lang"))
+    )
+    sources = tuple(dict.fromkeys(wanted.sources)) or ((source,) if source else ())
+    if not sources:
+        raise UsageError(f"{name}: the source language is not known; name it with --source")
+    untagged = any(tag == "" for _, tag in wanted.targets)
+    tags = {} if untagged else _tags(wanted, tags_of(pieces), name)
+    targets = tuple(tags)
+    if not tags:
+        targets = tuple(language for language, _ in wanted.targets) or ((target,) if target else ())
+        if len(targets) != 1:
+            raise UsageError(f"{name}: has one target language; name it with --target")
+    for language in (*sources, *targets):
+        if not _LANGUAGE.fullmatch(language):
+            raise UsageError(f"{name}: {language!r} is no language; write it as de or cmn_Hans")
+    if len({*sources, *targets}) < 2:
+        raise UsageError(
+            f"{name}: source and target are both {sources[0]!r}: name them with --source, --target"
+        )
+    return sources, tags, targets
+
+
+def _distinct(targets: Sequence[tuple[str, str | None]]) -> tuple[tuple[str, str | None], ...]:
+    """Target languages as they were named, each once.
+
+    Raises:
+        UsageError: one was named in two ways, or is asked for without a tag and not alone.
+    """
+    found = dict(targets)
+    distinct = tuple(dict.fromkeys(targets))
+    for language, tag in distinct:
+        if found[language] != tag:
+            raise UsageError(f"--target {language}: is named twice, with different tags")
+        if tag == "" and len(distinct) > 1:
+            raise UsageError(f"--target {language}=: has no tag, so no other can be asked for")
+    return distinct
+
+
+def _tags(wanted: Languages, known: Mapping[str, str], name: str) -> dict[str, str]:
+    """By which entry each target language is asked for; none where there are no tags."""
+    by_name: dict[str, str] = {}
+    for tag in known:
+        by_name.setdefault(tag if short_code(tag) in known else short_code(tag), known[tag])
+    found = {}
+    for language, asked in wanted.targets:
+        entry = known.get(asked) if asked else by_name.get(language, known.get(language))
+        if entry is None and (known or asked):
+            raise UsageError(f"{name}: has no tag {asked or language!r}; known: {', '.join(known)}")
+        if entry is not None:
+            found[language] = entry
+    return found or by_name

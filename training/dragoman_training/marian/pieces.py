@@ -1,0 +1,175 @@
+"""The vocabularies of a Marian model in the order of ours, and SentencePiece files that say so.
+
+A Marian model has a SentencePiece model a side, which cuts text into pieces, and a list that gives
+each piece its id. Here every entry of the list becomes an entry of a SentencePiece file, at the
+place of its id, so that cutting gives ids.
+
+Knows pieces and ids; must not know weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import (
+    BEGIN_ID,
+    END_ID,
+    FOREIGN,
+    PAD_ID,
+    UNKNOWN_ID,
+    VOCABULARY_END,
+    language_tag,
+)
+from dragoman_training.marian.settings import read_object
+from dragoman_training.text.piece_file import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    UNUSED,
+    USER_DEFINED,
+    Model,
+    Piece,
+)
+
+_MULTIPLE = 64
+"""Of V: the best tokens are found block by block, where V can be cut into blocks."""
+_SPECIALS = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>"}
+_OF_TEXT = {NORMAL, USER_DEFINED, BYTE, UNUSED}
+
+
+@dataclass(frozen=True)
+class MarianSpecials:
+    """Ids in a Marian model's own list; decoding starts with `begin`."""
+
+    pad: int
+    unknown: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a vocabulary, in our order.
+
+    Attributes:
+        name: the piece, or what a special is called.
+        marian_id: in the Marian model's list; None where the entry only fills up.
+        is_piece: whether it stands for text.
+        is_said: whether a translation may hold it.
+    """
+
+    name: str
+    marian_id: int | None
+    is_piece: bool = False
+    is_said: bool = True
+
+
+def read_list(path: Path) -> dict[str, int]:
+    """Read a list of pieces with their ids.
+
+    Raises:
+        UsageError: it cannot be read, or its ids are not all those from 0 on, each once.
+    """
+    values = read_object(path)
+    if not all(type(one) is int for one in values.values()):
+        raise UsageError(f"{path}: is not a JSON object of ids by piece")
+    try:
+        "".join(values).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{path}: a piece holds half of a character") from error
+    if sorted(values.values()) != list(range(len(values))):
+        raise UsageError(f"{path}: its ids are not those from 0 to {len(values) - 1}, each once")
+    return values
+
+
+def tags_of(pieces: Mapping[str, int]) -> dict[str, str]:
+    """Entries such as `>>fra<<`, which ask for a target language, by what stands in them."""
+    tags = sorted(filter(_is_tag, pieces), key=pieces.__getitem__)
+    return {tag[2:-2]: tag for tag in tags}
+
+
+def _is_tag(piece: str) -> bool:
+    return piece.startswith(">>") and piece.endswith("<<") and len(piece) > len(">><<")
+
+
+def arrange(
+    pieces: Mapping[str, int], specials: MarianSpecials, tags: Mapping[str, str]
+) -> list[Entry]:
+    """Put a list into our order: specials, tags, pieces, and what fills up a multiple.
+
+    Args:
+        pieces: ids by piece.
+        specials: which of them mean something.
+        tags: by which entry each target language is asked for.
+    """
+    names = {token_id: piece for piece, token_id in pieces.items()}
+    entries = [
+        Entry(_SPECIALS[PAD_ID], specials.pad, is_said=False),
+        Entry(_SPECIALS[UNKNOWN_ID], specials.unknown),
+        Entry(_SPECIALS[BEGIN_ID], specials.begin, is_said=False),
+        Entry(_SPECIALS[END_ID], specials.end),
+        *(Entry(language_tag(language), pieces[tag]) for language, tag in tags.items()),
+    ]
+    # What decoding starts with may be said too, where it is not the padding.
+    taken = {entry.marian_id for place, entry in enumerate(entries) if place != BEGIN_ID}
+    for token_id in range(len(names)):
+        if token_id not in taken:
+            entries.append(Entry(names[token_id], token_id, is_piece=True))
+    missing = -len(entries) % _MULTIPLE
+    return entries + [Entry(f"<filler {i}>", None, is_said=False) for i in range(missing)]
+
+
+def write_sentencepiece(source: Path, entries: list[Entry], out: Path) -> None:
+    """Write a side's SentencePiece model with a vocabulary's entries in their order.
+
+    Args:
+        source: the side's SentencePiece model.
+        entries: of the vocabulary.
+        out: file to write; see `VOCABULARY_END` and `FOREIGN` in `dragoman.kernel.text` for its
+            peculiarities.
+
+    Raises:
+        UsageError: `source` cannot be read, or is no SentencePiece model.
+    """
+    try:
+        model = Model.FromString(source.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{source}: cannot be read: {error.strerror}") from error
+    except DecodeError as error:
+        raise UsageError(f"{source}: not a SentencePiece model") from error
+    own = {piece.piece: piece for piece in model.pieces if piece.type in _OF_TEXT}
+    if not own:
+        raise UsageError(f"{source}: not a SentencePiece model")
+    written = Model()
+    written.CopyFrom(model)
+    written.ClearField("self_test_data")
+    del written.pieces[:]
+    written.pieces.extend(_arranged(own, entries))
+    spec = written.trainer_spec
+    spec.vocab_size = len(written.pieces)
+    spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID
+    spec.pad_piece, spec.unk_piece = _SPECIALS[PAD_ID], _SPECIALS[UNKNOWN_ID]
+    spec.bos_piece, spec.eos_piece = _SPECIALS[BEGIN_ID], _SPECIALS[END_ID]
+    out.write_bytes(written.SerializeToString())
+
+
+def _arranged(own: dict[str, Any], entries: list[Entry]) -> Iterator[Any]:
+    known = set()
+    for token_id, entry in enumerate(entries):
+        if entry.is_piece and entry.name in own:
+            known.add(entry.name)
+            yield own[entry.name]
+        elif entry.is_piece:
+            yield Piece(piece=FOREIGN + entry.name, type=CONTROL)
+        else:
+            kind = UNKNOWN if token_id == UNKNOWN_ID else CONTROL
+            yield Piece(piece=entry.name, type=kind)
+    yield Piece(piece=VOCABULARY_END, type=CONTROL)
+    yield from (piece for name, piece in own.items() if name not in known)

@@ -1,0 +1,172 @@
+"""What a folder's `config.json` says of a Marian model.
+
+Source: https://huggingface.co/docs/transformers/model_doc/marian
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Activation
+from dragoman.kernel.settings import read_json
+from dragoman_training.network.transformer import ModelConfig
+
+CONFIG = "config.json"
+
+_ACTIVATIONS: dict[str, Activation] = {
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+}
+_NOT_IN_TRANSFORMERS = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
+"""Settings of Marian's that `transformers` ignores: a model that has them is none of its."""
+
+
+@dataclass(frozen=True)
+class MarianSettings:
+    """What it says of the network.
+
+    Attributes:
+        path: of the file.
+        sizes: with the source's vocabulary as Marian counts it.
+        tgt_vocab_size: entries of the target's vocabulary.
+        scaled: whether embeddings are multiplied by the square root of their size.
+        shared: whether both sides have one embedding.
+        tied: whether the output projection is the decoder's embedding.
+        max_tokens: of a sentence, on either side.
+        pad: an id.
+        begin: the id that decoding starts with.
+        end: an id.
+    """
+
+    path: Path
+    sizes: ModelConfig
+    tgt_vocab_size: int
+    scaled: bool
+    shared: bool
+    tied: bool
+    max_tokens: int
+    pad: int
+    begin: int
+    end: int
+
+    @classmethod
+    def read(cls, path: Path) -> MarianSettings:
+        """Read a file.
+
+        Raises:
+            UsageError: it cannot be read, or describes another kind of model.
+        """
+        values = _Values(path, read_object(path))
+        values.check_kind()
+        sizes = values.sizes()
+        shared = values.flag("share_encoder_decoder_embeddings", True)
+        return cls(
+            path,
+            sizes,
+            tgt_vocab_size=sizes.vocab_size if shared else values.tgt_vocab_size(),
+            scaled=values.flag("scale_embedding", False),
+            shared=shared,
+            tied=values.flag("tie_word_embeddings", True),
+            max_tokens=values.number("max_position_embeddings", 1024),
+            pad=values.number("pad_token_id"),
+            begin=values.number("decoder_start_token_id"),
+            end=values.number("eos_token_id"),
+        )
+
+
+@dataclass(frozen=True)
+class _Values:
+    """A file's values by name, each of the type that it must have."""
+
+    path: Path
+    values: Mapping[str, Any]
+
+    def check_kind(self) -> None:
+        """Refuse other kinds of models."""
+        kind = self.values.get("model_type")
+        if kind != "marian":
+            raise UsageError(f"{self.path}: model_type is {kind!r}, not 'marian'")
+        for name in _NOT_IN_TRANSFORMERS:
+            if self.values.get(name):
+                raise UsageError(f"{self.path}: {name} is set, which is not supported")
+        if "quantization_config" in self.values:
+            raise UsageError(
+                f"{self.path}: the weights are quantised; import the model before that"
+            )
+
+    def sizes(self) -> ModelConfig:
+        """What `dragoman_training.network.transformer` needs to know."""
+        found: dict[str, Any] = {
+            "vocab_size": self.number("vocab_size"),
+            "model_size": self.number("d_model"),
+            "feed_forward_size": self.number_of_both("ffn_dim"),
+            "heads": self.number_of_both("attention_heads"),
+            "encoder_layers": self.number("encoder_layers"),
+            "decoder_layers": self.number("decoder_layers"),
+        }
+        activation = self.activation()
+        try:
+            return ModelConfig(
+                **found, activation=activation, attention_bias=True, output_bias=True
+            )
+        except UsageError as error:
+            raise UsageError(f"{self.path}: {error}") from error
+
+    def number(self, name: str, default: int | None = None) -> int:
+        value = self.values.get(name, default)
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if type(value) is not int or value < 0:
+            raise UsageError(f"{self.path}: {name} is {value!r}: expected a number")
+        return value
+
+    def number_of_both(self, name: str) -> int:
+        """What both sides must have alike."""
+        numbers = {side: self.number(f"{side}_{name}") for side in ("encoder", "decoder")}
+        if numbers["encoder"] != numbers["decoder"]:
+            raise UsageError(f"{self.path}: {name} is not the same on both sides: {numbers}")
+        return numbers["encoder"]
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.values.get(name, default)
+        if type(value) is not bool:
+            raise UsageError(f"{self.path}: {name} is {value!r}: expected true or false")
+        return value
+
+    def activation(self) -> Activation:
+        name = self.values.get("activation_function", "gelu")
+        if not isinstance(name, str) or name not in _ACTIVATIONS:
+            known = ", ".join(_ACTIVATIONS)
+            raise UsageError(f"{self.path}: activation_function is {name!r}; known: {known}")
+        return _ACTIVATIONS[name]
+
+    def tgt_vocab_size(self) -> int:
+        """Where it is not said, the source's."""
+        said = self.values.get("decoder_vocab_size") is not None
+        return self.number("decoder_vocab_size" if said else "vocab_size")
+
+
+def content_of(token: Any) -> str:
+    """A token as a tokenizer's configuration writes it: by itself, or with how it is treated."""
+    if isinstance(token, Mapping):
+        token = token.get("content")
+    return token if isinstance(token, str) else ""
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        UsageError: it cannot be read, or is none.
+    """
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise UsageError(f"{path}: is not a JSON object")
+    return values

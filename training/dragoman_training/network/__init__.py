@@ -1,0 +1,1 @@
+"""The Transformer in PyTorch: layers, number formats, attention weights, smaller copies."""

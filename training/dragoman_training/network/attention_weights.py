@@ -1,0 +1,75 @@
+"""Looking at a model's attention weights without changing how it computes.
+
+Knows the network's modules; must not know text, graphs or drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from dragoman_training.network.transformer import MultiHeadAttention, Transformer
+
+
+@contextmanager
+def looking_at(model: Transformer) -> Iterator[dict[str, Tensor]]:
+    """While it is open, each run of the model leaves its attention weights behind.
+
+    They are computed once more beside the run, from each module's own queries and keys: attention
+    in a fused kernel never has them.
+
+    Yields:
+        Weights [B, H, T, S] by the name of their module, such as
+        `encoder_layers.0.self_attention`, once the model has run.
+    """
+    seen: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def keep(name: str, module: nn.Module, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
+        assert isinstance(module, MultiHeadAttention)
+        seen[name] = module.weights(*inputs)
+
+    handles = [
+        module.register_forward_pre_hook(partial(keep, name))
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention)
+    ]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def look(
+    model: Transformer, src_ids: Tensor, src_keep_mask: Tensor, tgt_ids: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What every head looks at, teacher-forced.
+
+    Args:
+        model: in evaluation mode.
+        src_ids: int64 [B, S].
+        src_keep_mask: bool [B, S].
+        tgt_ids: int64 [B, T], beginning with the start symbol.
+
+    Returns:
+        Weights [B, L, H, S, S] of the encoder's self-attention, [B, L, H, T, T] of the decoder's
+        and [B, L, H, T, S] of the decoder's attention to the encoder.
+    """
+    with looking_at(model) as seen:
+        model(src_ids, src_keep_mask, tgt_ids)
+    encoder, decoder = len(model.encoder_layers), len(model.decoder_layers)
+    return (
+        _stacked(seen, "encoder_layers.{}.self_attention", encoder),
+        _stacked(seen, "decoder_layers.{}.self_attention", decoder),
+        _stacked(seen, "decoder_layers.{}.cross_attention", decoder),
+    )
+
+
+def _stacked(seen: dict[str, Tensor], name: str, layers: int) -> Tensor:
+    return torch.stack([seen[name.format(layer)] for layer in range(layers)], dim=1)

@@ -1,0 +1,107 @@
+"""The models of a run's best validations: which are kept, and when there will be no better one.
+
+Knows validations and folders; must not know how a model learns.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman_training.config import OptimisationConfig
+from dragoman_training.run import checkpoint
+from dragoman_training.run.checkpoint import Kept, Progress
+from dragoman_training.run.validation import Found
+
+
+class BestModels:
+    """Those of one run, in its folders `best` and `best-models`."""
+
+    def __init__(
+        self,
+        run: Path,
+        config: OptimisationConfig,
+        write: Callable[[Path], None],
+        is_first: bool = True,
+    ) -> None:
+        """Know what is wanted.
+
+        Args:
+            run: the run's folder.
+            config: what of a validation counts, how many are kept, and how patiently to wait.
+            write: writes the model as it is now into a folder.
+            is_first: whether it is this process that writes and removes folders.
+        """
+        self._best, self._several = run / checkpoint.BEST, run / "best-models"
+        self._config, self._write, self._is_first = config, write, is_first
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any are kept."""
+        config = self._config
+        return config.stop_after_validations is not None or config.average_best is not None
+
+    def are_past(self, progress: Progress) -> bool:
+        """Whether so many validations in a row were no better that the run ends."""
+        patience = self._config.stop_after_validations
+        return patience is not None and progress.validations_since_best >= patience
+
+    def put_back(self) -> None:
+        """Bring back what a kill has put aside."""
+        checkpoint.put_back(self._best)
+        for former in self._several.glob(".step-*.former"):
+            checkpoint.put_back(former.with_name(former.name[1:].removesuffix(".former")))
+
+    def still_known(self, progress: Progress) -> Progress:
+        """A checkpoint's progress, less what is unwanted, of another metric or has no model."""
+        metric = self._config.stop_on
+        kept = [
+            one
+            for one in progress.kept
+            if one.metric == metric and math.isfinite(one.quality) and self._folder(one).exists()
+        ]
+        progress = replace(progress, kept=tuple(kept[: self._config.average_best or 0]))
+        has_best = self._config.stop_after_validations is not None and self._best.exists()
+        is_known = progress.best is not None and math.isfinite(progress.best)
+        if not has_best or not is_known or progress.best_metric != metric:
+            return replace(progress, best=None, best_metric=None, validations_since_best=0)
+        return progress
+
+    def after_validation(self, progress: Progress, found: Found) -> Progress:
+        """Keep the model as it is now, if it is good enough; one without a figure never is."""
+        metric = self._config.stop_on
+        quality = -found.loss if metric == "loss" else found.bleu
+        assert quality is not None  # there is text to measure it on, or the run was refused
+        is_number = math.isfinite(quality)
+        if self._config.average_best is not None and is_number:
+            progress = self._among_several(progress, Kept(progress.step, quality, metric))
+        if self._config.stop_after_validations is None:
+            return progress
+        if is_number and (progress.best is None or quality > progress.best):
+            self._write(self._best)
+            return replace(progress, best=quality, best_metric=metric, validations_since_best=0)
+        return replace(progress, validations_since_best=progress.validations_since_best + 1)
+
+    def final(self, progress: Progress) -> list[Path]:
+        """The models whose average is the run's; none, where its last ones are."""
+        if progress.kept:
+            return [self._folder(one) for one in progress.kept]
+        return [self._best] if progress.best is not None else []
+
+    def _among_several(self, progress: Progress, new: Kept) -> Progress:
+        ranked = sorted((*progress.kept, new), key=lambda one: (-one.quality, one.step))
+        kept = tuple(ranked[: self._config.average_best])
+        if new in kept:
+            self._write(self._folder(new))
+        if self._is_first and self._several.exists():
+            names = {self._folder(one).name for one in kept}
+            for folder in self._several.iterdir():
+                if folder.name not in names:
+                    shutil.rmtree(folder, ignore_errors=True)
+        return replace(progress, kept=kept)
+
+    def _folder(self, kept: Kept) -> Path:
+        return self._several / f"step-{kept.step:07d}"

@@ -1,0 +1,264 @@
+"""Checkpoints: folders that appear whole or not at all, and their average.
+
+A checkpoint holds `model.safetensors`, `config.json` and `tokenizer.model`; those that training can
+go on from hold `optimizer.safetensors` and `progress.json` too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
+from dragoman.kernel.settings import from_mapping
+from dragoman.kernel.text import Tokenizer
+from dragoman_training.config import RunConfig
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.steps.loss_scale import LossScale
+from dragoman_training.steps.optimizer import Optimizer
+
+WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
+TGT_TOKENIZER = "tokenizer_target.model"
+"""Of an imported model, which cuts the two sides into tokens in two ways."""
+FINAL, BEST = "final", "best"
+_OPTIMIZER, _PROGRESS = "optimizer.safetensors", "progress.json"
+_RANDOM_STATE = "random_state"
+"""In checkpoints of former versions; dropout is drawn anew for each step now."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A validation whose model is kept."""
+
+    step: int
+    quality: float
+    """The higher the better."""
+    metric: str
+    """What that is a figure of."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    step: int = 0
+    epoch: int = 0
+    batches_of_epoch: int = 0
+    tgt_tokens: int = 0
+    elapsed_s: float = 0.0
+    best: float | None = None
+    """The best validation so far, the higher the better; its model is the checkpoint `best`."""
+    best_metric: str | None = None
+    """What `best` is a figure of."""
+    validations_since_best: int = 0
+    part_tokens: int | None = None
+    """Tokens in a part of the steps of this epoch; with the settings, that decides its plan."""
+    kept: tuple[Kept, ...] = ()
+    """The best validations, the best first."""
+    loss_scale: LossScale = field(default_factory=LossScale)
+    """Of fp16."""
+    most_tokens: int | None = None
+    """Tokens that fit the memory at a time, where those of a part did not."""
+    text: str | None = None
+    """A digest of the encoded text; None in checkpoints of former versions."""
+    drawn: tuple[int, ...] | None = None
+    """How many examples of each corpus this epoch and those before it draw; None as `text`."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model with what it takes to use it."""
+
+    model: Transformer
+    config: RunConfig
+    tokenizer: Tokenizer
+    limits: Limits
+    """Those of the bundle, where it is one."""
+
+
+def save(
+    folder: Path,
+    weights: dict[str, Tensor],
+    config: RunConfig,
+    tokenizer: Path,
+    optimizer: Optimizer | None = None,
+    progress: Progress | None = None,
+    tgt_tokenizer: Path | None = None,
+) -> None:
+    """Write a checkpoint under another name, flush it to the disk, then give it its name.
+
+    What stood there before is put aside until then; `put_back` brings it back after a kill.
+
+    Raises:
+        UsageError: the disk is full or cannot be written; what stood there before still does.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        if tgt_tokenizer is not None:
+            shutil.copyfile(tgt_tokenizer, partial / TGT_TOKENIZER)
+        _write(partial, weights, config, tokenizer, optimizer, progress)
+        put_back(folder)
+        if folder.exists():
+            shutil.rmtree(_former(folder), ignore_errors=True)
+            os.replace(folder, _former(folder))
+        os.replace(partial, folder)
+        _flush(folder.parent)
+    except (OSError, safetensors.SafetensorError) as error:
+        put_back(folder)
+        shutil.rmtree(partial, ignore_errors=True)
+        raise UsageError(f"{folder}: cannot be written: {error}") from error
+    shutil.rmtree(_former(folder), ignore_errors=True)
+
+
+def put_back(folder: Path) -> None:
+    """Give a checkpoint its name again that was put aside for one that never came."""
+    if not folder.exists() and _former(folder).exists():
+        os.replace(_former(folder), folder)
+
+
+def _former(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.former")
+
+
+def _write(
+    partial: Path,
+    weights: dict[str, Tensor],
+    config: RunConfig,
+    tokenizer: Path,
+    optimizer: Optimizer | None,
+    progress: Progress | None,
+) -> None:
+    safetensors.torch.save_file(weights, partial / WEIGHTS)
+    (partial / CONFIG).write_text(config.to_json(), encoding="utf-8")
+    shutil.copyfile(tokenizer, partial / TOKENIZER)
+    if optimizer is not None and progress is not None:
+        safetensors.torch.save_file(optimizer.state(), partial / _OPTIMIZER)
+        (partial / _PROGRESS).write_text(json.dumps(asdict(progress)), encoding="utf-8")
+    for path in (*partial.iterdir(), partial):
+        _flush(path)
+
+
+def _flush(path: Path) -> None:
+    """Make sure that a file or a folder's list of names survives a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def load(folder: Path) -> Checkpoint:
+    """Read a checkpoint's model, in fp32 and evaluation mode.
+
+    Raises:
+        UsageError: a file is missing or damaged, its tensors do not fit the configuration, or a
+            bundle is not what its manifest lists.
+    """
+    config = RunConfig.from_json(folder / CONFIG)
+    tokenizer = Tokenizer(*(folder / name for name in tokenizer_files(config)))
+    vocab_size = config.model.vocab_size
+    for one, name, size in (
+        (tokenizer, TOKENIZER, config.model.src_vocab_size or vocab_size),
+        (tokenizer.target, tokenizer_files(config)[-1], vocab_size),
+    ):
+        if one.vocab_size != size:
+            raise UsageError(
+                f"{folder / name}: has {one.vocab_size} entries, but {CONFIG} says {size}"
+            )
+    model = Transformer(config.model).eval()
+    load_weights(model, folder / WEIGHTS)
+    is_bundle = (folder / FILE_NAME).exists()
+    limits = Manifest.load(folder).limits if is_bundle else config.limits
+    return Checkpoint(model, config, tokenizer, limits)
+
+
+def tokenizer_files(config: RunConfig) -> tuple[str, ...]:
+    """A checkpoint's vocabularies, the source side's first."""
+    return (TOKENIZER, TGT_TOKENIZER) if config.imported else (TOKENIZER,)
+
+
+def load_weights(model: Transformer, path: Path) -> None:
+    """Fill a model from a safetensors file of any floating-point type.
+
+    Raises:
+        UsageError: the file is missing or damaged, or its names or shapes do not fit.
+    """
+    weights = _read_tensors(path)
+    expected = model.state_dict()
+    for name in sorted(expected.keys() | weights.keys()):
+        if name not in weights or name not in expected:
+            side = "is missing" if name not in weights else "is not part of this model"
+            raise UsageError(f"{path}: the tensor {name!r} {side}")
+        if weights[name].shape != expected[name].shape:
+            raise UsageError(
+                f"{path}: {name!r} has shape {list(weights[name].shape)}, "
+                f"the configuration says {list(expected[name].shape)}"
+            )
+    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+
+
+def load_progress(folder: Path, optimizer: Optimizer) -> tuple[Progress, int]:
+    """Bring back the optimiser and the place in the run.
+
+    Returns:
+        The place, and of how many parameters the optimiser knows nothing, being another one.
+
+    Raises:
+        UsageError: the checkpoint was made for use alone, or a file is damaged.
+    """
+    tensors = _read_tensors(folder / _OPTIMIZER)
+    try:
+        values: Any = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder}: cannot be gone on from: {error}") from error
+    tensors.pop(_RANDOM_STATE, None)
+    progress = from_mapping(Progress, values, str(folder / _PROGRESS))
+    return progress, optimizer.load_state(tensors)
+
+
+def step_folders(run: Path) -> list[Path]:
+    """The checkpoints of a run, oldest first."""
+    return sorted((run / "checkpoints").glob("step-*"))
+
+
+def average(folders: Sequence[Path], precision: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    """The mean of several checkpoints' weights.
+
+    Args:
+        folders: checkpoints of one architecture, at least one.
+        precision: dtype of the result; the mean is taken in float64.
+
+    Raises:
+        UsageError: no folder, or tensors that do not fit each other.
+
+    Source: Vaswani et al. 2017, section 6.1.
+    """
+    if not folders:
+        raise UsageError("no checkpoints to average")
+    total: dict[str, Tensor] = {}
+    for index, folder in enumerate(folders):
+        for name, tensor in _read_tensors(folder / WEIGHTS).items():
+            if index and (name not in total or total[name].shape != tensor.shape):
+                raise UsageError(f"{folder / WEIGHTS}: {name!r} does not fit {folders[0]}")
+            total[name] = total.get(name, 0) + tensor.double()
+    return {name: (tensor / len(folders)).to(precision) for name, tensor in total.items()}
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error

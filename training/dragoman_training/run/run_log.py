@@ -1,0 +1,120 @@
+"""What a run says while it goes on: `log.jsonl`, TensorBoard's events, and lines on stderr.
+
+Knows figures and files; must not know the model or the text.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+
+from dragoman_training.run.checkpoint import Progress
+from dragoman_training.run.event_file import EventFile
+from dragoman_training.run.validation import Found
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "log.jsonl"
+
+
+class RunLog:
+    """The records of one run; what came after the checkpoint that it goes on from is forgotten."""
+
+    def __init__(self, run: Path, progress: Progress) -> None:
+        """Open the records of the run in a folder, as they were at `progress`."""
+        self._path = run / FILE_NAME
+        self._forget(progress.step)
+        self._board = EventFile(run / "tensorboard", progress.step + 1)
+        self._loss_sum, self._tgt_tokens = 0.0, 0
+        self._since_s = time.monotonic()
+
+    def __enter__(self) -> RunLog:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End TensorBoard's file."""
+        self._board.close()
+
+    def count(self, loss: float, tgt_tokens: int) -> None:
+        """Take note of a step: the sum of its loss, over so many tokens."""
+        self._loss_sum += loss
+        self._tgt_tokens += tgt_tokens
+
+    def report(self, progress: Progress, steps: int, learning_rate: float) -> None:
+        """Say how the steps went that were counted since the last report."""
+        if not self._tgt_tokens:
+            return  # all steps were skipped
+        step = progress.step
+        rate = self._tgt_tokens / max(time.monotonic() - self._since_s, 1e-9)
+        loss = self._loss_sum / self._tgt_tokens
+        left = timedelta(seconds=round(progress.elapsed_s / step * (steps - step)))
+        log.info(
+            "step %d/%d  epoch %d  loss %.3f  %.0f tgt tokens/s  %s left",
+            *(step, steps, progress.epoch + 1, loss, rate, left),
+        )
+        measured: dict[str, object] = {"loss": round(loss, 4), "tgt_tokens_per_s": round(rate)}
+        if skipped := progress.loss_scale.skipped_steps:
+            measured["skipped_steps"] = skipped
+        self._write(progress, kind="train", **measured)
+        rates = {"train_tgt_tokens_per_s": rate, "train_learning_rate": learning_rate}
+        self._board.add(step, train_loss=loss, **rates)
+        self._loss_sum, self._tgt_tokens = 0.0, 0
+        self._since_s = time.monotonic()
+
+    def report_validation(self, progress: Progress, found: Found) -> None:
+        """Say how well held-out text is foretold, and translated where that was measured."""
+        step, loss = progress.step, found.loss
+        log.info("step %d  valid loss %.4f  perplexity %.2f", step, loss, _perplexity(loss))
+        self._board.add(step, valid_loss=loss)
+        measured: dict[str, object] = {}
+        if found.bleu is not None:
+            log.info("step %d  valid BLEU %.2f", step, found.bleu)
+            self._board.add(step, valid_bleu=found.bleu)
+            measured["bleu"] = round(found.bleu, 2)
+        measured["corpora"] = {prefix: round(mean, 4) for prefix, mean in found.by_corpus.items()}
+        self._write(progress, kind="valid", loss=round(loss, 4), **measured)
+
+    def _write(self, progress: Progress, kind: str, **values: object) -> None:
+        entry = {"kind": kind, "step": progress.step, **values}
+        entry["elapsed_s"] = round(progress.elapsed_s)
+        entry["tgt_tokens"] = progress.tgt_tokens
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def _forget(self, step: int) -> None:
+        """Drop entries of later steps, and lines that a kill or a bad disk has damaged."""
+        if not self._path.exists():
+            return
+        lines = self._path.read_bytes().splitlines(keepends=True)
+        kept = [line for line in lines if (found := _step(line)) is not None and found <= step]
+        partial = self._path.with_name(f".{FILE_NAME}.partial")
+        partial.write_bytes(b"".join(kept))
+        os.replace(partial, self._path)
+
+
+def _step(line: bytes) -> int | None:
+    """The step that a line is about; None where it is no whole line of the log."""
+    try:
+        step = json.loads(line)["step"] if line.endswith(b"\n") else None
+    except (ValueError, LookupError, TypeError):
+        return None
+    return step if isinstance(step, int) else None
+
+
+def _perplexity(loss: float) -> float:
+    try:
+        return math.exp(loss)
+    except OverflowError:
+        return math.inf

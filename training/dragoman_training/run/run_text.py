@@ -1,0 +1,131 @@
+"""The text of a run: its vocabulary, what is learnt and what is held out.
+
+Knows corpora and the run's folder; must not know the model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.text import Tokenizer
+from dragoman_training.config import CorpusConfig, RunConfig
+from dragoman_training.run.validation import learnt_parts
+from dragoman_training.steps.processes import Processes
+from dragoman_training.text.encoding import Drawing, TokenFiles
+from dragoman_training.text.examples import Examples
+from dragoman_training.text.extension import Former, extend_vocabulary
+from dragoman_training.text.parallel_text import ParallelText, TextFiles, read_some_pairs
+from dragoman_training.text.vocabulary import train_vocabulary, vocabulary_text
+
+log = logging.getLogger(__name__)
+
+_ENCODED_TEXT = "encoded-text"
+"""In the folder of the run; what is missing there is made anew."""
+
+
+class RunText:
+    """Reads the text of a run once; what is slow, the first process does for the others."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        data_dir: Path,
+        run: Path,
+        vocabulary: Path,
+        processes: Processes,
+        former: Former | None = None,
+    ) -> None:
+        """Learn or read the vocabulary, and encode what is learnt.
+
+        Args:
+            config: names the corpora.
+            data_dir: where relative prefixes begin.
+            run: the run's folder.
+            vocabulary: the tokenizer's file, there or to be made.
+            processes: those that share the folder.
+            former: a vocabulary that a new one has all entries of.
+
+        Raises:
+            UsageError: text that cannot be read, a vocabulary of another size, or nothing that is
+                short enough.
+        """
+        self._config, self._run, self._processes = config, run, processes
+        self._vocabulary = vocabulary
+        texts = [_text(data_dir, corpus) for corpus in config.data.train]
+        self.held_out = {
+            _name(corpus): learnt_parts(_in_memory(data_dir, corpus), config.data.directions)
+            for corpus in config.data.valid
+        }
+        """By name, what of each corpus is in directions that are learnt."""
+        self.tokenizer = self._open_vocabulary(texts, former)
+        self.examples = self._encoded(texts)
+
+    def _open_vocabulary(self, texts: Sequence[ParallelText], former: Former | None) -> Tokenizer:
+        """The run's vocabulary, learnt from its text unless it lies there already."""
+        config, path = self._config, self._vocabulary
+        if self._processes.is_first and not path.exists():
+            with writing(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            languages = config.data.languages
+            if former:
+                further = former.without(languages)
+                log.info("the vocabulary of %s, with %s", former.path, further or "nothing more")
+                sentences = vocabulary_text(texts, further)
+                extend_vocabulary(former, sentences, languages, config.vocabulary, path)
+            else:
+                log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
+                sentences = vocabulary_text(texts, languages)
+                train_vocabulary(sentences, languages, config.vocabulary, path)
+        elif self._processes.is_first:
+            log.info("taking the vocabulary that lies there, %s", path)
+        self._processes.wait()
+        tokenizer = Tokenizer(path)
+        if tokenizer.vocab_size != config.model.vocab_size:
+            raise UsageError(
+                f"model.vocab_size is {config.model.vocab_size}, but {path} has "
+                f"{tokenizer.vocab_size} entries; give vocabulary.size so, or remove the file"
+            )
+        return tokenizer
+
+    def _encoded(self, texts: Sequence[ParallelText]) -> Examples:
+        data = self._config.data
+        files = TokenFiles(self._run / _ENCODED_TEXT, self._vocabulary)
+        numbers = range(data.subword_drawings if data.subword_dropout else 0)
+        drawings = [Drawing(data.subword_dropout, number) for number in numbers]
+        targets_too = data.subword_dropout_on == "both"
+        # The first process writes the files, and the others read them.
+        for turn in (True, False):
+            if self._processes.is_first == turn:
+                options = (data.max_length_tokens, data.temperature, files)
+                examples = Examples(texts, self.tokenizer, *options, drawings, targets_too)
+            self._processes.wait()
+        if not len(examples):
+            raise UsageError(
+                f"all {examples.left_out} pairs exceed data.max_length_tokens, "
+                f"{data.max_length_tokens}"
+            )
+        directions = ", ".join(f"{src}-{tgt}" for src, tgt in examples.directions)
+        log.info(
+            "%d examples (%s), %d pairs left out", len(examples), directions, examples.left_out
+        )
+        return examples
+
+
+def _name(corpus: CorpusConfig) -> str:
+    """A held-out corpus as the log has it."""
+    return f"{corpus.prefix} {('>' if corpus.one_way else '-').join(corpus.languages)}"
+
+
+def _text(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
+    pairs = TextFiles(data_dir / corpus.prefix, corpus.languages)
+    options = (corpus.weight, corpus.max_pairs, corpus.one_way)
+    return ParallelText(pairs, corpus.languages, *options)
+
+
+def _in_memory(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
+    pairs = read_some_pairs(data_dir / corpus.prefix, corpus.languages)
+    return replace(_text(data_dir, corpus), pairs=pairs)

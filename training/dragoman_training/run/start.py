@@ -1,0 +1,96 @@
+"""Beginning a run with the weights of a model that there is already, or with some of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import Tokenizer
+from dragoman_training.network.shrinking import MAY_SHRINK, shrink
+from dragoman_training.network.transformer import ModelConfig, Transformer
+from dragoman_training.run import checkpoint
+from dragoman_training.text.extension import Former
+
+log = logging.getLogger(__name__)
+
+_MAY_DIFFER = {"vocab_size", "dropout"}
+_EMBEDDING, _SPACE = "embedding.weight", "▁"
+
+
+class Start:
+    """A checkpoint, or a bundle that was exported from one, that a run begins with."""
+
+    def __init__(self, folder: Path, config: ModelConfig) -> None:
+        """Read it.
+
+        Args:
+            folder: where it lies.
+            config: the model of the run.
+
+        Raises:
+            UsageError: a file is missing or damaged, or the model is from elsewhere, or of another
+                architecture than a larger one of its kind.
+        """
+        self._folder, self._found = folder, checkpoint.load(folder)
+        if self._found.config.imported:
+            raise UsageError(f"{folder}: was imported; a run begins with a model trained here")
+        for setting in dataclasses.fields(ModelConfig):
+            theirs, ours = (
+                getattr(one, setting.name) for one in (self._found.model.config, config)
+            )
+            fits = theirs >= ours if setting.name in MAY_SHRINK else theirs == ours
+            if setting.name not in _MAY_DIFFER and not fits:
+                raise UsageError(
+                    f"{folder}: its model.{setting.name} is {theirs}, the settings say {ours}"
+                )
+        self._config = config
+
+    @property
+    def vocabulary(self) -> Former | None:
+        """Its vocabulary, for the run's to begin with; None: a smaller model learns one of its own.
+
+        Raises:
+            UsageError: the run's is to have fewer entries, for a model that is as large.
+        """
+        theirs, ours = self._found.model.config, self._config
+        if ours.vocab_size < theirs.vocab_size:
+            if any(getattr(ours, name) < getattr(theirs, name) for name in MAY_SHRINK):
+                return None
+            raise UsageError(
+                f"{self._folder}: its vocabulary has {theirs.vocab_size} entries, vocabulary.size "
+                f"is {ours.vocab_size}: give as many"
+            )
+        return Former(self._folder / checkpoint.TOKENIZER, self._found.config.data.languages)
+
+    def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:
+        """Fill the run's model, whose vocabulary may be another one.
+
+        An entry that both have keeps its row of the embedding, and one that is new gets the mean of
+        the rows of what the former vocabulary cuts it into; a new language's tag, of all tags.
+        Of a larger model, it gets what `shrink` leaves.
+
+        Source: Gee et al. 2022, https://aclanthology.org/2022.emnlp-industry.41
+        """
+        larger = self._found.model
+        weights = shrink(larger.state_dict(), larger.config, self._config)
+        former, rows = weights[_EMBEDDING], model.state_dict()[_EMBEDDING].cpu().clone()
+        for entry, parts in enumerate(self._parts(tokenizer)):
+            if parts:
+                rows[entry] = former[parts].mean(dim=0)
+        model.load_state_dict({**weights, _EMBEDDING: rows})
+        log.info("beginning with the weights of %s", self._folder)
+
+    def _parts(self, tokenizer: Tokenizer) -> Iterator[list[int]]:
+        """Of each entry of another vocabulary, the ids of what it is made of in this one."""
+        former = self._found.tokenizer
+        ids = {former.piece(entry): entry for entry in range(former.vocab_size)}
+        tags = [former.tag_id(language) for language in self._found.config.data.languages]
+        for entry, text in enumerate(tokenizer.vocabulary):
+            piece = tokenizer.piece(entry)
+            if piece in ids:
+                yield [ids[piece]]
+            else:  # what is new and stands for no text is a tag
+                yield former.encode(text.replace(_SPACE, " ")) if text else tags

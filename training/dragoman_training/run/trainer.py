@@ -1,0 +1,324 @@
+"""The training loop: text in, checkpoints out, able to go on after a kill."""
+
+from __future__ import annotations
+
+import logging
+import math
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from dragoman.kernel.errors import UsageError
+from dragoman_training.config import RunConfig
+from dragoman_training.network.precision import lower_dtype
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.run import checkpoint
+from dragoman_training.run.best_models import BestModels
+from dragoman_training.run.run_log import RunLog
+from dragoman_training.run.run_text import RunText
+from dragoman_training.run.start import Start
+from dragoman_training.run.validation import Validation
+from dragoman_training.steps.gradients import Gradients
+from dragoman_training.steps.optimizer import Optimizer
+from dragoman_training.steps.processes import Processes, join
+from dragoman_training.steps.schedule import learning_rate
+from dragoman_training.text.examples import Part
+
+log = logging.getLogger(__name__)
+
+_NO_CPU_MEMORY = "can't allocate memory"
+
+
+class Trainer:
+    """One run in one folder, by one process or by several that see the same folder.
+
+    The folder gets `tokenizer.model`, `checkpoints/step-*`, `log.jsonl`, TensorBoard events, and at
+    the end `final`: the average of the last checkpoints, or of the best validations' models where
+    `training.average_best` or `training.stop_after_validations` is given.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        data_dir: Path,
+        run: Path,
+        resume: bool = False,
+        processes: Processes | None = None,
+        start_from: Path | None = None,
+    ) -> None:
+        """Read the text, learn or read the vocabulary, and build or bring back the model.
+
+        Args:
+            config: the run's settings.
+            data_dir: where relative prefixes of `config.data` begin.
+            run: the run's folder.
+            resume: go on from the newest checkpoint in `run`, if there is one.
+            processes: those that train together; None: whom `join` finds.
+            start_from: a checkpoint or a bundle whose weights a new run begins with, and whose
+                vocabulary, with more entries for further languages; not of a run gone on with.
+
+        Raises:
+            UsageError: text that cannot be read, a folder in use, a checkpoint that cannot be gone
+                on from, or too little memory.
+        """
+        self._config, self._run = config, run
+        self._processes = processes or join()
+        finished = checkpoint.step_folders(run)
+        if finished and not resume:
+            raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
+        if not finished and (run / checkpoint.FINAL).exists():
+            raise UsageError(f"{run}: holds a model and no checkpoint to go on from; name another")
+        if not config.data.train:
+            raise UsageError("data.train is empty: name the text to learn from")
+        self._tokenizer_path = run / checkpoint.TOKENIZER
+        start = Start(start_from, config.model) if start_from and not finished else None
+        is_new = not self._tokenizer_path.exists()
+        former = start.vocabulary if start and is_new else None
+        text = RunText(config, data_dir, run, self._tokenizer_path, self._processes, former)
+        self._train = text.examples
+
+        torch.manual_seed(config.training.seed)
+        torch.set_float32_matmul_precision("high" if config.training.tf32 else "highest")
+        with _enough_memory(self._processes.device):
+            self._build(text, finished, start)
+        self._processes.wait()  # until all have read it, no checkpoint may go
+
+    def _build(self, text: RunText, finished: Sequence[Path], start: Start | None) -> None:
+        """Make the model and what trains it, as they were in the last of some checkpoints."""
+        config = self._config
+        self._model = Transformer(config.model).to(self._processes.device)
+        if start:
+            start.give_weights(self._model, text.tokenizer)
+        if config.training.compile:
+            self._model.compile(dynamic=True)
+        self._optimizer = Optimizer(self._model, config.training.optimizer)
+        self._validation = Validation(
+            *(text.held_out, self._model, text.tokenizer, config, self._processes),
+            self._part_tokens,
+        )
+        self._best = BestModels(self._run, config.training, self._write, self._processes.is_first)
+        if self._best.wanted and not self._validation.can_measure(config.training.stop_on):
+            raise UsageError(
+                "training.stop_after_validations, average_best: no text in data.valid is in a "
+                "direction that is learnt, and short enough"
+            )
+        self._progress = checkpoint.Progress(drawn=self._train.drawn_by(1))
+        if finished:
+            checkpoint.load_weights(self._model, finished[-1] / checkpoint.WEIGHTS)
+            self._progress = self._gone_on_from(finished[-1])
+            log.info("going on from %s", finished[-1])
+        self._gradients = Gradients(
+            *(self._model, self._train.batch, config.training, self._processes),
+            self._progress.most_tokens,
+        )
+
+    def train(self) -> Path:
+        """Run to the last step, or until validations say that it gets no better.
+
+        Returns:
+            The folder of the final model.
+
+        Raises:
+            UsageError: a loss or gradients that are no numbers, a disk that cannot be written, or
+                too little memory.
+        """
+        parameters = sum(weight.numel() for weight in self._model.parameters())
+        processes = self._processes
+        dtype = lower_dtype(self._config.training.precision, processes.device) or torch.float32
+        with_what = (processes.number, processes.device, str(dtype).removeprefix("torch."))
+        log.info("%.1f M parameters, %d x %s, %s", parameters / 1e6, *with_what)
+        if self._progress.step >= self._config.training.steps:
+            log.info("nothing is left to do: give more than %d training.steps", self._progress.step)
+        elif self._best.are_past(self._progress):
+            log.info(
+                "nothing is left to do: %d validations were no better than the best; raise "
+                "training.stop_after_validations",
+                self._progress.validations_since_best,
+            )
+        try:
+            with _enough_memory(processes.device):
+                if processes.is_first:
+                    with RunLog(self._run, self._progress) as run_log:
+                        self._loop(run_log)
+                    self._finish()
+                else:
+                    self._loop(None)
+        except OSError as error:
+            raise UsageError(f"{self._run}: cannot be written: {error}") from error
+        processes.wait()
+        return self._run / checkpoint.FINAL
+
+    def _gone_on_from(self, folder: Path) -> checkpoint.Progress:
+        """A checkpoint's progress, less what other settings have made void."""
+        progress, anew = checkpoint.load_progress(folder, self._optimizer)
+        if anew:
+            log.info("another optimizer: it knows nothing yet of %d parameters", anew)
+        former, config = RunConfig.from_json(folder / checkpoint.CONFIG), self._config
+        text, part_tokens = self._train.digest, self._part_tokens
+        known = (progress.part_tokens or part_tokens, progress.text or text, _plan(former))
+        if progress.drawn is None:  # as if the weights had always been these
+            progress = replace(progress, drawn=self._train.drawn_by(progress.epoch + 1))
+        if progress.batches_of_epoch and known != (part_tokens, text, _plan(config)):
+            log.info("other text, batches or processes: epoch %d begins", progress.epoch + 2)
+            progress = self._of_next_epoch(progress)
+        if progress.part_tokens != self._part_tokens:
+            progress = replace(progress, most_tokens=None)  # as if nothing had been too large
+        if self._processes.is_first:
+            self._best.put_back()
+        self._processes.wait()
+        progress = self._best.still_known(progress)
+        lengths = [(one.steps, one.cooldown_steps) for one in (former.training, config.training)]
+        if lengths[0] != lengths[1]:
+            return replace(progress, validations_since_best=0)
+        return progress
+
+    def _of_next_epoch(self, progress: checkpoint.Progress) -> checkpoint.Progress:
+        """At its begin; of what an epoch that was broken off left, nothing is made up for."""
+        drawn = self._train.drawn_by(1, progress.drawn or ())
+        return replace(progress, epoch=progress.epoch + 1, batches_of_epoch=0, drawn=drawn)
+
+    @property
+    def _part_tokens(self) -> int:
+        settings = self._config.training
+        if settings.part_tokens is None:
+            return settings.batch_tokens // self._processes.number
+        return min(settings.part_tokens, settings.batch_tokens)
+
+    def _loop(self, run_log: RunLog | None) -> None:
+        settings = self._config.training
+        self._model.train()
+        started_s = time.monotonic() - self._progress.elapsed_s
+        for parts in self._steps():
+            if self._progress.step >= settings.steps or self._best.are_past(self._progress):
+                break
+            step = self._progress.step + 1
+            loss, tokens = self._step(parts, step)
+            self._progress = replace(
+                self._progress,
+                step=step,
+                batches_of_epoch=self._progress.batches_of_epoch + 1,
+                tgt_tokens=self._progress.tgt_tokens + tokens,
+                elapsed_s=time.monotonic() - started_s,
+            )
+            last = step == settings.steps
+            if run_log:
+                run_log.count(loss, tokens)
+                if step % settings.log_every_steps == 0 or last:
+                    run_log.report(self._progress, settings.steps, self._optimizer.learning_rate)
+            if step % settings.validate_every_steps == 0 or last:
+                self._validate(run_log)
+            past = self._best.are_past(self._progress)
+            if step % settings.checkpoint_every_steps == 0 or last or past:
+                self._save()
+
+    def _steps(self) -> Iterator[Sequence[Part]]:
+        settings, data = self._config.training, self._config.data
+        self._progress = replace(
+            self._progress, part_tokens=self._part_tokens, text=self._train.digest
+        )
+        while True:
+            planned = self._train.steps(
+                *(settings.batch_tokens, self._part_tokens, settings.seed, self._progress.epoch),
+                *(data.joined_share, self._progress.drawn),
+            )
+            yield from planned[self._progress.batches_of_epoch :]
+            self._progress = self._of_next_epoch(self._progress)
+
+    def _step(self, parts: Sequence[Part], step: int) -> tuple[float, int]:
+        """Learn from all parts; what comes of it does not depend on who computes which."""
+        settings, weights = self._config.training, list(self._model.parameters())
+        self._optimizer.learning_rate = learning_rate(step, settings, self._config.model.model_size)
+        tokens = sum(part.tgt_tokens for part in parts)
+        scale = self._progress.loss_scale
+        factor = scale.value if settings.precision == "fp16" else 1.0
+        value = self._gradients.add_up(parts, step, tokens / factor)
+        for weight in weights:
+            if factor != 1.0 and weight.grad is not None:
+                weight.grad /= factor
+        norm = torch.nn.utils.clip_grad_norm_(weights, settings.clip_norm).item()
+        overflowed = not (math.isfinite(value) and math.isfinite(norm))
+        if settings.precision == "fp16":
+            scale = scale.after_step(step, overflowed)
+            self._progress = replace(self._progress, loss_scale=scale)
+            if overflowed:
+                return 0.0, 0
+        elif overflowed:
+            raise UsageError(
+                f"step {step}: the loss is {value}, and its gradients' norm {norm}; lower "
+                "training.peak_learning_rate"
+            )
+        self._optimizer.step()
+        return value, tokens
+
+    def _validate(self, run_log: RunLog | None) -> None:
+        found = self._validation.measure(self._gradients.most_tokens)
+        if found is None:
+            return
+        if run_log:
+            run_log.report_validation(self._progress, found)
+        if self._best.wanted:
+            self._progress = self._best.after_validation(self._progress, found)
+
+    def _save(self) -> None:
+        # Who goes on may be another process, whose memory was too small for less.
+        least = self._processes.least(self._gradients.most_tokens or math.inf)
+        most_tokens = int(least) if math.isfinite(least) else None
+        self._progress = replace(self._progress, most_tokens=most_tokens)
+        self._write(
+            self._run / "checkpoints" / f"step-{self._progress.step:07d}",
+            optimizer=self._optimizer,
+            progress=self._progress,
+        )
+        if self._processes.is_first:
+            kept = self._config.training.keep_checkpoints
+            for old in checkpoint.step_folders(self._run)[:-kept]:
+                shutil.rmtree(old)
+
+    def _write(
+        self,
+        folder: Path,
+        optimizer: Optimizer | None = None,
+        progress: checkpoint.Progress | None = None,
+    ) -> None:
+        if not self._processes.is_first:
+            return
+        weights = {name: tensor.detach().cpu() for name, tensor in self._model.state_dict().items()}
+        checkpoint.save(folder, weights, self._config, self._tokenizer_path, optimizer, progress)
+
+    def _finish(self) -> None:
+        last = checkpoint.step_folders(self._run)[-self._config.training.average_last :]
+        best = self._best.final(self._progress)
+        folders = best or last
+        final = self._run / checkpoint.FINAL
+        checkpoint.save(final, checkpoint.average(folders), self._config, self._tokenizer_path)
+        which = "best validations' models" if best else "last checkpoints"
+        log.info("the average of %d %s written to %s", len(folders), which, final)
+
+
+@contextmanager
+def _enough_memory(device: torch.device) -> Iterator[None]:
+    """Say in one line that there is not; of a CPU's memory PyTorch has no error of its own."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and _NO_CPU_MEMORY not in str(error):
+            raise
+        raise UsageError(
+            f"the memory of {device} is too small for the model, its optimizer, a step or a "
+            "validation; lower training.part_tokens, or take a smaller model"
+        ) from error
+
+
+def _plan(config: RunConfig) -> tuple[object, ...]:
+    """The settings that, beside the size of its parts, decide which steps an epoch has."""
+    data, training = config.data, config.training
+    corpora = [
+        (one.prefix, one.languages, one.one_way, one.weight, one.max_pairs) for one in data.train
+    ]
+    mixed = (data.temperature, data.max_length_tokens, data.joined_share)
+    return (corpora, *mixed, training.batch_tokens, training.seed)

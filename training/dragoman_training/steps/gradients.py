@@ -1,0 +1,117 @@
+"""The gradients of a step: its parts through the model, forward and back.
+
+Knows the model and the device's memory; must not know which examples there are, or what the
+gradients are for.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from dragoman.kernel.errors import UsageError
+from dragoman_training.config import OptimisationConfig
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.steps.loss import summed_loss
+from dragoman_training.steps.processes import Processes
+from dragoman_training.text.examples import Batch, Part, pieces
+
+log = logging.getLogger(__name__)
+
+
+class Gradients:
+    """Adds up the gradients of a step's parts, whoever computes which of them.
+
+    A part that does not fit the memory is cut into pieces, and so are all of its size from then on;
+    each process does that for itself, since their sums do not depend on it.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        batch: Callable[[Part], Batch],
+        config: OptimisationConfig,
+        processes: Processes,
+        most_tokens: int | None = None,
+    ) -> None:
+        """Know what to compute with.
+
+        Args:
+            model: whose gradients.
+            batch: lays out the examples of a part.
+            config: precision, label smoothing and seed.
+            processes: those that share the parts.
+            most_tokens: in a piece, padding included, as far as memory was too small before.
+        """
+        self._model, self._batch, self._config = model, batch, config
+        self._processes = processes
+        self.most_tokens = most_tokens
+
+    def add_up(self, parts: Sequence[Part], step: int, divisor: float) -> float:
+        """Leave in the model the gradients of all parts' loss.
+
+        Args:
+            parts: of the step, in every process the same.
+            step: its number; with that of a part, it decides what dropout drops.
+            divisor: what the loss is divided by before its gradients are taken.
+
+        Returns:
+            The loss of all parts, as it is.
+
+        Raises:
+            UsageError: a single example does not fit the memory.
+        """
+        own = self._processes.share(list(enumerate(parts)))
+        while (value := self._of_parts(own, step, divisor)) is None:
+            if self._processes.device.type == "cuda":
+                torch.cuda.empty_cache()
+        return self._processes.sum_gradients(self._model.parameters(), value)
+
+    def _of_parts(self, own: Sequence[tuple[int, Part]], step: int, divisor: float) -> float | None:
+        """The loss of this process's parts; None where the memory was too small.
+
+        Then part of a gradient may be there already, so that all of them are computed anew.
+        """
+        self._model.zero_grad(set_to_none=True)
+        value = 0.0
+        for number, part in own:
+            torch.manual_seed(_seed(self._config.seed, step, number))
+            for piece in pieces(self._batch(part), self.most_tokens):
+                loss = self._of_piece(piece, divisor)
+                if loss is None:
+                    self._lower(piece, step)
+                    return None
+                value += loss
+        return value
+
+    def _of_piece(self, piece: Batch, divisor: float) -> float | None:
+        """The loss of a piece, whose gradients are added; None where the memory was too small."""
+        config = self._config
+        try:
+            loss = summed_loss(self._model, piece, config.label_smoothing, config.precision)
+            (loss / divisor).backward()  # type: ignore[no-untyped-call]
+            return loss.item()
+        except torch.OutOfMemoryError:
+            return None  # what the error held is free by now
+
+    def _lower(self, piece: Batch, step: int) -> None:
+        if len(piece.src_ids) == 1:
+            raise UsageError(
+                f"step {step}: a sentence pair of {piece.padded_tokens} tokens does not fit the "
+                f"memory of {self._processes.device}; lower data.max_length_tokens, or take a "
+                "smaller model"
+            )
+        self.most_tokens = math.ceil(piece.padded_tokens / 2)
+        log.warning(
+            "step %d: %d tokens at a time do not fit the memory of %s; going on with %d",
+            *(step, piece.padded_tokens, self._processes.device, self.most_tokens),
+        )
+
+
+def _seed(*numbers: int) -> int:
+    """One seed from several, for what a step's part draws: none depends on what came before."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])

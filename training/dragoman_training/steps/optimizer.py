@@ -1,0 +1,85 @@
+"""How gradients change the weights: Adam, or Muon for the matrices and Adam for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.steps.muon import Muon
+
+Method = Literal["adam", "muon"]
+_OF_ADAM, _OF_MUON = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}
+
+
+class Optimizer:
+    """The optimiser of a run, with its state under the numbers of the model's parameters.
+
+    Muon takes the layers' matrices, not those of a row a token, in steps of the size that Adam's
+    have, so that one learning rate serves both.
+
+    Source: Vaswani et al. 2017, section 5.3
+    """
+
+    def __init__(self, model: Transformer, method: Method) -> None:
+        """Share out the model's parameters; the learning rate is zero until it is set."""
+        self._weights = list(model.parameters())
+        matrices: list[Tensor] = []
+        others: list[Tensor] = []
+        for name, weight in model.named_parameters():
+            by_muon = method == "muon" and weight.dim() == 2 and "_layers." in name
+            (matrices if by_muon else others).append(weight)
+        self._adam = torch.optim.Adam(others, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+        self._parts: list[torch.optim.Optimizer] = [self._adam]
+        if matrices:
+            self._parts.append(Muon(matrices, lr=0.0))
+        self._by_muon = set(matrices)
+
+    @property
+    def learning_rate(self) -> float:
+        """As it was set last."""
+        return float(self._adam.param_groups[0]["lr"])
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        for part in self._parts:
+            for group in part.param_groups:
+                group["lr"] = rate
+
+    def step(self) -> None:
+        """Change the weights by their gradients."""
+        for part in self._parts:
+            part.step()
+
+    def state(self) -> dict[str, Tensor]:
+        """What it remembers, as `3.exp_avg` for the fourth parameter's mean gradient."""
+        return {
+            f"{number}.{name}": value
+            for number, weight in enumerate(self._weights)
+            for part in self._parts
+            if weight in part.state
+            for name, value in part.state[weight].items()
+        }
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> int:
+        """Bring back what `state` gave, as far as the same method made it.
+
+        Returns:
+            Of how many parameters nothing could be brought back.
+        """
+        found: dict[str, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            of, _, name = key.partition(".")
+            found.setdefault(of, {})[name] = value
+        missing = 0
+        for number, weight in enumerate(self._weights):
+            by_muon, values = weight in self._by_muon, found.get(str(number), {})
+            if values.keys() == (_OF_MUON if by_muon else _OF_ADAM):
+                part = self._parts[by_muon]
+                part.state[weight] = {key: v.to(weight.device) for key, v in values.items()}
+            else:
+                missing += 1
+        return missing

@@ -1,0 +1,24 @@
+"""The learning rate at each step."""
+
+from __future__ import annotations
+
+from dragoman_training.config import OptimisationConfig
+
+
+def learning_rate(step: int, config: OptimisationConfig, model_size: int) -> float:
+    """Linear warm-up, then the inverse square root of the step, then an optional linear cool-down.
+
+    Args:
+        step: number of the step, from 1.
+        config: warm-up, peak and cool-down.
+        model_size: E, for the paper's peak where none is given.
+
+    Source: Vaswani et al. 2017, equation 3.
+    """
+    peak = config.peak_learning_rate
+    if peak is None:
+        peak = float((model_size * config.warmup_steps) ** -0.5)
+    rate: float = peak * min(step / config.warmup_steps, (config.warmup_steps / step) ** 0.5)
+    if config.cooldown_steps:
+        rate *= min(1.0, (config.steps - step + 1) / config.cooldown_steps)
+    return rate

@@ -1,0 +1,1 @@
+"""Parallel text: fetched, cleaned, encoded as token ids, and put into batches."""

@@ -1,0 +1,349 @@
+"""Token ids of parallel text: encoded once, kept in memory or in files that are mapped into it.
+
+Knows texts, ids and files; must not know in which order they are learnt.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import itertools
+import json
+import logging
+import os
+import shutil
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.manifest import sha256
+from dragoman.kernel.text import Tokenizer
+from dragoman_training.text.parallel_text import (
+    ParallelText,
+    TextFiles,
+    drawing_ranks,
+    existing_file,
+)
+
+log = logging.getLogger(__name__)
+
+_VERSION = 2
+_PAIRS_AT_A_TIME = 4096
+_PAIRS_A_REPORT = 1_000_000
+_IDS, _ENDS, _ORDER, _ABOUT = "ids.bin", "ends.bin", "order.bin", "about.json"
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """The pairs of a corpus that are short enough, in the order in which they were drawn."""
+
+    ids: npt.NDArray[np.generic]
+    """Of all sides of all pairs, one behind the other."""
+    ends: npt.NDArray[np.int64]
+    """Where each side ends, from 0 on."""
+    order: npt.NDArray[np.int64] | None
+    """At which place each pair stands; None: at its own."""
+    sides: int
+    left_out: int
+    """Pairs that are too long."""
+    digest: str = ""
+    """Of what it was made of, where that is files."""
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return (len(self.ends) - 1) // self.sides if self.order is None else len(self.order)
+
+    def side_ids(self, pair: int, side: int) -> list[int]:
+        """Token ids of one side of a pair."""
+        place = self._places(pair) * self.sides + side
+        found: list[int] = self.ids[self.ends[place] : self.ends[place + 1]].tolist()
+        return found
+
+    def lengths(self, pairs: npt.NDArray[np.int64], side: int) -> npt.NDArray[np.int32]:
+        """Numbers of tokens of one side of pairs."""
+        places = self._places(pairs) * self.sides + side
+        lengths: npt.NDArray[np.int64] = self.ends[places + 1] - self.ends[places]
+        return lengths.astype(np.int32)
+
+    def _places(self, pairs: Any) -> Any:
+        return pairs if self.order is None else self.order[pairs]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A way of cutting words into pieces by chance."""
+
+    dropout: float
+    """Probability that a merge is left out."""
+    number: int
+    """Each is another."""
+
+
+def encode(
+    text: ParallelText, tokenizer: Tokenizer, limit: int, drawing: Drawing | None = None
+) -> EncodedText:
+    """Encode a text, and keep it in memory.
+
+    Args:
+        text: the pairs.
+        tokenizer: the vocabulary.
+        limit: pairs with a longer side are left out, and so are those with an empty one.
+        drawing: how words are cut; None: as always. The same pairs are left out; what a drawing
+            makes longer than the limit is cut as always.
+    """
+    ids, ends = io.BytesIO(), io.BytesIO()
+    order, left_out = _write(text, tokenizer, limit, drawing, ids, ends)
+    return EncodedText(
+        np.frombuffer(ids.getvalue(), _dtype(tokenizer)),
+        np.frombuffer(ends.getvalue(), np.int64),
+        *(order, len(text.languages), left_out),
+    )
+
+
+class TokenFiles:
+    """Encoded texts in a folder, a numbered one each, with what they were made of."""
+
+    def __init__(self, folder: Path, vocabulary: Path) -> None:
+        """Use a folder.
+
+        Args:
+            folder: where they lie, or will.
+            vocabulary: the tokenizer's file.
+        """
+        self._folder, self._vocabulary = folder, vocabulary
+
+    def encode(
+        self,
+        number: int,
+        text: ParallelText,
+        tokenizer: Tokenizer,
+        limit: int,
+        drawing: Drawing | None = None,
+    ) -> EncodedText:
+        """As the function `encode`, but in files; those that are there already are read.
+
+        Args:
+            number: tells the texts apart.
+            text: the pairs, in files.
+            tokenizer: the vocabulary.
+            limit: most tokens of a side.
+            drawing: see `encode`.
+
+        Raises:
+            UsageError: the text cannot be read, or the disk not written.
+        """
+        assert isinstance(text.pairs, TextFiles)
+        files = [existing_file(text.pairs.prefix, language) for language in text.languages]
+        about: dict[str, object] = {
+            "text": list(map(_digest, files)),
+            "vocabulary": _digest(self._vocabulary),
+            "max_pairs": text.max_pairs,
+            "max_length_tokens": limit,
+        }
+        folder = self._folder / str(number)
+        if drawing is not None:
+            about |= {"dropout": drawing.dropout, "drawing": drawing.number}
+            folder = self._folder / f"{number}-{drawing.number}"
+        with _locked(self._folder):
+            found = _open(folder, about, len(text.languages), _dtype(tokenizer))
+            if found is None:
+                log.info("encoding %s", text.pairs.prefix)
+                _make(folder, about, text, tokenizer, limit, drawing)
+                found = _open(folder, about, len(text.languages), _dtype(tokenizer))
+        if found is None:
+            raise UsageError(f"{folder}: is written by another run too; name another --out")
+        return found
+
+
+def _digest(path: Path) -> str:
+    try:
+        return sha256(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time look for a text, and make it; the next ones find it."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / _LOCK).open("ab")
+    with lock:
+        # Some network file systems have no locks; what two runs mix there has not its sizes.
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _dtype(tokenizer: Tokenizer) -> npt.DTypeLike:
+    return np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.int32
+
+
+def _open(
+    folder: Path, about: dict[str, object], sides: int, dtype: npt.DTypeLike
+) -> EncodedText | None:
+    """What lies in a folder, if it is whole and was made of the same."""
+    try:
+        known = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+        left_out, sizes = known.pop("left_out"), known.pop("bytes")
+        if known != {**about, "version": _VERSION} or sizes != _sizes(folder, sizes):
+            return None
+        order = _mapped(folder / _ORDER, np.int64) if _ORDER in sizes else None
+        ids, ends = _mapped(folder / _IDS, dtype), _mapped(folder / _ENDS, np.int64)
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return None
+    whole = len(ends) % sides == 1 and ends[-1] == len(ids)
+    if not whole:
+        return None
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    return EncodedText(ids, ends, order, sides, left_out, digest)
+
+
+def _sizes(folder: Path, names: Iterable[str]) -> dict[str, int]:
+    return {name: (folder / name).stat().st_size for name in names}
+
+
+def _mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array in a file; an empty one cannot be mapped."""
+    if not path.stat().st_size:
+        return np.zeros(0, dtype)
+    return np.memmap(path, dtype, "r")
+
+
+def _make(
+    folder: Path,
+    about: dict[str, object],
+    text: ParallelText,
+    tokenizer: Tokenizer,
+    limit: int,
+    drawing: Drawing | None,
+) -> None:
+    """Write a text's files; they appear whole or not at all."""
+    partial = folder.with_name(f".{folder.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        with (partial / _IDS).open("wb") as ids, (partial / _ENDS).open("wb") as ends:
+            order, left_out = _write(text, tokenizer, limit, drawing, ids, ends)
+            _flush(ids, ends)
+        if order is not None:
+            with (partial / _ORDER).open("wb") as file:
+                order.tofile(file)
+                _flush(file)
+        with (partial / _ABOUT).open("wb") as file:
+            sizes = _sizes(partial, [_IDS, _ENDS, *([] if order is None else [_ORDER])])
+            known = {**about, "version": _VERSION, "left_out": left_out, "bytes": sizes}
+            file.write(json.dumps(known).encode())
+            _flush(file)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(partial, folder)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
+
+
+def _flush(*files: IO[bytes]) -> None:
+    """Make sure that they survive a power failure."""
+    for file in files:
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write(
+    text: ParallelText,
+    tokenizer: Tokenizer,
+    limit: int,
+    drawing: Drawing | None,
+    ids: IO[bytes],
+    ends: IO[bytes],
+) -> tuple[npt.NDArray[np.int64] | None, int]:
+    """Write the sides of a text's pairs that are short enough, and where each ends.
+
+    Of a text that gives `max_pairs`, those are the first of a shuffle that are short enough: it is
+    gone through for as many as are wanted, and again for those that take the place of long ones.
+
+    Returns:
+        In which order the pairs were drawn, and how many were left out before there were enough.
+    """
+    writer = _Writer(tokenizer, limit, drawing, ids, ends)
+    ranks = drawing_ranks(text)
+    if ranks is None:
+        writer.add(enumerate(text.pairs))
+        return None, len(writer.too_long)
+    assert text.max_pairs is not None
+    begin, end = 0, text.max_pairs
+    while True:
+        drawn = (ranks >= begin) & (ranks < end)
+        writer.add(
+            (int(ranks[index]), pair) for index, pair in enumerate(text.pairs) if drawn[index]
+        )
+        missing = text.max_pairs - len(writer.taken)
+        if missing <= 0 or end >= len(ranks):
+            break
+        begin, end = end, end + 2 * missing + 100
+    taken, too_long = np.array(writer.taken, np.int64), np.array(writer.too_long, np.int64)
+    order = np.argsort(taken)[: text.max_pairs]
+    last = taken[order[-1]] if len(order) == text.max_pairs else len(ranks)
+    return order, int((too_long < last).sum())
+
+
+class _Writer:
+    """Encodes pairs and writes those that are short enough."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        limit: int,
+        drawing: Drawing | None,
+        ids: IO[bytes],
+        ends: IO[bytes],
+    ) -> None:
+        self._tokenizer, self._limit, self._drawing = tokenizer, limit, drawing
+        self._ids, self._ends, self._end = ids, ends, 0
+        self._ends.write(np.zeros(1, np.int64).tobytes())
+        self.taken, self.too_long = array("q"), array("q")
+        """Ranks of the pairs that were written, and of the others."""
+
+    def add(self, pairs: Iterable[tuple[int, Sequence[str]]]) -> None:
+        """Go on with pairs, each with its rank."""
+        remaining, seen = iter(pairs), 0
+        while chunk := list(itertools.islice(remaining, _PAIRS_AT_A_TIME)):
+            seen += len(chunk)
+            if seen % _PAIRS_A_REPORT < len(chunk):
+                log.info("%d pairs encoded", seen)
+            sides = len(chunk[0][1])
+            texts = list(itertools.chain(*(pair for _, pair in chunk)))
+            encoded = self._tokenizer.encode_all(texts)
+            drawn = self._draw(texts, encoded, seen)
+            kept: list[list[int]] = []
+            for number, (rank, _) in enumerate(chunk):
+                of_pair = slice(number * sides, (number + 1) * sides)
+                fits = all(0 < len(side) <= self._limit for side in encoded[of_pair])
+                (self.taken if fits else self.too_long).append(rank)
+                kept += drawn[of_pair] if fits else []
+            ids = np.fromiter(itertools.chain(*kept), _dtype(self._tokenizer))
+            ends = self._end + np.cumsum(np.fromiter(map(len, kept), np.int64))
+            self._ids.write(ids.tobytes())
+            self._ends.write(ends.tobytes())
+            self._end = int(ends[-1]) if kept else self._end
+
+    def _draw(self, texts: list[str], encoded: list[list[int]], seen: int) -> list[list[int]]:
+        """What is written of texts that have this code otherwise."""
+        if self._drawing is None:
+            return encoded
+        seed = zlib.crc32(f"{self._drawing.number} {seen}".encode())
+        drawn = self._tokenizer.encode_drawn(texts, self._drawing.dropout, seed)
+        return [
+            side if 0 < len(side) <= self._limit else usual
+            for side, usual in zip(drawn, encoded, strict=True)
+        ]

@@ -1,0 +1,329 @@
+"""Examples: sentence pairs as token ids, the order in which an epoch shows them, and their batches.
+
+Knows token ids and lengths; must not know the model or how it is optimised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
+from dragoman_training.text.encoding import Drawing, EncodedText, TokenFiles, encode
+from dragoman_training.text.parallel_text import ParallelText
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded sentence pairs, all int64.
+
+    `src_ids` [B, S] holds tag, text and end; `tgt_in_ids` [B, T] begins with the start symbol, and
+    `tgt_out_ids` [B, T] is the same shifted by one, ending with the end symbol.
+    """
+
+    src_ids: Tensor
+    tgt_in_ids: Tensor
+    tgt_out_ids: Tensor
+
+    @property
+    def padded_tokens(self) -> int:
+        """Tokens on the longer side, padding included."""
+        return self.src_ids.size(0) * max(self.src_ids.size(1), self.tgt_in_ids.size(1))
+
+
+def pieces(batch: Batch, most_tokens: int | None) -> Iterator[Batch]:
+    """A batch in pieces of at most so many tokens, padding included; a pair is never cut."""
+    rows = len(batch.src_ids)
+    if most_tokens is not None and batch.padded_tokens > most_tokens:
+        rows = max(1, most_tokens * rows // batch.padded_tokens)
+    sides = (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
+    for ids in zip(*(torch.split(side, rows) for side in sides), strict=True):
+        yield Batch(*ids)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which examples go through the model together; `second` is -1 where none is joined on."""
+
+    first: Numbers
+    second: Numbers
+    tgt_tokens: int
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    """A corpus's pairs, each of which is an example in each direction; one behind the other."""
+
+    sources: Sequence[EncodedText]
+    """The same pairs, their words cut otherwise in each."""
+    targets: Sequence[EncodedText]
+    """The same again; what belongs to the source of the same place."""
+    directions: Sequence[tuple[int, int]]
+    """Which sides are source and target."""
+    tags: Sequence[int]
+    """Of each direction, the id that asks for its target language."""
+    numbers: Sequence[int]
+    """Of each direction, its number among those of all corpora."""
+    begin: int
+    """Number of its first example among those of all corpora."""
+
+    @property
+    def end(self) -> int:
+        return self.begin + len(self.sources[0]) * len(self.directions)
+
+    def among(self, examples: Numbers) -> list[tuple[int, Numbers, Numbers]]:
+        """Its own of some examples: by direction, where they stand and which pairs they are."""
+        own = np.flatnonzero((examples >= self.begin) & (examples < self.end))
+        pairs, ways = np.divmod(examples[own] - self.begin, len(self.directions))
+        return [
+            (way, own[chosen], pairs[chosen])
+            for way in range(len(self.directions))
+            if (chosen := ways == way).any()
+        ]
+
+
+class Examples:
+    """Sentence pairs in every direction, and their order in each epoch.
+
+    An epoch's order is a shuffle of all that there is, so nothing of the text is better mixed than
+    the rest. What is kept of an example is nothing, but for its place in the current epoch.
+
+    The number of an example tells the pair, the direction and the drawing (`data.subword_dropout`):
+    N examples in the first drawing are followed by the same N in the second.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[ParallelText],
+        tokenizer: Tokenizer,
+        max_length_tokens: int,
+        temperature: float | None = None,
+        files: TokenFiles | None = None,
+        drawings: Sequence[Drawing] = (),
+        targets_too: bool = False,
+    ) -> None:
+        """Encode pairs.
+
+        Args:
+            texts: the corpora; every ordered pair of a corpus's languages is a direction, or the
+                first pair alone.
+            tokenizer: a vocabulary with a tag for each language.
+            max_length_tokens: pairs with a longer side are left out.
+            temperature: how corpora are mixed, instead of by their weights.
+            files: where token ids lie; None: in memory.
+            drawings: in which ways words of sources are cut, if not as always; each turn through a
+                corpus takes the next one.
+            targets_too: whether those of targets are cut so too.
+        """
+        self._corpora: list[_Corpus] = []
+        self._directions: dict[tuple[str, str], int] = {}
+        for number, text in enumerate(texts):
+            usual, *drawn = (
+                files.encode(number, text, tokenizer, max_length_tokens, drawing)
+                if files
+                else encode(text, tokenizer, max_length_tokens, drawing)
+                for drawing in (None, *drawings)
+            )
+            sources = drawn or [usual]
+            targets = [usual] * len(drawn) if drawn and not targets_too else sources
+            self._corpora.append(self._corpus(text, sources, targets, tokenizer))
+        self._begins = [corpus.begin for corpus in self._corpora]
+        sizes = [corpus.end - corpus.begin for corpus in self._corpora]
+        self._shown = _shown(sizes, [text.weight for text in texts], temperature)
+
+    def _corpus(
+        self,
+        text: ParallelText,
+        sources: Sequence[EncodedText],
+        targets: Sequence[EncodedText],
+        tokenizer: Tokenizer,
+    ) -> _Corpus:
+        names = [(text.languages[src], text.languages[tgt]) for src, tgt in text.directions]
+        known = self._directions
+        # Without pairs it teaches none.
+        numbers = [known.setdefault(name, len(known)) for name in names if len(sources[0])]
+        tags = [tokenizer.tag_id(tgt) for _, tgt in names]
+        return _Corpus(sources, targets, text.directions, tags, numbers, len(self))
+
+    def __len__(self) -> int:
+        """Number of examples, each direction counted."""
+        return self._corpora[-1].end if self._corpora else 0
+
+    @property
+    def left_out(self) -> int:
+        """Pairs that are too long."""
+        return sum(corpus.sources[0].left_out for corpus in self._corpora)
+
+    @property
+    def digest(self) -> str:
+        """Of what was encoded, where that lay in files."""
+        digests = [text.digest for corpus in self._corpora for text in corpus.sources]
+        if any(corpus.sources is not corpus.targets for corpus in self._corpora):
+            digests.append("sources alone")
+        return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+    @property
+    def directions(self) -> tuple[tuple[str, str], ...]:
+        """Source and target language of what there is to learn."""
+        return tuple(self._directions)
+
+    def steps(
+        self,
+        batch_tokens: int,
+        part_tokens: int,
+        seed: int,
+        epoch: int,
+        joined_share: float = 0.0,
+        drawn: Sequence[int] | None = None,
+    ) -> list[list[Part]]:
+        """Plan one epoch, in an order that seed and epoch decide.
+
+        Args:
+            batch_tokens: at most so many tokens a step on the longer side, padding included.
+            part_tokens: at most so many of them at a time, in parts of like lengths; a single
+                longer example still makes a part.
+            seed: the run's seed.
+            epoch: number of the epoch; each has its own order.
+            joined_share: share of examples that get another of their direction joined on.
+            drawn: how many examples of each corpus this epoch and those before it draw; None: all
+                of them as many as this one.
+
+        Returns:
+            The parts of each step, for `batch`.
+        """
+        random = np.random.default_rng((seed, epoch))
+        ends = self.drawn_by(epoch + 1) if drawn is None else drawn
+        first = random.permutation(self._drawn(seed, ends))
+        second = self._partners(first, joined_share, random)
+        src, tgt = (a + b for a, b in zip(self._lengths(first), self._lengths(second), strict=True))
+        src += 2  # the tag and the end symbol
+        tgt += 1
+        by_length = np.lexsort((src, tgt))  # stable: equals stay shuffled
+        longer = np.maximum(src, tgt)
+        cuts = _cut(longer[by_length], part_tokens)
+        steps: list[list[Part]] = [[]]
+        room = batch_tokens
+        for number in random.permutation(len(cuts) - 1):
+            rows = by_length[cuts[number] : cuts[number + 1]]
+            size = len(rows) * int(longer[rows].max())
+            if size > room and steps[-1]:
+                steps.append([])
+                room = batch_tokens
+            room -= size
+            steps[-1].append(Part(first[rows], second[rows], int(tgt[rows].sum())))
+        return steps
+
+    def drawn_by(self, epochs: int, former: Sequence[int] = ()) -> tuple[int, ...]:
+        """How many examples of each corpus some epochs draw, and others did before them.
+
+        Args:
+            epochs: their number.
+            former: what was drawn before them, perhaps of fewer or more corpora.
+        """
+        before = itertools.chain(former, itertools.repeat(0))
+        counts = zip(before, self._shown, strict=False)
+        return tuple(drawn + epochs * count for drawn, count in counts)
+
+    def _drawn(self, seed: int, ends: Sequence[int]) -> Numbers:
+        """The examples of an epoch: of each corpus the next of an endless shuffle, up to `ends`."""
+        drawn = []
+        sizes = zip(self._corpora, self._shown, ends, strict=True)
+        for number, (corpus, count, end) in enumerate(sizes):
+            size = corpus.end - corpus.begin
+            places = np.arange(end - count, end)
+            for turn in np.unique(places // size) if size else ():
+                shuffled = np.random.default_rng((seed, number, turn)).permutation(size)
+                numbers = corpus.begin + shuffled[places[places // size == turn] % size]
+                drawn.append(numbers + turn % len(corpus.sources) * len(self))
+        return np.concatenate(drawn)
+
+    def _partners(self, first: Numbers, share: float, random: np.random.Generator) -> Numbers:
+        second = np.full(len(first), -1)
+        chosen = random.random(len(first)) < share
+        directions = np.zeros(len(first), np.int32)
+        for corpus in self._corpora:
+            for way, rows, _ in corpus.among(first % len(self)):
+                directions[rows] = corpus.numbers[way]
+        for direction in np.unique(directions):
+            of_direction = np.flatnonzero(directions == direction)
+            rows = of_direction[chosen[of_direction]]
+            second[rows] = first[random.choice(of_direction, size=len(rows))]
+        return second
+
+    def _lengths(self, examples: Numbers) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Tokens of sources and targets; none of a number that is no example's."""
+        src, tgt = np.zeros((2, len(examples)), np.int32)
+        for corpus in self._corpora:
+            for drawing in range(len(corpus.sources)):
+                for way, rows, pairs in corpus.among(examples - drawing * len(self)):
+                    src_side, tgt_side = corpus.directions[way]
+                    src[rows] = corpus.sources[drawing].lengths(pairs, src_side)
+                    tgt[rows] = corpus.targets[drawing].lengths(pairs, tgt_side)
+        return src, tgt
+
+    def _example(self, number: int) -> tuple[int, list[int], list[int]]:
+        """Tag, source and target of an example."""
+        drawing, number = divmod(number, len(self))
+        corpus = self._corpora[bisect_right(self._begins, number) - 1]
+        pair, way = divmod(number - corpus.begin, len(corpus.directions))
+        src, tgt = corpus.directions[way]
+        source = corpus.sources[drawing].side_ids(pair, src)
+        return corpus.tags[way], source, corpus.targets[drawing].side_ids(pair, tgt)
+
+    def batch(self, part: Part) -> Batch:
+        """Lay the examples of a part side by side."""
+        sources, targets = [], []
+        for i, j in zip(part.first.tolist(), part.second.tolist(), strict=True):
+            tag, source, target = self._example(i)
+            if j >= 0:
+                _, more_source, more_target = self._example(j)
+                source, target = source + more_source, target + more_target
+            sources.append([tag, *source])
+            targets.append(target)
+        return Batch(
+            src_ids=pad([[*source, END_ID] for source in sources]),
+            tgt_in_ids=pad([[BEGIN_ID, *target] for target in targets]),
+            tgt_out_ids=pad([[*target, END_ID] for target in targets]),
+        )
+
+
+def _shown(sizes: Sequence[int], weights: Sequence[float], temperature: float | None) -> list[int]:
+    """How many examples of each corpus an epoch shows: at least one, where there is one."""
+    if temperature is None:
+        counts = [weight * size for weight, size in zip(weights, sizes, strict=True)]
+    else:
+        # Beside the largest, so that no power exceeds what a float holds.
+        largest = max([*sizes, 1])
+        parts = [(size / largest) ** (1 / temperature) for size in sizes]
+        counts = [part * sum(sizes) / max(sum(parts), 1.0) for part in parts]
+    return [max(round(count), min(size, 1)) for count, size in zip(counts, sizes, strict=True)]
+
+
+def pad(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Lay sequences of ids side by side: int64 [B, longest], padded at the end."""
+    longest = max(map(len, rows))
+    ids = np.full((len(rows), longest), PAD_ID, dtype=np.int64)
+    for row, sequence in zip(ids, rows, strict=True):
+        row[: len(sequence)] = sequence
+    return torch.from_numpy(ids)
+
+
+def _cut(lengths: npt.NDArray[np.int32], batch_tokens: int) -> list[int]:
+    """Bounds of batches over lengths in rising order of one side."""
+    cuts, longest = [0], 0
+    for row, length in enumerate(lengths.tolist()):
+        longest = max(longest, length)
+        if (row - cuts[-1] + 1) * longest > batch_tokens and row > cuts[-1]:
+            cuts.append(row)
+            longest = length
+    return [*cuts, len(lengths)]

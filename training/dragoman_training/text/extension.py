@@ -1,0 +1,206 @@
+"""Adding the pieces of further languages to a vocabulary, without changing what it has.
+
+Knows pieces and text; must not know models or runs.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+
+import sentencepiece
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import language_tag
+from dragoman_training.config import VocabularyConfig
+from dragoman_training.text.piece_file import CONTROL, Model
+
+_SPACE, _BYTE = "▁", "<0x"
+_MOST_CHARACTERS = 16
+"""Of a piece, as SentencePiece has it."""
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Former:
+    """A vocabulary that there is already, and the languages that it has tags for."""
+
+    path: Path
+    languages: Sequence[str]
+
+    def without(self, languages: Sequence[str]) -> list[str]:
+        """Those of some languages that it does not know."""
+        return [language for language in languages if language not in self.languages]
+
+
+def extend_vocabulary(
+    former: Former,
+    sentences: Iterable[str],
+    languages: Sequence[str],
+    config: VocabularyConfig,
+    path: Path,
+) -> None:
+    """Write a vocabulary with further tags and pieces behind those that there are.
+
+    The pieces are what BPE makes next of the sentences as they are cut already. So ids stay, and
+    other languages' text is cut as before, but where a new piece is made of two that stand there.
+
+    Args:
+        former: what is added to; without further languages, it is copied.
+        sentences: text of the further languages.
+        languages: all languages that the vocabulary must know.
+        config: size, of all entries, and coverage, of the further languages' characters.
+        path: where to write; it appears whole or not at all.
+
+    Raises:
+        UsageError: the text does not give so many pieces, the size is too small, or the disk is
+            full.
+
+    Source: Sennrich et al. 2016, https://aclanthology.org/P16-1162
+    """
+    partial = path.with_suffix(".partial")
+    further = former.without(languages)
+    try:
+        if not further:
+            shutil.copyfile(former.path, partial)
+        else:
+            model = Model.FromString(former.path.read_bytes())
+            _extend(model, list(sentences), further, config)
+            partial.write_bytes(model.SerializeToString())
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _extend(
+    model: Model, sentences: Sequence[str], further: Sequence[str], config: VocabularyConfig
+) -> None:
+    had, score = len(model.pieces), min(piece.score for piece in model.pieces)
+
+    def add(pieces: Iterable[str], **kind: int) -> None:
+        for piece in pieces:
+            score_of_it = score - 1 - (len(model.pieces) - had)
+            model.pieces.add(piece=piece, score=score_of_it, **kind)
+
+    known = {piece.piece for piece in model.pieces}
+    add(map(language_tag, further), type=CONTROL)
+    add(_characters(_processor(model), sentences, known, config.character_coverage))
+    wanted = config.size - len(model.pieces)
+    if wanted < 0:
+        raise UsageError(
+            f"vocabulary.size is {config.size}: give more than {len(model.pieces)}, for the {had} "
+            f"entries that there are, and tags and characters of {', '.join(further)}"
+        )
+    known |= {piece.piece for piece in model.pieces}
+    merges = _merges(_words(_processor(model), sentences), known)
+    add(islice(merges, wanted))
+    if len(model.pieces) < config.size:
+        raise UsageError(
+            f"vocabulary.size is {config.size}: the text gives {len(model.pieces)} entries"
+        )
+    model.trainer_spec.vocab_size = config.size
+
+
+def _processor(model: Model) -> sentencepiece.SentencePieceProcessor:
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(model.SerializeToString())
+    return processor
+
+
+def _characters(
+    processor: sentencepiece.SentencePieceProcessor,
+    sentences: Iterable[str],
+    known: set[str],
+    coverage: float,
+) -> list[str]:
+    """Characters that are no pieces yet, the most frequent first, but for the rarest ones."""
+    counts = Counter(character for text in sentences for character in processor.Normalize(text))
+    rest, found = sum(counts.values()) * (1.0 - coverage), []
+    for character, count in sorted(counts.items(), key=lambda item: (item[1], item[0])):
+        rest -= count
+        if rest < 0 and character not in known and not character.isspace():
+            found.append(character)
+    return found[::-1]
+
+
+def _words(
+    processor: sentencepiece.SentencePieceProcessor, sentences: Iterable[str]
+) -> Counter[tuple[str, ...]]:
+    """How often each word is cut in each way; what no piece may span ends a word."""
+    words: Counter[tuple[str, ...]] = Counter()
+    for text in sentences:
+        word: list[str] = []
+        for piece in processor.EncodeAsPieces(text):
+            if word and not _may_join(word[-1], piece):
+                words[tuple(word)] += 1
+                word = []
+            word.append(piece)
+        words[tuple(word)] += 1
+    return words
+
+
+def _may_join(first: str, second: str) -> bool:
+    """Whether a piece may span two: no spaces within, nor letters beside others, nor bytes."""
+    if second.startswith((_SPACE, _BYTE)) or first.startswith(_BYTE):
+        return False
+    start = first.removeprefix(_SPACE)
+    return not start or (start.isalpha() == second.isalpha() and not second.isdigit())
+
+
+def _merges(words: Counter[tuple[str, ...]], known: set[str]) -> Iterator[str]:
+    """New pieces, each of the two neighbours that are the most frequent by then.
+
+    Neighbours that make a known piece are joined before all others, as SentencePiece does it.
+    """
+    cut, counts = [list(word) for word in words], list(words.values())
+    pairs: Counter[Pair] = Counter()
+    places: defaultdict[Pair, set[int]] = defaultdict(set)
+    for number, word in enumerate(cut):
+        for pair in pairwise(word):
+            pairs[pair] += counts[number]
+            places[pair].add(number)
+
+    def entry(pair: Pair) -> tuple[bool, int, Pair]:
+        return "".join(pair) not in known, -pairs[pair], pair
+
+    heap = [entry(pair) for pair in pairs]
+    heapq.heapify(heap)
+    while heap:
+        _, negative, pair = heapq.heappop(heap)
+        piece = "".join(pair)
+        if pairs[pair] != -negative or not pairs[pair] or len(piece) > _MOST_CHARACTERS:
+            continue  # counted otherwise since it was put there
+        if piece not in known:
+            known.add(piece)
+            yield piece
+        changed: set[Pair] = set()
+        for number in places.pop(pair):
+            for other in pairwise(cut[number]):
+                pairs[other] -= counts[number]
+                changed.add(other)
+            cut[number] = _joined(cut[number], pair)
+            for other in pairwise(cut[number]):
+                pairs[other] += counts[number]
+                places[other].add(number)
+                changed.add(other)
+        for other in changed:
+            heapq.heappush(heap, entry(other))
+
+
+def _joined(word: Sequence[str], pair: Pair) -> list[str]:
+    """A word with each occurrence of a pair as one piece, from the left."""
+    found: list[str] = []
+    for piece in word:
+        if found and (found[-1], piece) == pair:
+            found[-1] += piece
+        else:
+            found.append(piece)
+    return found

@@ -1,0 +1,97 @@
+"""Fetching corpora of the registry: downloads become text, whole or not at all.
+
+Knows which files are there already; must not know what is in a download.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from dragoman.kernel.errors import UsageError
+from dragoman_training.text.corpora import Corpus, FetchedText
+from dragoman_training.text.download import LOCK, Download, Source, Watch, discard, fetch, remember
+from dragoman_training.text.parallel_text import other_forms
+from dragoman_training.text.unpacking import Damaged, write_text
+
+log = logging.getLogger(__name__)
+
+_DOWNLOADS = ".downloads"
+
+
+def fetch_corpora(
+    corpora: Sequence[Corpus],
+    data_dir: Path,
+    watch: Callable[[str], Watch] = lambda what: lambda done, total: None,
+) -> Iterator[tuple[str, int]]:
+    """Download corpora and write their texts, one side a language.
+
+    What is there already is left as it is. A corpus's downloads are removed once it is written.
+
+    Args:
+        corpora: which.
+        data_dir: where the texts' prefixes begin.
+        watch: gives, for a URL or a text's prefix, what is told of its transfer or its writing.
+
+    Yields:
+        The prefix of each text that was written, and its number of pairs.
+
+    Raises:
+        UsageError: a download fails or is not what it should be, the disk cannot be written, or
+            what would be written is hidden by another form of it.
+    """
+    downloads = data_dir / _DOWNLOADS
+    fetched: dict[Source, Download] = {}
+    try:
+        for number, corpus in enumerate(corpora):
+            missing = [text for text in corpus.texts if not _is_written(text, data_dir)]
+            for source in corpus.sources if missing else ():
+                if source not in fetched:
+                    what = (source, downloads, data_dir / LOCK, watch(source.url))
+                    fetched[source] = fetch(*what)
+            files = [fetched[source] for source in corpus.sources if missing]
+            for text in missing:
+                yield from _write(text, files, data_dir, watch(text.prefix)).items()
+            later = set(chain.from_iterable(one.sources for one in corpora[number + 1 :]))
+            for source in set(corpus.sources) - later:
+                (downloads / source.name).unlink(missing_ok=True)
+                fetched.pop(source, None)
+    finally:
+        if downloads.is_dir() and not any(downloads.iterdir()):
+            downloads.rmdir()
+
+
+def _is_written(text: FetchedText, data_dir: Path) -> bool:
+    """Whether it is there; what is there in another form would hide what was written.
+
+    Raises:
+        UsageError: some of it is there in another form.
+    """
+    paths = text.files(data_dir)
+    if all(path.exists() for path in paths):
+        return True
+    for path in paths:
+        for other in other_forms(path):
+            raise UsageError(f"{path}: {other} lies there, and one would hide the other; remove it")
+    return False
+
+
+def _write(
+    text: FetchedText, downloads: Sequence[Download], data_dir: Path, watch: Watch
+) -> dict[str, int]:
+    """Write a text and remember its downloads, or let nothing stay of one that is damaged."""
+    try:
+        counts = write_text(text, [one.path for one in downloads], data_dir, watch)
+    except Damaged as error:
+        for download in downloads:
+            if download.path == error.file:
+                discard(download, data_dir / LOCK)
+        raise UsageError(f"{error}; it has been removed, run it again to fetch it") from error
+    for download in downloads:
+        remember(download, data_dir / LOCK)
+    found = sum(counts.values())
+    if text.pairs not in (None, found):
+        log.warning("%s: has %d pairs, the registry says %d", text.prefix, found, text.pairs)
+    return counts

@@ -1,0 +1,84 @@
+"""Learning a joint SentencePiece vocabulary."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import sentencepiece
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, language_tag
+from dragoman_training.config import VocabularyConfig
+from dragoman_training.text.parallel_text import ParallelText, drawn_pairs
+
+_MAX_SENTENCES = 2_000_000
+
+
+def vocabulary_text(
+    texts: Sequence[ParallelText], languages: Sequence[str], max_sentences: int = _MAX_SENTENCES
+) -> Iterator[str]:
+    """The sentences of some languages to learn pieces from, of each corpus as its weight has it.
+
+    A corpus with a weight above one is taken once: what counts is which words there are. Where
+    there are more than `max_sentences`, every corpus gives the less.
+    """
+    shares, sides = [], []
+    for text in texts:
+        sides.append([at for at, language in enumerate(text.languages) if language in languages])
+        taken = min(len(text.pairs), text.max_pairs or len(text.pairs))
+        shares.append(math.ceil(taken * min(text.weight, 1.0)))
+    sentences = sum(n * len(those) for n, those in zip(shares, sides, strict=True))
+    for text, share, those in zip(texts, shares, sides, strict=True):
+        taken = share
+        if sentences > max_sentences:
+            taken = max(1, share * max_sentences // sentences)
+        for pair in drawn_pairs(replace(text, max_pairs=taken)) if those else ():
+            yield from (pair[side] for side in those)
+
+
+def train_vocabulary(
+    sentences: Iterable[str], languages: Sequence[str], config: VocabularyConfig, path: Path
+) -> None:
+    """Learn BPE pieces from all languages together and write the SentencePiece model.
+
+    Args:
+        sentences: text of every language.
+        languages: each gets a tag, as a control symbol that no text can spell.
+        config: size and coverage.
+        path: where to write; it appears whole or not at all.
+
+    Raises:
+        UsageError: the text does not give so many pieces, the size is too small for the bytes, or
+            the disk is full.
+    """
+    partial = path.with_suffix(".partial")
+    try:
+        with partial.open("wb") as writer:
+            sentencepiece.SentencePieceTrainer.Train(
+                sentence_iterator=iter(sentences),
+                model_writer=writer,
+                model_type="bpe",
+                vocab_size=config.size,
+                character_coverage=config.character_coverage,
+                byte_fallback=True,
+                pad_id=PAD_ID,
+                unk_id=UNKNOWN_ID,
+                bos_id=BEGIN_ID,
+                eos_id=END_ID,
+                control_symbols=[language_tag(language) for language in languages],
+                input_sentence_size=_MAX_SENTENCES,
+                shuffle_input_sentence=False,
+                minloglevel=2,
+            )
+    except RuntimeError as error:
+        partial.unlink(missing_ok=True)
+        reason = str(error).rsplit("] ", 1)[-1] or "no text"
+        raise UsageError(f"vocabulary.size is {config.size}: {reason}") from error
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+    os.replace(partial, path)
