@@ -12,6 +12,7 @@ import random
 from pathlib import Path
 
 import torch
+from dragoman_export.bundle import export_bundle
 from dragoman_training.config import DataConfig, RunConfig, VocabularyConfig
 from dragoman_training.network.transformer import ModelConfig, Transformer
 from dragoman_training.run import checkpoint
@@ -19,7 +20,6 @@ from dragoman_training.text.vocabulary import train_vocabulary
 
 from benchmarks.worker_protocol import TokenIds
 from dragoman.kernel.text import END_ID
-from export.bundle import export_bundle
 
 BASE = ModelConfig(
     vocab_size=32_000,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 import torch
+from dragoman_export.tensorrt.plans import PlanSettings, build_plans
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
@@ -19,7 +20,6 @@ from dragoman_training.run import checkpoint
 from benchmarks.worker_protocol import TokenIds
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import Manifest
-from export.plans import PlanSettings, build_plans
 from serving.engine.device.gpu import GpuRuntime, open_gpu_network, runtime_obstacle
 from serving.engine.device.memory import HostMemory
 from serving.engine.device.network import DeviceNetwork

@@ -111,9 +111,8 @@ def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> Iter
         DragomanError: a contender ended, or wrote another number of tokens than it was asked for.
     """
     from ctranslate2.converters import TransformersConverter
+    from dragoman_export.bundle import export_bundle
     from dragoman_training.marian.importing import import_marian
-
-    from export.bundle import export_bundle
 
     with contextlib.ExitStack() as held:
         parent = Path(held.enter_context(tempfile.TemporaryDirectory()))

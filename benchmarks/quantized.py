@@ -16,6 +16,9 @@ from typing import get_args
 
 import onnx
 import sacrebleu
+from dragoman_export.tensorrt.calibration import QUANTIZED_GRAPHS, calibrate
+from dragoman_export.tensorrt.host_runner import HostRunner, read_decoding_graphs
+from dragoman_export.tensorrt.quantized_products import quantize_products
 from dragoman_training.text.parallel_text import Side, read_directions
 
 from benchmarks.console import positive
@@ -24,9 +27,6 @@ from benchmarks.step import SHIPPED
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import Tokenizer
-from export.calibration import QUANTIZED_GRAPHS, calibrate
-from export.host_runner import HostRunner, read_decoding_graphs
-from export.quantized_products import quantize_products
 from serving.engine.device.memory import HostMemory
 from serving.engine.device.network import DeviceNetwork
 from serving.engine.engine import Engine

@@ -19,13 +19,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from dragoman_export.publishing import publish
+
 from benchmarks.base_model import SOURCE_TOKENS, TARGET_TOKENS, random_texts, write_random_bundle
 from benchmarks.console import positive, progress
 from benchmarks.load import GENERATOR, LoadPlan
 from benchmarks.report import markdown_table
 from benchmarks.served_endpoint import ENGINE, SERVER, Endpoint, serve
 from dragoman.kernel.errors import CheckFailed
-from export.publishing import publish
 from serving.request_options import RequestOptions
 from serving.translator import Translator
 

@@ -22,13 +22,13 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+from dragoman_export.graphs.graph_builder import IR_VERSION, OPSET
+from dragoman_export.graphs.int8 import CONTRIB
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.base_model import write_random_bundle
 from benchmarks.report import markdown_table
 from dragoman.kernel.manifest import Dimensions, Manifest
-from export.graph_builder import IR_VERSION, OPSET
-from export.int8 import CONTRIB
 from serving.engine.batch import Batch
 from serving.engine.job import Job
 from serving.engine.native import library

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from dragoman_export.bundle import export_bundle
 from dragoman_training.config import CorpusConfig, DataConfig, RunConfig, VocabularyConfig
 from dragoman_training.network.transformer import ModelConfig, Transformer
 from dragoman_training.run import checkpoint
 from dragoman_training.text.vocabulary import train_vocabulary
 
 from dragoman.kernel.text import Tokenizer
-from export.bundle import export_bundle
 from tests.toy import reverse_pairs
 
 REPOSITORY = Path(__file__).parents[1]

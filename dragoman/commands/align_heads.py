@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dragoman_export.heads.alignment_heads import Evidence
+
     from dragoman.kernel.manifest import AlignmentHeads
-    from export.alignment_heads import Evidence
 
 HELP = "choose the attention heads by which a bundle's alignments are told, and write them into it"
 
@@ -57,15 +58,15 @@ def choose(
     """Choose heads, write them into the bundle's manifest, and print how good they are."""
     import dataclasses
 
+    from dragoman_export.heads.agreement import look_both_ways
+    from dragoman_export.heads.alignment_heads import choose_heads, nominate
+    from dragoman_export.heads.anchors import Anchors, TooFewAnchors, find_anchors
     from dragoman_training.text.parallel_text import find_languages, read_pairs
     from rich.console import Console
     from rich.progress import Progress
 
     from dragoman.kernel.errors import UsageError
     from dragoman.kernel.manifest import Manifest
-    from export.agreement import look_both_ways
-    from export.alignment_heads import choose_heads, nominate
-    from export.anchors import Anchors, TooFewAnchors, find_anchors
 
     if number < 1:
         raise UsageError(f"--pairs {number}: give at least 1")
@@ -104,7 +105,7 @@ def choose(
 
 def _print(evidence: Evidence, nominees: Sequence[AlignmentHeads], text: str) -> None:
     """Say how good each choice is, the one that was made first, beside what takes no choice."""
-    from export.alignment_heads import total_of
+    from dragoman_export.heads.alignment_heads import total_of
 
     for one in nominees:
         heads = ", ".join(f"{layer}.{head}" for layer, head in one.heads)

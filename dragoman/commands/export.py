@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _onnx(arguments: argparse.Namespace) -> int:
-    from export.bundle import export_bundle
+    from dragoman_export.bundle import export_bundle
 
     check_folder("--out", arguments.out.parent)
     export_bundle(
@@ -140,8 +140,8 @@ def _onnx(arguments: argparse.Namespace) -> int:
 
 
 def _tensorrt(arguments: argparse.Namespace) -> int:
-    from export.build_progress import build_progress
-    from export.plans import PlanSettings, build_plans
+    from dragoman_export.tensorrt.build_progress import build_progress
+    from dragoman_export.tensorrt.plans import PlanSettings, build_plans
 
     settings = PlanSettings(
         precision=arguments.precision,
@@ -183,7 +183,7 @@ def _calibration(arguments: argparse.Namespace) -> list[list[int]]:
 
 
 def _attention(arguments: argparse.Namespace) -> int:
-    from export.bundle import add_attention_graph
+    from dragoman_export.bundle import add_attention_graph
 
     manifest = add_attention_graph(arguments.bundle)
     print(arguments.bundle / manifest.graphs[ATTENTION_GRAPH].file)

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Publish, and say how to serve it."""
-    from export.publishing import publish
+    from dragoman_export.publishing import publish
 
     check_folder("--to", arguments.to.parent)
     if not SKELETON.is_dir():

@@ -34,10 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a check; fail if one failed."""
+    from dragoman_export.parity import verify
     from dragoman_training.text.parallel_text import read_directions
 
     from dragoman.kernel.manifest import Manifest
-    from export.parity import verify
 
     check_count("--sentences", arguments.sentences)
     manifest = Manifest.load(arguments.bundle)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from dragoman_export.tensorrt.plans import PlanSettings, build_plans
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from export.plans import PlanSettings, build_plans
 from serving.engine.device.gpu import (
     GpuRuntime,
     gpu_obstacle,

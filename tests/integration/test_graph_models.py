@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import Translator
+from dragoman_export.publishing import publish
 from tritonclient.utils import InferenceServerException
 
 from dragoman.kernel.errors import UsageError
-from export.publishing import publish
 from serving.launcher import ServeOptions, TritonServer
 from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from dragoman_export.bundle import export_bundle
 from dragoman_training.oracle.search import greedy_search
 from dragoman_training.run import checkpoint
 
@@ -14,7 +15,6 @@ from benchmarks.processes import CTranslate2Process, Threads
 from benchmarks.report import Case, Sample, markdown_table, spread
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Limits, Manifest
-from export.bundle import export_bundle
 from tests.conftest import MakeBundle
 from tests.toy import reverse_pairs, write_pairs
 

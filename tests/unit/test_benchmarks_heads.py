@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from dragoman_export.bundle import export_bundle
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.marian.languages import Languages
 
@@ -28,7 +29,6 @@ from benchmarks.heads import (
     rows_of,
     weigh,
 )
-from export.bundle import export_bundle
 from tests.conftest import REPOSITORY
 from tests.marian_models import MarianModel, write_marian
 

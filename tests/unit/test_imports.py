@@ -12,15 +12,27 @@ import pytest
 from tests.conftest import REPOSITORY
 
 CLIENT = {"dragoman_client", "dragoman_load_test"}
-OURS = {"dragoman", "dragoman_training", "export", "serving", "benchmarks", "tests", *CLIENT}
+OURS = {
+    "dragoman",
+    "dragoman_training",
+    "dragoman_export",
+    "serving",
+    "benchmarks",
+    "tests",
+    *CLIENT,
+}
 MAY_IMPORT = {
     "dragoman": set[str](),
     "dragoman_training": {"dragoman"},
-    "export": {"dragoman", "dragoman_training", "serving"},
+    "dragoman_export": {"dragoman", "dragoman_training", "serving"},
     "serving": {"dragoman"},
     "client": set[str](),
 }
-FOLDERS = {"client": "client/src", "dragoman_training": "training/dragoman_training"}
+FOLDERS = {
+    "client": "client/src",
+    "dragoman_export": "export/dragoman_export",
+    "dragoman_training": "training/dragoman_training",
+}
 
 
 def imported(tree: ast.AST, at_import_time: bool) -> set[str]:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dragoman_export.heads.agreement import Agreement, Directions, LikePairs, look_both_ways
+from dragoman_export.heads.alignment_heads import choose_heads, nominate, total_of
+from dragoman_export.heads.anchors import Anchors
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import Tokenizer
-from export.agreement import Agreement, Directions, LikePairs, look_both_ways
-from export.alignment_heads import choose_heads, nominate, total_of
-from export.anchors import Anchors
 from serving.score_graphs import Floats, Pair, ScoreGraph
 from tests.toy import reverse_pairs
 

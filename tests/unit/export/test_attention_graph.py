@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from dragoman_export.bundle import add_attention_graph, export_bundle
+from dragoman_export.parity import TOLERANCE
 from dragoman_training.network.attention_weights import look
 from dragoman_training.run import checkpoint
 
@@ -16,8 +18,6 @@ from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
-from export.bundle import add_attention_graph, export_bundle
-from export.parity import TOLERANCE
 from serving.engine.onnx_session import load_graph
 from serving.score_graphs import AttentionGraph, Pair
 from tests.conftest import REPOSITORY, MakeBundle, tiny_model

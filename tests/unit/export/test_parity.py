@@ -12,14 +12,14 @@ import onnx
 import pytest
 import safetensors.torch
 import torch
+from dragoman_export.bundle import export_bundle
+from dragoman_export.parity import Outcome, in_turn, verify
+from dragoman_export.publishing import publish
 from dragoman_training.config import RunConfig, VocabularyConfig
 from dragoman_training.run import checkpoint
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest, digests
-from export.bundle import export_bundle
-from export.parity import Outcome, in_turn, verify
-from export.publishing import publish
 from serving.engine.onnx_session import OnnxSession
 from serving.model_config import read_model_config
 from tests.conftest import REPOSITORY, tiny_config, tiny_model

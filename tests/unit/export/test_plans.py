@@ -14,21 +14,15 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from dragoman_export.tensorrt.calibration import calibrate
+from dragoman_export.tensorrt.plain_cache import without_scatter
+from dragoman_export.tensorrt.plans import PlanRequest, PlanSettings, build, parse, requests
+from dragoman_export.tensorrt.quantized_products import Products
 
 from benchmarks.base_model import write_random_bundle
 from dragoman.cli import main
 from dragoman.kernel.manifest import Manifest, TensorEntry, sha256
 from dragoman.kernel.tensors import cache_tensors, plain_name, plan_name
-from export.calibration import calibrate
-from export.plain_cache import without_scatter
-from export.plans import (
-    PlanRequest,
-    PlanSettings,
-    build,
-    parse,
-    requests,
-)
-from export.quantized_products import Products
 from serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
 from serving.tensorrt_library import TensorRT, load
 from tests.conftest import REPOSITORY

@@ -8,6 +8,9 @@ from typing import get_args
 import numpy as np
 import onnx
 import pytest
+from dragoman_export.tensorrt.calibration import QUANTIZED_GRAPHS, constant_products
+from dragoman_export.tensorrt.host_runner import open_session, read_decoding_graphs
+from dragoman_export.tensorrt.quantized_products import Floats, Product, quantize_products
 from dragoman_training.text.parallel_text import read_directions
 from onnx import TensorProto, helper, numpy_helper
 
@@ -20,9 +23,6 @@ from benchmarks.quantized import (
     translate,
 )
 from dragoman.kernel.manifest import Manifest
-from export.calibration import QUANTIZED_GRAPHS, constant_products
-from export.host_runner import open_session, read_decoding_graphs
-from export.quantized_products import Floats, Product, quantize_products
 from serving.engine.settings import QuantizedPrecision
 from tests.conftest import CORPORA, REPOSITORY
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from dragoman_export.publishing import publish
+from dragoman_export.triton_configs import graph_configs
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as pb
 
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import cache_tensors, plain_name, plan_name
-from export.publishing import publish
-from export.triton_configs import graph_configs
 from tests.conftest import REPOSITORY
 
 SHIPPED = REPOSITORY / "model_repository"

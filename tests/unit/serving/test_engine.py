@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from dragoman_export.tensorrt.plans import PlanSettings, requests
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.guided_search import Wishes, guided_search
 from dragoman_training.oracle.search import greedy_search, n_best_search
@@ -21,7 +22,6 @@ from hypothesis import strategies as st
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest, SpecialIds
-from export.plans import PlanSettings, requests
 from serving.engine import scheduler
 from serving.engine.cache import CAPACITIES
 from serving.engine.device.memory import DeviceTensor, HostMemory

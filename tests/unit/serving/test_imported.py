@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from dragoman_export.bundle import export_bundle
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.network.attention_weights import look
 from dragoman_training.oracle.search import Translator as Oracle
@@ -22,7 +23,6 @@ from dragoman.cli import main
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.text import BEGIN_ID, END_ID, UNKNOWN_ID
-from export.bundle import export_bundle
 from serving.engine.sentence import Sentence
 from serving.engine.settings import EngineSettings
 from serving.follow_up import FollowUp

@@ -7,11 +7,11 @@ import socket
 from pathlib import Path
 
 import pytest
+from dragoman_export.publishing import publish
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME
-from export.publishing import publish
 from serving.launcher import ServeOptions, TritonServer
 from serving.ports import free_ports
 from tests.conftest import REPOSITORY

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from dragoman_export.bundle import export_bundle
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
-from export.bundle import export_bundle
 from serving.engine.cache import Cache, Floats, Ids
 from serving.engine.native import library
 from serving.engine.native.decoding import NativeDecoding

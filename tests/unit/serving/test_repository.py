@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from dragoman_export.publishing import publish
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from export.publishing import publish
 from serving import repository as repository_module
 from serving.engine.loading import Layout
 from serving.repository import Repository

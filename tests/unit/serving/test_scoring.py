@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from dragoman_export.parity import TOLERANCE
 from dragoman_training.network.transformer import Transformer
 
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.text import BEGIN_ID, END_ID
-from export.parity import TOLERANCE
 from serving import scoring
 from serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from serving.score_graphs import MOST_TOKENS, Pair, ScoreGraph, like_lengths, looked_at

@@ -13,12 +13,12 @@ from typing import Any
 
 import onnx
 import pytest
+from dragoman_export.tensorrt.host_runner import HostRunner
+from dragoman_export.tensorrt.plans import PlanSettings, requests
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 
 from dragoman.kernel.manifest import Manifest, PlanEntry, sha256
-from export.host_runner import HostRunner
-from export.plans import PlanSettings, requests
 from serving.engine.device import tensorrt_runner
 from serving.engine.device.memory import DeviceTensor, HostMemory
 from serving.engine.device.network import DeviceNetwork

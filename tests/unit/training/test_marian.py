@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 import torch
+from dragoman_export.bundle import export_bundle
+from dragoman_export.parity import verify
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.marian.pieces import read_list
 from dragoman_training.network.transformer import Transformer
@@ -21,8 +23,6 @@ from dragoman_training.text.examples import pad
 
 from dragoman.kernel.manifest import Manifest, SpecialIds
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
-from export.bundle import export_bundle
-from export.parity import verify
 from serving.engine.device.memory import HostMemory
 from serving.engine.device.network import DeviceNetwork
 from serving.engine.device.onnx_runner import OnnxRunner

@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from dragoman_export.bundle import export_bundle
 from dragoman_training.oracle.search import beam_search
 from dragoman_training.run import checkpoint
 
 from dragoman.cli import main
 from dragoman.kernel.manifest import Limits, Manifest
 from dragoman.kernel.text import Tokenizer
-from export.bundle import export_bundle
 from serving.engine.settings import EngineSettings
 from serving.request_options import RequestOptions
 from serving.search_plan import SearchPlan

@@ -22,8 +22,8 @@ import onnx
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Limits, Manifest, PlanEntry, Profile, sha256
 from dragoman.kernel.tensors import best_name, cache_tensors, plain_name, plan_name
-from export.plain_cache import without_scatter
-from export.quantized_products import Products, quantize_products
+from dragoman_export.tensorrt.plain_cache import without_scatter
+from dragoman_export.tensorrt.quantized_products import Products, quantize_products
 from serving.engine.settings import Precision, QuantizedPrecision
 from serving.half_precision import lower_precision
 from serving.tensorrt_library import LibraryName, TensorRT, load, local_compute_capability
@@ -133,7 +133,8 @@ def build_plans(bundle: Path, settings: PlanSettings, monitor: Any = None) -> It
     capability = settings.compute_capability or local_compute_capability()
     products: Products = {}
     if settings.is_quantized:
-        from export.calibration import calibrate  # translates, which building else has no need to
+        # Imports what translates, which building alone does not need.
+        from dragoman_export.tensorrt.calibration import calibrate
 
         products = calibrate(bundle, manifest, settings.calibration)
     for request in requests(manifest, settings):

@@ -1,8 +1,8 @@
 """Choosing the attention heads that tell what a word was translated from.
 
 No alignments by people are at hand. Heads are judged by how far the links of the two directions
-agree (`export/agreement.py`) and by words that are spelt alike in both languages
-(`export/anchors.py`). Must not know how either judges.
+agree (`agreement`) and by words that are spelt alike in both languages (`anchors`). Must not know
+how either judges.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from dragoman.kernel.manifest import AlignmentHeads, Criterion
-from export.agreement import Directions
-from export.anchors import Anchors
+from dragoman_export.heads.agreement import Directions
+from dragoman_export.heads.anchors import Anchors
 from serving.score_graphs import Floats
 
 _LEAST_RIGHT = 0.5

@@ -20,8 +20,8 @@ from dragoman_training.network.transformer import ModelConfig
 from onnx import TensorProto
 
 from dragoman.kernel.manifest import Limits
-from export.blocks import NORM_EPSILON, Blocks
-from export.graph_builder import GraphBuilder
+from dragoman_export.graphs.blocks import NORM_EPSILON, Blocks
+from dragoman_export.graphs.graph_builder import GraphBuilder
 
 CONTRIB = "com.microsoft"
 _LARGEST_CODE = 127.0

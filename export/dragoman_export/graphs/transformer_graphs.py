@@ -22,9 +22,9 @@ from dragoman.kernel.tensors import (
     past_names,
     present_names,
 )
-from export.blocks import Blocks, OpenBlocks
-from export.graph_builder import GraphBuilder, WeightsFile
-from export.int8 import Int8Blocks
+from dragoman_export.graphs.blocks import Blocks, OpenBlocks
+from dragoman_export.graphs.graph_builder import GraphBuilder, WeightsFile
+from dragoman_export.graphs.int8 import Int8Blocks
 
 _BLOCK = 64
 """Tokens in a block of the vocabulary, at most."""

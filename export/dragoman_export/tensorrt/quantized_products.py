@@ -21,7 +21,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from export.pruning import prune
+from dragoman_export.tensorrt.pruning import prune
 from serving.engine.settings import QuantizedPrecision
 
 Floats = npt.NDArray[np.float32]

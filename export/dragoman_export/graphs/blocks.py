@@ -17,7 +17,7 @@ from dragoman_training.network.transformer import ModelConfig
 
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.positions import sinusoidal_positions
-from export.graph_builder import GraphBuilder
+from dragoman_export.graphs.graph_builder import GraphBuilder
 
 NORM_EPSILON = 1e-5
 

@@ -16,9 +16,9 @@ import onnx
 from onnx import helper
 
 from dragoman.kernel.manifest import Limits, Manifest
-from export.host_runner import HostRunner, open_session, read_decoding_graphs
-from export.pruning import prune
-from export.quantized_products import Floats, Product, Products
+from dragoman_export.tensorrt.host_runner import HostRunner, open_session, read_decoding_graphs
+from dragoman_export.tensorrt.pruning import prune
+from dragoman_export.tensorrt.quantized_products import Floats, Product, Products
 from serving.engine.device.memory import HostMemory
 from serving.engine.device.network import DeviceNetwork
 from serving.engine.engine import Engine

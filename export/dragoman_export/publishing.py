@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Manifest
-from export.triton_configs import graph_configs
+from dragoman_export.triton_configs import graph_configs
 
 _LANGUAGES = re.compile(r'(key: "languages" value: \{ string_value: )"[^"]*"')
 

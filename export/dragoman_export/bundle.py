@@ -28,9 +28,9 @@ from dragoman.kernel.manifest import (
     digests,
 )
 from dragoman.kernel.tensors import ATTENTION_GRAPH
-from export.blocks import OpenBlocks
-from export.graph_builder import GraphBuilder, WeightsFile
-from export.graphs import Graph, all_graphs, attention
+from dragoman_export.graphs.blocks import OpenBlocks
+from dragoman_export.graphs.graph_builder import GraphBuilder, WeightsFile
+from dragoman_export.graphs.transformer_graphs import Graph, all_graphs, attention
 
 Storage = Literal["fp32", "fp16"]
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16}

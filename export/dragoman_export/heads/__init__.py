@@ -1,0 +1,1 @@
+"""Which attention heads align words, and how well they agree."""

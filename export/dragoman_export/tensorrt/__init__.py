@@ -1,0 +1,1 @@
+"""TensorRT engines of a bundle: what is built, with which numbers, and how it is calibrated."""
