@@ -6,7 +6,7 @@ SERVE := .venv-serve
 DEV := .venv-dev
 GPU := .venv-gpu
 PROJECTS := pyproject.toml client/pyproject.toml \
-	$(wildcard serving/engine/native/*.[ch] serving/triton_backend/*.[ch])
+	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
 .PHONY: help serve demo test test-all campaign gpu-check lint format attention-figures clean
 
@@ -44,7 +44,7 @@ attention-figures: $(DEV)/.done  ## Draw the pictures of docs/attention.md anew
 	$(DEV)/bin/python -m benchmarks.attention_figures $(ARGS)
 
 clean:  ## Remove the virtual environments and what was compiled
-	rm -rf $(SERVE) $(DEV) $(GPU) build serving/engine/native/*.so
+	rm -rf $(SERVE) $(DEV) $(GPU) build serving/dragoman_serving/engine/compiled/*.so
 
 # Serving needs no torch; a test holds that.
 $(SERVE)/.done: $(PROJECTS)

@@ -27,14 +27,14 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from dragoman_serving.scoring.alignment import Linked, Words, moses_pairs
+from dragoman_serving.scoring.score_graphs import Pair, ScoreGraph, looked_at
 from dragoman_training.text.parallel_text import Side, read_directions, read_pairs
 
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from serving.alignment import Linked, Words, moses_pairs
-from serving.score_graphs import Pair, ScoreGraph, looked_at
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _TOGETHER = 16

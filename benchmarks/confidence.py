@@ -26,6 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import sacrebleu
 from dragoman_load_test.plots import COLOURS
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.parallel_text import Side, read_directions
 from matplotlib.figure import Figure
 
@@ -33,8 +35,6 @@ from benchmarks.console import positive, progress
 from benchmarks.pictures import draw_svg
 from benchmarks.report import markdown_table
 from dragoman.kernel.manifest import Manifest
-from serving.request_options import RequestOptions
-from serving.translator import Translator
 
 SHIPPED = Path("model_repository/translate/1/bundle")
 _TOGETHER = 64

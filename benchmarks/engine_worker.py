@@ -16,6 +16,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.models.loading import open_engine
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.translation.translation import Translation
+from dragoman_serving.translation.translator import Translator
+
 from benchmarks.worker_protocol import (
     Answer,
     Answerer,
@@ -30,13 +38,6 @@ from dragoman import __version__
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest
-from serving.engine.engine import Engine
-from serving.engine.loading import open_engine
-from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import EngineSettings
-from serving.request_options import RequestOptions
-from serving.translation import Translation
-from serving.translator import Translator
 
 _NO_ID = -1
 """As end symbol, one that the model never writes."""

@@ -28,11 +28,11 @@ from pathlib import Path
 from dragoman_load_test.confidence import Estimate, difference
 from dragoman_load_test.results import Run
 from dragoman_load_test.texts import read_texts
+from dragoman_serving.launch.launcher import ServeOptions, TritonServer
 
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
 from dragoman.kernel.errors import DragomanError, UsageError
-from serving.launcher import ServeOptions, TritonServer
 
 _REPOSITORY = Path("model_repository")
 _CONCURRENCY = (1, 8, 32)

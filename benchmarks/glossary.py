@@ -20,14 +20,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman_serving.request.glossary import Glossary
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import read_pairs
 
 from benchmarks.console import positive
 from benchmarks.report import markdown_table
-from serving.glossary import Glossary
-from serving.request_options import RequestOptions
-from serving.translator import Translator
 
 SHIPPED = Path("model_repository/translate/1/bundle")
 _WORD = re.compile(r"[^\W\d_]{4,}")

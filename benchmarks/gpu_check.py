@@ -29,6 +29,8 @@ from pathlib import Path
 
 import sacrebleu
 import torch
+from dragoman_serving.engine.runtimes.device.gpu import gpu_obstacle
+from dragoman_serving.engine.runtimes.tensorrt_library import local_compute_capability
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 
@@ -47,8 +49,6 @@ from benchmarks.test_set import read_test_set
 from benchmarks.worker_protocol import TokenIds
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest
-from serving.engine.device.gpu import gpu_obstacle
-from serving.tensorrt_library import local_compute_capability
 
 JSON_FILE, TABLE_FILE = Path("docs/benchmarks-gpu.json"), Path("docs/benchmarks-gpu.md")
 BATCHES = (1, 8, 32, 128, 512)

@@ -13,6 +13,20 @@ from typing import get_args
 
 import torch
 from dragoman_export.tensorrt.plans import PlanSettings, build_plans
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.batching.scheduler import BatchLimits
+from dragoman_serving.engine.network import Network
+from dragoman_serving.engine.runtimes.device.device_memory import HostMemory
+from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
+from dragoman_serving.engine.runtimes.device.gpu import (
+    GpuRuntime,
+    open_gpu_network,
+    runtime_obstacle,
+)
+from dragoman_serving.engine.runtimes.device.onnx_runner import OnnxRunner
+from dragoman_serving.engine.runtimes.tensorrt_library import load
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
@@ -20,16 +34,6 @@ from dragoman_training.run import checkpoint
 from benchmarks.worker_protocol import TokenIds
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import Manifest
-from serving.engine.device.gpu import GpuRuntime, open_gpu_network, runtime_obstacle
-from serving.engine.device.memory import HostMemory
-from serving.engine.device.network import DeviceNetwork
-from serving.engine.device.onnx_runner import OnnxRunner
-from serving.engine.engine import Engine
-from serving.engine.network import Network
-from serving.engine.scheduler import BatchLimits
-from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
-from serving.tensorrt_library import load
 
 PRECISIONS = get_args(FloatPrecision)
 LENGTH_PENALTY = 0.6

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from dragoman_serving.scoring.score_graphs import AttentionGraph, Pair
 from dragoman_training.text.parallel_text import read_directions
 
 from benchmarks.console import Advance, positive, progress
@@ -28,7 +29,6 @@ from benchmarks.head_probes import Case, Probe, probes
 from benchmarks.report import markdown_table
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from serving.score_graphs import AttentionGraph, Pair
 
 SHIPPED = Path("model_repository/translate/1/bundle")
 _WORDS_FROM = 1

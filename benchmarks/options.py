@@ -21,13 +21,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.parallel_text import read_pairs
 
 from benchmarks.conditions import conditions
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table, spread
-from serving.request_options import RequestOptions
-from serving.translator import Translator
 
 SHIPPED = Path("model_repository/translate/1/bundle")
 GREEDY = {"beam_width": 1}

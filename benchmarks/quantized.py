@@ -19,6 +19,11 @@ import sacrebleu
 from dragoman_export.tensorrt.calibration import QUANTIZED_GRAPHS, calibrate
 from dragoman_export.tensorrt.host_runner import HostRunner, read_decoding_graphs
 from dragoman_export.tensorrt.quantized_products import quantize_products
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.runtimes.device.device_memory import HostMemory
+from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import QuantizedPrecision
 from dragoman_training.text.parallel_text import Side, read_directions
 
 from benchmarks.console import positive
@@ -27,11 +32,6 @@ from benchmarks.step import SHIPPED
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import Tokenizer
-from serving.engine.device.memory import HostMemory
-from serving.engine.device.network import DeviceNetwork
-from serving.engine.engine import Engine
-from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import QuantizedPrecision
 
 Graphs = Mapping[str, onnx.ModelProto]
 PRECISIONS = get_args(QuantizedPrecision)

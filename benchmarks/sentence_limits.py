@@ -13,6 +13,8 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import read_pairs
 
@@ -20,8 +22,6 @@ from benchmarks.report import markdown_table
 from dragoman.kernel.cutting import cut_sentence
 from dragoman.kernel.sentences import split_sentences
 from dragoman.kernel.text import Tokenizer
-from serving.request_options import RequestOptions
-from serving.translator import Translator
 
 BUNDLE = Path("model_repository/translate/1/bundle")
 TESTS = ("flores200/devtest", "newstest/newstest2014.en-de", "tatoeba-en-de/test")

@@ -14,6 +14,7 @@ from pathlib import Path
 import grpc
 from dragoman_client.request import MODEL
 from dragoman_load_test.messages import INFER, Option, grpc_request, read_grpc_answer
+from dragoman_serving.launch.launcher import ServeOptions, TritonServer
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
@@ -22,7 +23,6 @@ from benchmarks.ctranslate2_repository import Setting, write_repository
 from benchmarks.load import LoadPlan, LoadResult
 from benchmarks.load_process import LoadJob, measure
 from dragoman.kernel.errors import CheckFailed, UsageError
-from serving.launcher import ServeOptions, TritonServer
 
 SERVER, ENGINE, IDLE = "server", "engine", "idle"
 """Triton's own process, those that do its model's work, and all of the servers not under load:

@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman_export.publishing import publish
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.translation.translator import Translator
 
 from benchmarks.base_model import SOURCE_TOKENS, TARGET_TOKENS, random_texts, write_random_bundle
 from benchmarks.console import positive, progress
@@ -27,8 +29,6 @@ from benchmarks.load import GENERATOR, LoadPlan
 from benchmarks.report import markdown_table
 from benchmarks.served_endpoint import ENGINE, SERVER, Endpoint, serve
 from dragoman.kernel.errors import CheckFailed
-from serving.request_options import RequestOptions
-from serving.translator import Translator
 
 AT_ONCE = 32
 _TEXTS = 512

@@ -12,12 +12,12 @@ import os
 import time
 from pathlib import Path
 
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.parallel_text import read_lines
 
 from benchmarks.report import markdown_table, search_name
-from serving.engine.settings import EngineSettings
-from serving.request_options import RequestOptions
-from serving.translator import Translator
 
 BUNDLE = Path("model_repository/translate/1/bundle")
 TEST = "tatoeba-en-de/test"

@@ -28,8 +28,7 @@ from pathlib import Path
 
 import numpy as np
 import tritonclient.grpc as triton_grpc
-
-from serving.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.launcher import ServeOptions, TritonServer
 
 REPOSITORY = Path("model_repository")
 _CLIENTS = 12

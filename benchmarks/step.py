@@ -24,22 +24,22 @@ import numpy as np
 import onnxruntime
 from dragoman_export.graphs.graph_builder import IR_VERSION, OPSET
 from dragoman_export.graphs.int8 import CONTRIB
+from dragoman_serving.engine.batching.batch import Batch
+from dragoman_serving.engine.batching.job import Job
+from dragoman_serving.engine.batching.pace import Pace
+from dragoman_serving.engine.batching.statistics import Statistics
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
+from dragoman_serving.engine.compiled.library import SECTIONS
+from dragoman_serving.engine.network import Network
+from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
+from dragoman_serving.engine.runtimes.session_decoding import Sessions
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.base_model import write_random_bundle
 from benchmarks.report import markdown_table
 from dragoman.kernel.manifest import Dimensions, Manifest
-from serving.engine.batch import Batch
-from serving.engine.job import Job
-from serving.engine.native import library
-from serving.engine.native.library import SECTIONS
-from serving.engine.native.network import NativeNetwork
-from serving.engine.network import Network
-from serving.engine.onnx_session import OnnxSession
-from serving.engine.pace import Pace
-from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.session_decoding import Sessions
-from serving.engine.statistics import Statistics
 
 SHIPPED = Path("model_repository/translate/1/bundle")
 SRC_TOKENS, POSITION = 32, 16

@@ -211,8 +211,8 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _by_bundle(arguments: argparse.Namespace) -> tuple[Attention, str]:
-    from serving.request_options import RequestOptions
-    from serving.translator import Translator
+    from dragoman_serving.request.options import RequestOptions
+    from dragoman_serving.translation.translator import Translator
 
     options = RequestOptions.from_mapping(_options(arguments))
     translator = Translator(arguments.model)

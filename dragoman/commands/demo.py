@@ -63,8 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print each sentence with its translation; fail if the two protocols differ."""
     from dragoman_client import Translator
-
-    from serving.launcher import ServeOptions, TritonServer, stop_on_signals
+    from dragoman_serving.launch.launcher import ServeOptions, TritonServer, stop_on_signals
 
     stop_on_signals()
     options = ServeOptions(arguments.repository, http_port=0, grpc_port=0, metrics_port=0)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from dragoman.commands.folders import check_count, check_folder
 
 if TYPE_CHECKING:
+    from dragoman_serving.request.options import RequestOptions
     from dragoman_training.text.distillation import Task
-
-    from serving.request_options import RequestOptions
 
 HELP = "translate a recipe's sources with a teacher, for a student to learn from"
 
@@ -61,9 +60,9 @@ class _Engine:
     """A bundle on the serving engine, as a teacher."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        from serving.engine.settings import EngineSettings
-        from serving.search_plan import SearchPlan
-        from serving.translator import Translator
+        from dragoman_serving.engine.settings import EngineSettings
+        from dragoman_serving.request.plan import SearchPlan
+        from dragoman_serving.translation.translator import Translator
 
         settings = EngineSettings(precision=arguments.precision)
         self._translator = Translator(arguments.teacher, settings)
@@ -112,7 +111,7 @@ class _Engine:
         return wait
 
     def _options(self, source: str, target: str) -> RequestOptions:
-        from serving.request_options import RequestOptions
+        from dragoman_serving.request.options import RequestOptions
 
         several = self.candidates if self.candidates > 1 else None
         return RequestOptions(source, target, num_return_sequences=several, **self._search)

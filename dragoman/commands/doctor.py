@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a finding; fail if something that serving needs is missing."""
-    from serving.diagnosis import diagnose
+    from dragoman_serving.launch.diagnosis import diagnose
 
     findings = list(diagnose(arguments.address, arguments.ports))
     for finding in findings:

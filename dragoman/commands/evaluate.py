@@ -197,9 +197,9 @@ def _oracle(arguments: argparse.Namespace) -> _System:
 
 def _engine(arguments: argparse.Namespace) -> _System:
     """The serving engine on a bundle's graphs."""
-    from serving.engine.settings import EngineSettings
-    from serving.request_options import RequestOptions
-    from serving.translator import Translator
+    from dragoman_serving.engine.settings import EngineSettings
+    from dragoman_serving.request.options import RequestOptions
+    from dragoman_serving.translation.translator import Translator
 
     settings = EngineSettings(precision=arguments.precision)
     translator = Translator(arguments.checkpoint, settings)

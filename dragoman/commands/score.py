@@ -129,9 +129,9 @@ def _options(arguments: argparse.Namespace) -> ScoringArguments:
 
 
 def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:
-    from serving.option_checks import scoring_alpha
-    from serving.request_options import RequestOptions
-    from serving.translator import Translator
+    from dragoman_serving.request.checks import scoring_alpha
+    from dragoman_serving.request.options import RequestOptions
+    from dragoman_serving.translation.translator import Translator
 
     given = {name: value for name, value in _options(arguments).items() if value is not None}
     options = RequestOptions.from_mapping(given)

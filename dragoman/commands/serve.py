@@ -72,8 +72,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
-    from serving.launcher import ServeOptions, Stopped, stop_on_signals
-    from serving.supervision import keep_serving
+    from dragoman_serving.launch.launcher import ServeOptions, Stopped, stop_on_signals
+    from dragoman_serving.launch.supervision import keep_serving
 
     if arguments.engine_timeout <= 0:
         raise UsageError(f"--engine-timeout {arguments.engine_timeout:g}: give seconds above 0")

@@ -16,6 +16,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.network import Network
+from dragoman_serving.engine.runtimes.onnx_session import OnnxSession, load_graph
+from dragoman_serving.engine.runtimes.session_decoding import Sessions
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_training.network.attention_weights import look
 from dragoman_training.network.transformer import NEVER, DecoderLayer, Transformer
 from dragoman_training.oracle.search import beam_search, greedy_search
@@ -34,12 +40,6 @@ from dragoman.kernel.tensors import (
     present_names,
 )
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
-from serving.engine.engine import Engine
-from serving.engine.native.network import NativeNetwork, native_obstacle
-from serving.engine.network import Network
-from serving.engine.onnx_session import OnnxSession, load_graph
-from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.session_decoding import Sessions
 
 TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 5e-2}
 """Largest difference of a value, absolute and relative to the largest of its tensor."""

@@ -21,12 +21,14 @@ from tests.campaigns.outcome import Outcome
 from tests.campaigns.plan import Plan
 
 _ROOT = Path(__file__).parents[2]
-_RELAY = "serving.triton_backend._relay"
-_LIBRARY = "serving.engine.native._kernels"
+_RELAY = "dragoman_serving.relay._relay"
+_LIBRARY = "dragoman_serving.engine.compiled._kernels"
 _FUZZER = Path(__file__).parent / "relay"
 _SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 _COPIED = ("dragoman", "training", "export", "serving", "tests", "client")
 _TESTS = ("tests/unit/serving/test_native.py", "tests/unit/serving/test_frames.py")
+_ROOTS = ("", "client/src", "export", "serving", "training")
+"""Folders in which packages begin."""
 _LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")
 _MOST_S = 300
 _MARKS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:")
@@ -44,7 +46,7 @@ def run(plan: Plan) -> Outcome:
 def _fuzz_relay(outcome: Outcome, folder: Path, plan: Plan) -> None:
     program = folder / "fuzz"
     sources = [*_sources(_RELAY), *map(str, sorted(_FUZZER.glob("*.c")))]
-    include = ["-I", str(_ROOT / "serving/triton_backend")]
+    include = ["-I", str(_ROOT / "serving/dragoman_serving/relay")]
     flags = [*_flags(_RELAY), *_SANITIZE, *include]
     _compile([*flags, *sources, "-pthread", "-o", str(program)])
     command = [str(program), str(plan.of(200_000, 40_000)), str(plan.seed), str(folder)]
@@ -63,7 +65,7 @@ def _test_library(outcome: Outcome, folder: Path) -> None:
         shutil.copytree(_ROOT / name, folder / name, ignore=ignored)
     shutil.copy(_ROOT / "pyproject.toml", folder)
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    target = folder / (_LIBRARY.replace(".", "/") + suffix)
+    target = folder / "serving" / (_LIBRARY.replace(".", "/") + suffix)
     flags = [*_flags(_LIBRARY), *_SANITIZE, "-fPIC", "-shared"]
     _compile([*flags, *_sources(_LIBRARY), "-o", str(target), "-lm"])
     done = subprocess.run(
@@ -90,7 +92,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:verify_asan_link_order=0",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         "PYTHONMALLOC": "malloc",
-        "PYTHONPATH": f"{folder}:{folder}/client/src",
+        "PYTHONPATH": ":".join(str(folder / root) for root in _ROOTS),
     }
 
 

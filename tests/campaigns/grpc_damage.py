@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 from random import Random
 
+from dragoman_serving.request.options import RequestOptions
 from tritonclient.grpc import service_pb2
 
-from serving.request_options import RequestOptions
 from tests.campaigns.http2 import (
     END_HEADERS,
     END_STREAM,

@@ -17,7 +17,8 @@ from enum import Enum, auto
 from random import Random
 from typing import Any
 
-from serving.request_options import RequestOptions
+from dragoman_serving.request.options import RequestOptions
+
 from tests.campaigns.sentence import BODY
 
 MODELS = ("translate", "translate_stream", "score")

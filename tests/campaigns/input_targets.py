@@ -19,19 +19,20 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["dragoman", "serving"]):
+with atheris.instrument_imports(include=["dragoman", "dragoman_serving"]):
+    from dragoman_serving.request.checks import check_options
+    from dragoman_serving.request.glossary import Glossary
+    from dragoman_serving.request.options import RequestOptions
+    from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
+    from dragoman_serving.request.suppression import SuppressedWords
+    from dragoman_serving.service import frames
+    from dragoman_serving.service.frames import Damaged, FrameSplitter
+    from dragoman_serving.service.requests import RequestRules, read_request
+
     from dragoman.kernel.errors import DragomanError
     from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
     from dragoman.kernel.sentences import split_sentences
     from dragoman.kernel.text import Tokenizer
-    from serving.glossary import Glossary
-    from serving.option_checks import check_options
-    from serving.placeholders import find_placeholders, split_at_placeholders
-    from serving.request_options import RequestOptions
-    from serving.service import frames
-    from serving.service.frames import Damaged, FrameSplitter
-    from serving.service.requests import RequestRules, read_request
-    from serving.suppression import SuppressedWords
 
 _BUNDLE = Path(__file__).parents[2] / "model_repository/translate/1/bundle"
 _UNPACK: Sequence[Callable[[bytes], object]] = (

@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from serving.processes import children
+from dragoman_serving.launch.processes import children
+
 from tests.campaigns.sentence import good_answer
 
 _ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ _STOP_S = 60.0
 _LOOK_S = 0.05
 _TRY_S = 2.0
 _READY = "ready: "
-_PROGRAMS = {"triton": "tritonserver", "engine": "serving.service"}
+_PROGRAMS = {"triton": "tritonserver", "engine": "dragoman_serving.service"}
 
 
 @dataclass(frozen=True)

@@ -11,21 +11,21 @@ from typing import get_args
 
 import pytest
 from dragoman_export.tensorrt.plans import PlanSettings, build_plans
-from dragoman_training.oracle.search import beam_search, greedy_search
-from dragoman_training.run import checkpoint
-
-from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import Manifest
-from serving.engine.device.gpu import (
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.batching.scheduler import BatchLimits
+from dragoman_serving.engine.runtimes.device.gpu import (
     GpuRuntime,
     gpu_obstacle,
     open_gpu_network,
     runtime_obstacle,
 )
-from serving.engine.engine import Engine
-from serving.engine.scheduler import BatchLimits
-from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.settings import Precision
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import Precision
+from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.run import checkpoint
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 
 pytestmark = [
     pytest.mark.gpu,

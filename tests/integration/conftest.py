@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import Translator
+from dragoman_serving.launch.backends import RelayForm
+from dragoman_serving.launch.launcher import ServeOptions, TritonServer
 
-from serving.backends import RelayForm
-from serving.launcher import ServeOptions, TritonServer
 from tests.conftest import REPOSITORY
 
 MANY = ["The weather is very nice today, and we are going to the beach with our friends."] * 3000

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from dragoman_client import Attention, InvalidRequest
 from dragoman_client import Translator as Client
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.translation.translator import Translator
 
 from dragoman.cli import main
 from dragoman.kernel.attention import KINDS
-from serving.request_options import RequestOptions
-from serving.translator import Translator
 from tests.integration.conftest import Served
 from tests.integration.test_served_translations import BUNDLE
 

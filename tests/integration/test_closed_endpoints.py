@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 import tritonclient.grpc as triton_grpc
+from dragoman_serving.launch.ports import free_ports
 from google.protobuf.message import Message
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
-from serving.ports import free_ports
 from tests.integration.conftest import Served, serving
 from tests.integration.http2_frames import end_of_stream, literal, message_frame, request_frames
 

@@ -11,9 +11,9 @@ import time
 import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import ServerUnavailable
+from dragoman_serving.launch.backends import RelayForm
+from dragoman_serving.launch.launcher import Ended
 
-from serving.backends import RelayForm
-from serving.launcher import Ended
 from tests.integration.conftest import MANY, WAIT_S, Served, serving, tensor, wait_for
 
 

@@ -12,10 +12,10 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import Translator
 from dragoman_export.publishing import publish
+from dragoman_serving.launch.launcher import ServeOptions, TritonServer
 from tritonclient.utils import InferenceServerException
 
 from dragoman.kernel.errors import UsageError
-from serving.launcher import ServeOptions, TritonServer
 from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from dragoman_client import Translator
+from dragoman_serving.launch.launcher import ServeOptions, TritonServer
 
 from dragoman.cli import main
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
-from serving.launcher import ServeOptions, TritonServer
 from tests.marian_models import MarianModel, sentences, write_marian
 
 MOST_TOKENS = 30

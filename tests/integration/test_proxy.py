@@ -23,9 +23,9 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import trustme
 from dragoman_client import AccessDenied, Translator
+from dragoman_serving.launch.ports import free_ports
 from tritonclient.utils import InferenceServerException
 
-from serving.ports import free_ports
 from tests.campaigns.http2 import Type, frame
 from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served, tensor

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from dragoman_serving.launch.processes import children
 
-from serving.processes import children
 from tests.integration.conftest import Served, serving, wait_for
 
 TEXT = "I would like a cup of coffee, but my brother does not want to go there."

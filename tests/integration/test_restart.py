@@ -68,7 +68,7 @@ class Server:
                 fields = stat.read_text().rpartition(")")[2].split()
                 if int(fields[1]) == self.process.pid and fields[0] != "Z":
                     command = (stat.parent / "cmdline").read_bytes()
-                    name = "engine" if b"serving.service" in command else "triton"
+                    name = "engine" if b"dragoman_serving.service" in command else "triton"
                     found[name] = int(stat.parent.name)
         return found
 

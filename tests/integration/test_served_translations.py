@@ -14,15 +14,15 @@ import tritonclient.grpc as triton_grpc
 from dragoman_client import AsyncTranslator, InvalidRequest, Translation
 from dragoman_client import Translator as Client
 from dragoman_export.publishing import publish
+from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.commands.demo import DIRECTIONS, SENTENCES
 from dragoman.kernel.manifest import Manifest
-from serving.launcher import ServeOptions, TritonServer
-from serving.request_options import RequestOptions
-from serving.translator import Translator
 from tests.conftest import CORPORA, REPOSITORY
 from tests.integration.conftest import Served
 

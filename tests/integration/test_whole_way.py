@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from dragoman_client import Translator
+from dragoman_serving.launch.launcher import ServeOptions, TritonServer
 
 from dragoman.cli import main
-from serving.launcher import ServeOptions, TritonServer
 from tests.toy import reverse_pairs, write_pairs
 
 SETTINGS = (

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.network.transformer import ModelConfig
 
 from benchmarks import racing, same_translations
@@ -47,7 +48,6 @@ from benchmarks.worker_protocol import (
 )
 from dragoman.kernel.errors import CheckFailed
 from dragoman.kernel.text import END_ID, Tokenizer
-from serving.translator import Translator
 
 SMALL = ModelConfig(
     vocab_size=1000,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.parallel_text import Side
 
 from benchmarks.alignment import Agreement
@@ -19,7 +20,6 @@ from benchmarks.confidence import (
     spearman,
     tenths,
 )
-from serving.translator import Translator
 
 CHRF = [float(number) for number in range(0, 100, 5)]
 

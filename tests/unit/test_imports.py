@@ -16,7 +16,7 @@ OURS = {
     "dragoman",
     "dragoman_training",
     "dragoman_export",
-    "serving",
+    "dragoman_serving",
     "benchmarks",
     "tests",
     *CLIENT,
@@ -24,13 +24,14 @@ OURS = {
 MAY_IMPORT = {
     "dragoman": set[str](),
     "dragoman_training": {"dragoman"},
-    "dragoman_export": {"dragoman", "dragoman_training", "serving"},
-    "serving": {"dragoman"},
+    "dragoman_export": {"dragoman", "dragoman_training", "dragoman_serving"},
+    "dragoman_serving": {"dragoman"},
     "client": set[str](),
 }
 FOLDERS = {
     "client": "client/src",
     "dragoman_export": "export/dragoman_export",
+    "dragoman_serving": "serving/dragoman_serving",
     "dragoman_training": "training/dragoman_training",
 }
 
@@ -75,15 +76,20 @@ def test_the_client_needs_nothing_of_the_load_test() -> None:
 
 
 def test_the_check_sees_imports_wherever_they_stand() -> None:
-    kept_out = "if TYPE_CHECKING:\n import numpy\ndef f():\n from serving.x import y\n"
+    kept_out = "if TYPE_CHECKING:\n import numpy\ndef f():\n from dragoman_serving.x import y\n"
     tree = ast.parse(f"if a:\n import torch.nn\n{kept_out}")
-    assert imported(tree, at_import_time=False) == {"numpy", "torch", "serving"}
+    assert imported(tree, at_import_time=False) == {"numpy", "torch", "dragoman_serving"}
     assert imported(tree, at_import_time=True) == {"torch"}
 
 
 @pytest.mark.parametrize(
     "modules",
-    ["dragoman.cli", "serving.service.server", "serving.launcher", "dragoman_client"],
+    [
+        "dragoman.cli",
+        "dragoman_serving.service.server",
+        "dragoman_serving.launch.launcher",
+        "dragoman_client",
+    ],
 )
 def test_serving_and_clients_load_without_what_export_needs(modules: str) -> None:
     code = f"import sys, {modules}; print(bool({{'torch', 'onnx'}} & set(sys.modules)))"

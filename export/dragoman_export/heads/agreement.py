@@ -21,11 +21,11 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from dragoman_serving.scoring.score_graphs import Floats, Pair, ScoreGraph, like_lengths
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Criterion, Limits, Manifest
 from dragoman.kernel.text import Tokenizer
-from serving.score_graphs import Floats, Pair, ScoreGraph, like_lengths
 
 _FEWEST_PAIRS = 50
 """With fewer the choice would be chance."""

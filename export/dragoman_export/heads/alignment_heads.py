@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
+from dragoman_serving.scoring.score_graphs import Floats
+
 from dragoman.kernel.manifest import AlignmentHeads, Criterion
 from dragoman_export.heads.agreement import Directions
 from dragoman_export.heads.anchors import Anchors
-from serving.score_graphs import Floats
 
 _LEAST_RIGHT = 0.5
 """Of anchors, by heads that were chosen without them."""

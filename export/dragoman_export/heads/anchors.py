@@ -17,11 +17,11 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from dragoman_serving.scoring.score_graphs import Floats, Pair, ScoreGraph, like_lengths
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Criterion, Manifest
 from dragoman.kernel.text import Piece, Tokenizer
-from serving.score_graphs import Floats, Pair, ScoreGraph, like_lengths
 
 _WORD = re.compile(r"[^\W_]+")
 _FEWEST_ANCHORS = 50

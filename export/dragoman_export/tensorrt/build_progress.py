@@ -7,10 +7,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from dragoman_serving.engine.runtimes.tensorrt_library import LibraryName, load
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-from serving.tensorrt_library import LibraryName, load
 
 
 @contextlib.contextmanager

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 import onnx
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.runtimes.device.device_memory import HostMemory
+from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from onnx import helper
 
 from dragoman.kernel.manifest import Limits, Manifest
 from dragoman_export.tensorrt.host_runner import HostRunner, open_session, read_decoding_graphs
 from dragoman_export.tensorrt.pruning import prune
 from dragoman_export.tensorrt.quantized_products import Floats, Product, Products
-from serving.engine.device.memory import HostMemory
-from serving.engine.device.network import DeviceNetwork
-from serving.engine.engine import Engine
-from serving.engine.sentence import SearchOptions, Sentence
 
 QUANTIZED_GRAPHS = ("encoder", "decoder")
 _MOST_ROWS, _ROWS_OF_RUN = 1024, 16

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
+from dragoman_serving.engine.runtimes.device.capacities import capacities
+from dragoman_serving.engine.runtimes.device.device_memory import DeviceTensor
+from dragoman_serving.engine.runtimes.device.onnx_runner import session_options
 
 from dragoman.kernel.manifest import Limits, Manifest
-from serving.engine.device.capacities import capacities
-from serving.engine.device.memory import DeviceTensor
-from serving.engine.device.onnx_runner import session_options
 
 _DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype(np.float32), "int64": np.dtype(np.int64)}
 

@@ -18,15 +18,20 @@ from pathlib import Path
 from typing import Any, get_args
 
 import onnx
+from dragoman_serving.engine.runtimes.half_precision import lower_precision
+from dragoman_serving.engine.runtimes.tensorrt_library import (
+    LibraryName,
+    TensorRT,
+    load,
+    local_compute_capability,
+)
+from dragoman_serving.engine.settings import Precision, QuantizedPrecision
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Limits, Manifest, PlanEntry, Profile, sha256
 from dragoman.kernel.tensors import best_name, cache_tensors, plain_name, plan_name
 from dragoman_export.tensorrt.plain_cache import without_scatter
 from dragoman_export.tensorrt.quantized_products import Products, quantize_products
-from serving.engine.settings import Precision, QuantizedPrecision
-from serving.half_precision import lower_precision
-from serving.tensorrt_library import LibraryName, TensorRT, load, local_compute_capability
 
 log = logging.getLogger(__name__)
 

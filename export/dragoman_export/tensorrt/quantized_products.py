@@ -19,10 +19,10 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx
+from dragoman_serving.engine.settings import QuantizedPrecision
 from onnx import TensorProto, helper, numpy_helper
 
 from dragoman_export.tensorrt.pruning import prune
-from serving.engine.settings import QuantizedPrecision
 
 Floats = npt.NDArray[np.float32]
 

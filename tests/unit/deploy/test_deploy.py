@@ -12,8 +12,8 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
+from dragoman_serving.service import metrics
 
-from serving.service import figures
 from tests.conftest import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
@@ -95,7 +95,7 @@ def expressions() -> list[str]:
 def test_the_dashboard_asks_for_metrics_that_there_are(expression: str) -> None:
     query = expression.replace("$__rate_interval", "1m")
     promql_parser.parse(query)
-    ours = {kind.name for kind in (*figures._COUNTERS, *figures._GAUGES)}
+    ours = {kind.name for kind in (*metrics._COUNTERS, *metrics._GAUGES)}
     asked = set(re.findall(r"\b(?:nv|dragoman)_\w+", query))
     assert asked
     assert asked <= ours | TRITON_METRICS

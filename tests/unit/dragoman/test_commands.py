@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from dragoman_serving.engine.compiled import library
 
 from dragoman.cli import COMMANDS, main
 from dragoman.commands.asking import read_glossary
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from serving.engine.native import library
 from tests.toy import reverse_pairs, write_pairs
 
 

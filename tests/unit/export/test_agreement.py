@@ -7,11 +7,11 @@ import pytest
 from dragoman_export.heads.agreement import Agreement, Directions, LikePairs, look_both_ways
 from dragoman_export.heads.alignment_heads import choose_heads, nominate, total_of
 from dragoman_export.heads.anchors import Anchors
+from dragoman_serving.scoring.score_graphs import Floats, Pair, ScoreGraph
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import Tokenizer
-from serving.score_graphs import Floats, Pair, ScoreGraph
 from tests.toy import reverse_pairs
 
 LAYERS, HEADS = 2, 4

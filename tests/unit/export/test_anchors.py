@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from dragoman_export.heads.alignment_heads import choose_heads, total_of
 from dragoman_export.heads.anchors import Anchors, accuracy_of, anchors_of, find_anchors
+from dragoman_serving.scoring.score_graphs import Pair, ScoreGraph
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import Tokenizer
-from serving.score_graphs import Pair, ScoreGraph
 from tests.toy import reverse_pairs
 
 

@@ -11,6 +11,8 @@ import pytest
 import torch
 from dragoman_export.bundle import add_attention_graph, export_bundle
 from dragoman_export.parity import TOLERANCE
+from dragoman_serving.engine.runtimes.onnx_session import load_graph
+from dragoman_serving.scoring.score_graphs import AttentionGraph, Pair
 from dragoman_training.network.attention_weights import look
 from dragoman_training.run import checkpoint
 
@@ -18,8 +20,6 @@ from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
-from serving.engine.onnx_session import load_graph
-from serving.score_graphs import AttentionGraph, Pair
 from tests.conftest import REPOSITORY, MakeBundle, tiny_model
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"

@@ -15,13 +15,13 @@ import torch
 from dragoman_export.bundle import export_bundle
 from dragoman_export.parity import Outcome, in_turn, verify
 from dragoman_export.publishing import publish
+from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
+from dragoman_serving.launch.model_config import read_model_config
 from dragoman_training.config import RunConfig, VocabularyConfig
 from dragoman_training.run import checkpoint
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest, digests
-from serving.engine.onnx_session import OnnxSession
-from serving.model_config import read_model_config
 from tests.conftest import REPOSITORY, tiny_config, tiny_model
 from tests.toy import reverse_pairs
 

@@ -18,13 +18,13 @@ from dragoman_export.tensorrt.calibration import calibrate
 from dragoman_export.tensorrt.plain_cache import without_scatter
 from dragoman_export.tensorrt.plans import PlanRequest, PlanSettings, build, parse, requests
 from dragoman_export.tensorrt.quantized_products import Products
+from dragoman_serving.engine.runtimes.tensorrt_library import TensorRT, load
+from dragoman_serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
 
 from benchmarks.base_model import write_random_bundle
 from dragoman.cli import main
 from dragoman.kernel.manifest import Manifest, TensorEntry, sha256
 from dragoman.kernel.tensors import cache_tensors, plain_name, plan_name
-from serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
-from serving.tensorrt_library import TensorRT, load
 from tests.conftest import REPOSITORY
 
 pytest.importorskip("tensorrt_rtx")

@@ -11,6 +11,7 @@ import pytest
 from dragoman_export.tensorrt.calibration import QUANTIZED_GRAPHS, constant_products
 from dragoman_export.tensorrt.host_runner import open_session, read_decoding_graphs
 from dragoman_export.tensorrt.quantized_products import Floats, Product, quantize_products
+from dragoman_serving.engine.settings import QuantizedPrecision
 from dragoman_training.text.parallel_text import read_directions
 from onnx import TensorProto, helper, numpy_helper
 
@@ -23,7 +24,6 @@ from benchmarks.quantized import (
     translate,
 )
 from dragoman.kernel.manifest import Manifest
-from serving.engine.settings import QuantizedPrecision
 from tests.conftest import CORPORA, REPOSITORY
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"

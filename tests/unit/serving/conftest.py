@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.serving import fake_triton
 
-OURS = "serving.triton_backend"
+OURS = "dragoman_serving.relay"
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-
-from serving.engine.cache import Cache, CacheShape, Floats, Ids
-from serving.engine.ranking import log_softmax
+from dragoman_serving.engine.runtimes.cache import Cache, CacheShape, Floats, Ids
+from dragoman_serving.engine.search.ranking import log_softmax
 
 END, VOCAB = 3, 120
 

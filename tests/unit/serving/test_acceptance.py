@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import pytest
-
-from serving.engine.acceptance import Acceptance, Estimate
-from serving.engine.errors import DeadlineExceeded, Overloaded
+from dragoman_serving.engine.batching.acceptance import Acceptance, Estimate
+from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 
 
 def of(wait_s: float, left_s: float, own_s: float = 0.1, waiting: int = 9) -> Estimate:

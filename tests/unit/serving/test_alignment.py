@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from dragoman_serving.scoring.alignment import Linked, Words, moses_pairs, soft_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.sentences import split_sentences
 from dragoman.kernel.text import Tokenizer
-from serving.alignment import Linked, Words, moses_pairs, soft_json
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"

@@ -4,12 +4,17 @@ import logging
 from concurrent.futures import CancelledError
 
 import pytest
-
-from serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
-from serving.request_options import InvalidRequest
-from serving.service.answers import Form, of_beginning, of_error, of_stream_error, of_translations
-from serving.service.frames import Answer, ErrorCode, Failure
-from serving.translation import Translation
+from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
+from dragoman_serving.request.options import InvalidRequest
+from dragoman_serving.service.answers import (
+    Form,
+    of_beginning,
+    of_error,
+    of_stream_error,
+    of_translations,
+)
+from dragoman_serving.service.frames import Answer, ErrorCode, Failure
+from dragoman_serving.translation.translation import Translation
 
 ALL = ("text_output", "output_tokens", "finish_reason")
 TRANSLATIONS = [Translation("Grün.", 3, True), Translation("Rot", 2, False)]

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_serving.engine.errors import DeadlineExceeded
+from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.scoring import assessment
+from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
+from dragoman_serving.translation.translation import Translation
+from dragoman_serving.translation.translator import Terms, Translator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
-from serving import assessment
-from serving.assessment import Assessment, Candidate, SentencePair
-from serving.engine.errors import DeadlineExceeded
-from serving.engine.settings import EngineSettings
-from serving.futures import outcome_error
-from serving.request_options import InvalidRequest, RequestOptions
-from serving.translation import Translation
-from serving.translator import Terms, Translator
 from tests.conftest import REPOSITORY
 
 HEADS = AlignmentHeads(((2, 0),), False, "anchors", 1.0, 1, "nothing")

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.scoring import assessment
+from dragoman_serving.translation.translator import Translator
 
 from dragoman.kernel.attention import KINDS, Attention
-from serving import assessment
-from serving.engine.settings import EngineSettings
-from serving.request_options import InvalidRequest, RequestOptions
-from serving.translator import Translator
 
 
 @pytest.fixture(scope="module")

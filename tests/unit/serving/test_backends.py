@@ -4,10 +4,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from dragoman_serving.launch import backends
+from dragoman_serving.launch.backends import (
+    Installation,
+    RelayForm,
+    compiled_relay,
+    lay_out_backends,
+)
 
 from dragoman.kernel.errors import UsageError
-from serving import backends
-from serving.backends import Installation, RelayForm, compiled_relay, lay_out_backends
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ import random
 
 import numpy as np
 import pytest
-
-from serving.engine.cache import CAPACITIES, Cache, CacheShape, Floats
+from dragoman_serving.engine.runtimes.cache import CAPACITIES, Cache, CacheShape, Floats
 
 SHAPE = CacheShape(parts=2, heads=2, head_size=3)
 

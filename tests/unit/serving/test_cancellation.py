@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-
-from serving.triton_backend.cancellation import CancellationWatch
+from dragoman_serving.relay.cancellation import CancellationWatch
 
 
 class Request:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dragoman_serving.launch.child_process import start_child
 
-from serving.child_process import start_child
 from tests.conftest import REPOSITORY
 
 WAIT_S = 60
@@ -73,7 +73,7 @@ def test_a_program_that_cannot_be_run_is_named(
 def test_the_program_is_told_to_stop_when_its_parent_has_gone() -> None:
     reading, writing = os.pipe()
     starts = (
-        "import signal; from serving.child_process import start_child\n"
+        "import signal; from dragoman_serving.launch.child_process import start_child\n"
         f"tells = 'echo lives > /proc/$$/fd/{writing}; exec sleep 600'\n"
         f"start_child(['{SHELL}', '-c', tells], descriptors=[{writing}])\n"
         "signal.pause()"

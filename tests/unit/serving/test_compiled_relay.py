@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from dragoman_serving.service.engine_socket import VARIABLE
 
-from serving.engine_socket import VARIABLE
 from tests.conftest import REPOSITORY
 
-SOURCES = sorted((REPOSITORY / "serving" / "triton_backend").glob("*.c"))
+SOURCES = sorted((REPOSITORY / "serving" / "dragoman_serving" / "relay").glob("*.c"))
 INITIALIZES = """
 #include <stdio.h>
 #include <sys/resource.h>

@@ -7,9 +7,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-
-from serving.service.connection import Connection
-from serving.service.frames import FrameSplitter, Kind, pack_cancel, pack_refused, unpack_cancel
+from dragoman_serving.service.connection import Connection
+from dragoman_serving.service.frames import (
+    FrameSplitter,
+    Kind,
+    pack_cancel,
+    pack_refused,
+    unpack_cancel,
+)
 
 LONG = pack_refused("x" * 100_000)
 MANY = 50

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-
-from serving.engine.cache import Ids
-from serving.engine.device.cache import DeviceCache
-from serving.engine.device.capacities import capacities
-from serving.engine.device.memory import DeviceTensor, HostMemory, Lines
+from dragoman_serving.engine.runtimes.cache import Ids
+from dragoman_serving.engine.runtimes.device.capacities import capacities
+from dragoman_serving.engine.runtimes.device.device_cache import DeviceCache
+from dragoman_serving.engine.runtimes.device.device_memory import DeviceTensor, HostMemory, Lines
 
 HEADS, HEAD_SIZE, PARTS = 2, 3, 2
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from dragoman_serving.engine.compiled.cpu import exact_int8_products
+from dragoman_serving.launch import diagnosis
+from dragoman_serving.launch.backends import compiled_relay
 
 from dragoman.cli import main
-from serving import diagnosis
-from serving.backends import compiled_relay
-from serving.cpu import exact_int8_products
 
 
 def test_what_is_missing_is_said_with_the_mend(monkeypatch: pytest.MonkeyPatch) -> None:

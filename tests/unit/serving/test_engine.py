@@ -13,6 +13,23 @@ from typing import Any, cast
 
 import pytest
 from dragoman_export.tensorrt.plans import PlanSettings, requests
+from dragoman_serving.engine.batching import scheduler
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.batching.scheduler import BatchLimits
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
+from dragoman_serving.engine.network import Network
+from dragoman_serving.engine.runtimes.cache import CAPACITIES
+from dragoman_serving.engine.runtimes.device.device_memory import DeviceTensor, HostMemory
+from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
+from dragoman_serving.engine.runtimes.device.onnx_runner import OnnxRunner
+from dragoman_serving.engine.runtimes.device.row_counts import padded_count
+from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
+from dragoman_serving.engine.runtimes.session_decoding import Sessions
+from dragoman_serving.engine.search.constraints import Guidance, Rule
+from dragoman_serving.engine.search.mixed_searches import SearchFailure
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import FloatPrecision
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.guided_search import Wishes, guided_search
 from dragoman_training.oracle.search import greedy_search, n_best_search
@@ -22,23 +39,6 @@ from hypothesis import strategies as st
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest, SpecialIds
-from serving.engine import scheduler
-from serving.engine.cache import CAPACITIES
-from serving.engine.device.memory import DeviceTensor, HostMemory
-from serving.engine.device.network import DeviceNetwork
-from serving.engine.device.onnx_runner import OnnxRunner
-from serving.engine.device.row_counts import padded_count
-from serving.engine.engine import Engine
-from serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
-from serving.engine.guidance import Guidance, Rule
-from serving.engine.mixed_searches import SearchFailure
-from serving.engine.native.network import NativeNetwork, native_obstacle
-from serving.engine.network import Network
-from serving.engine.onnx_session import OnnxSession
-from serving.engine.scheduler import BatchLimits
-from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.session_decoding import Sessions
-from serving.engine.settings import FloatPrecision
 from tests.unit.serving.copy_session import CopySession
 from tests.unit.serving.wishes import is_plain, search_options, wishes
 

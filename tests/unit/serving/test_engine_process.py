@@ -9,12 +9,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from dragoman_serving.launch.engine_process import EngineProcess
+from dragoman_serving.service.engine_socket import listen, remove
+from dragoman_serving.service.frames import FrameSplitter, Hello, Kind
+from dragoman_serving.service.heartbeat import IDLE
 
 from dragoman.kernel.errors import DragomanError
-from serving.engine_process import EngineProcess
-from serving.engine_socket import listen, remove
-from serving.heartbeat import IDLE
-from serving.service.frames import FrameSplitter, Hello, Kind
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from serving.service.frames import (
+from dragoman_serving.service.frames import (
     MOST_BYTES,
     Answer,
     Damaged,
@@ -32,6 +29,8 @@ from serving.service.frames import (
     unpack_figures,
     unpack_refused,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 HEAD_BYTES = 5
 Unpack = Callable[[bytes], Any]

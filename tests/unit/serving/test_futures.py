@@ -3,8 +3,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 import pytest
-
-from serving.futures import when_all_done
+from dragoman_serving.engine.futures import when_all_done
 
 
 def test_the_first_error_ends_the_whole_and_cancels_the_other_parts() -> None:

@@ -7,15 +7,15 @@ from typing import get_args
 
 import onnxruntime
 import pytest
+from dragoman_serving.engine.runtimes.device import gpu
+from dragoman_serving.engine.runtimes.tensorrt_library import TensorRT
+from dragoman_serving.engine.settings import EngineSettings, QuantizedPrecision
+from dragoman_serving.launch import diagnosis
+from dragoman_serving.models import loading
+from dragoman_serving.models.loading import Layout, batch_limits, choose_layout, open_engine
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from serving import diagnosis
-from serving.engine import loading
-from serving.engine.device import gpu
-from serving.engine.loading import Layout, batch_limits, choose_layout, open_engine
-from serving.engine.settings import EngineSettings, QuantizedPrecision
-from serving.tensorrt_library import TensorRT
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from dragoman_serving.engine.runtimes.half_precision import HalfPrecision, lower_precision
 
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import cache_tensors
-from serving.half_precision import HalfPrecision, lower_precision
 
 
 @pytest.mark.parametrize("model_of", ["random_bundle", "elaborate_bundle"])

@@ -14,6 +14,14 @@ from typing import Any
 import pytest
 import torch
 from dragoman_export.bundle import export_bundle
+from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.plan import SearchPlan
+from dragoman_serving.scoring.scorer import Scorer
+from dragoman_serving.translation.follow_up import FollowUp
+from dragoman_serving.translation.translation import SourceSentence, Translation
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.network.attention_weights import look
 from dragoman_training.oracle.search import Translator as Oracle
@@ -23,14 +31,6 @@ from dragoman.cli import main
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.text import BEGIN_ID, END_ID, UNKNOWN_ID
-from serving.engine.sentence import Sentence
-from serving.engine.settings import EngineSettings
-from serving.follow_up import FollowUp
-from serving.request_options import InvalidRequest, RequestOptions
-from serving.scoring import Scorer
-from serving.search_plan import SearchPlan
-from serving.translation import SourceSentence, Translation
-from serving.translator import Translator
 from tests.marian_models import MarianModel, sentences, write_marian
 from tests.toy import write_pairs
 

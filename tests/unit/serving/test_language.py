@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from dragoman_serving.models.language import OtherLanguage, detect_language
 from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.commands.demo import SENTENCES
 from dragoman.kernel.errors import UsageError
-from serving.language import OtherLanguage, detect_language
 from tests.conftest import CORPORA
 
 BOTH = ("en", "de")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from dragoman_export.publishing import publish
+from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.ports import free_ports
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME
-from serving.launcher import ServeOptions, TritonServer
-from serving.ports import free_ports
 from tests.conftest import REPOSITORY
 
 

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import random
 
+from dragoman_serving.engine.batching.line import Line, Turns
 from hypothesis import given
 from hypothesis import strategies as st
-
-from serving.engine.line import Line, Turns
 
 
 def taken(line: Line[str], number: int) -> str:

@@ -3,20 +3,20 @@ from __future__ import annotations
 import shutil
 
 import pytest
-
-from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import Dimensions
-from serving.engine import loading
-from serving.engine.loading import (
+from dragoman_serving.engine.batching.scheduler import BatchLimits
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.models import loading
+from dragoman_serving.models.loading import (
     batch_limits,
     choose_cpu_precision,
     choose_cpu_runtime,
     default_lone_threads,
 )
-from serving.engine.native import library
-from serving.engine.scheduler import BatchLimits
-from serving.engine.settings import EngineSettings
-from serving.service.configuration import engine_settings, request_rules
+from dragoman_serving.service.configuration import engine_settings, request_rules
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Dimensions
 
 BASE = Dimensions(32_000, 512, 2048, 8, 6, 6)
 SMALL = Dimensions(8_000, 256, 1024, 4, 6, 3)

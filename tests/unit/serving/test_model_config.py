@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.launch.backends import BACKEND
+from dragoman_serving.request.checks import OF_SCORING
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.service.configuration import (
+    RULES,
+    check_names,
+    engine_settings,
+    request_rules,
+)
+from dragoman_serving.service.requests import RequestRules
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from serving.backends import BACKEND
-from serving.engine.settings import EngineSettings
-from serving.option_checks import OF_SCORING
-from serving.request_options import RequestOptions
-from serving.service.configuration import RULES, check_names, engine_settings, request_rules
-from serving.service.requests import RequestRules
 from tests.conftest import REPOSITORY
 
 

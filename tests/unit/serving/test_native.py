@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from dragoman_export.bundle import export_bundle
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.compiled.weights import load_weights, sizes_obstacle
+from dragoman_serving.engine.runtimes.cache import Cache, Floats, Ids
+from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
-from serving.engine.cache import Cache, Floats, Ids
-from serving.engine.native import library
-from serving.engine.native.decoding import NativeDecoding
-from serving.engine.native.network import NativeNetwork, native_obstacle
-from serving.engine.native.weights import load_weights, sizes_obstacle
-from serving.engine.onnx_session import OnnxSession
-from serving.engine.sentence import SearchOptions, Sentence
 from tests.conftest import MakeBundle
 
 LENGTHS = np.array([3, 17, 9, 33, 1])

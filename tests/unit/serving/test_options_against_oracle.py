@@ -10,6 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.request.placeholders import find_placeholders
+from dragoman_serving.translation.translation import Translation
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.guided_search import Wishes, guided_search
 from dragoman_training.run import checkpoint
@@ -17,11 +22,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.text import Tokenizer
-from serving.engine.settings import EngineSettings
-from serving.placeholders import find_placeholders
-from serving.request_options import RequestOptions
-from serving.translation import Translation
-from serving.translator import Translator
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"

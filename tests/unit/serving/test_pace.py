@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-
-from serving.engine.pace import Pace
+from dragoman_serving.engine.batching.pace import Pace
 
 
 def test_it_knows_nothing_before_it_was_busy_for_a_while() -> None:

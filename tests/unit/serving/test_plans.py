@@ -7,16 +7,16 @@ import platform
 from pathlib import Path
 
 import pytest
-
-from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import Manifest, PlanEntry, Profile, sha256
-from serving.engine.device.plans import (
+from dragoman_serving.engine.runtimes.device.plans import (
     Target,
     cache_lengths,
     fitting_plans,
     fitting_profile,
     most_rows,
 )
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest, PlanEntry, Profile, sha256
 
 HERE = Target("tensorrt_rtx", "1.7.1", "8.9", "fp16")
 GREEDY: Profile = {"input_ids": ((1,), (32,), (64,)), "src_lengths": ((1,), (32,), (64,))}

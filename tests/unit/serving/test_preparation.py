@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-
-from serving.engine.errors import Closed
-from serving.engine.line import Turns
-from serving.preparation import Preparation
+from dragoman_serving.engine.batching.line import Turns
+from dragoman_serving.engine.errors import Closed
+from dragoman_serving.translation.preparation import Preparation
 
 WAIT_S = 60
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from serving.processes import blocks_signals
+from dragoman_serving.launch.processes import blocks_signals
 
 BLOCKING = """
 import signal, threading, time

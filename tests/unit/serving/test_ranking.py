@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.search import ranking
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from serving.engine import ranking
-from serving.engine.native import library
 
 SCORES = st.lists(
     st.one_of(st.floats(-50, 0, width=32), st.just(-np.inf), st.sampled_from([-1.0, -2.0])),

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from serving.engine.device.recordings import Recordings
+from dragoman_serving.engine.runtimes.device.recordings import Recordings
 
 
 class Device:

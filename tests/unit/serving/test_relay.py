@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from serving.engine_socket import VARIABLE
-from serving.service.connection import Connection
-from serving.service.frames import (
+from dragoman_serving.service.connection import Connection
+from dragoman_serving.service.engine_socket import VARIABLE
+from dragoman_serving.service.frames import (
     Answer,
     DataType,
     ErrorCode,
@@ -31,6 +30,7 @@ from serving.service.frames import (
     pack_refused,
     unpack_cancel,
 )
+
 from tests.unit.serving.fake_triton import FINAL, InferenceRequest, TritonError
 
 GONE = "UNAVAILABLE: the engine's process has gone"
@@ -81,7 +81,7 @@ class Starting:
 def starting(triton: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starting]:
     path = tmp_path / "engine.sock"
     monkeypatch.setenv(VARIABLE, str(path))
-    module = importlib.import_module("serving.triton_backend.model")
+    module = importlib.import_module("dragoman_serving.relay.model")
     with socket.socket(socket.AF_UNIX) as listening, ThreadPoolExecutor(1) as pool:
         listening.bind(str(path))
         listening.listen()
@@ -138,7 +138,7 @@ def test_an_engine_that_goes_cannot_be_waited_for(triton: Any, starting: Startin
 def test_nobody_there_is_an_error(
     triton: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = importlib.import_module("serving.triton_backend.model").TritonPythonModel()
+    model = importlib.import_module("dragoman_serving.relay.model").TritonPythonModel()
     monkeypatch.setenv(VARIABLE, str(tmp_path / "none.sock"))
     with pytest.raises(triton.TritonModelException, match=r"none\.sock: No such file"):
         model.initialize(ARGUMENTS)
@@ -260,7 +260,7 @@ def test_one_that_cannot_be_read_fails_alone(
 def test_one_that_is_too_large_fails_alone(
     triton: Any, model: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    relay = importlib.import_module("serving.triton_backend.relay")
+    relay = importlib.import_module("dragoman_serving.relay.python_relay")
     monkeypatch.setattr(relay, "MOST_BYTES", 1 << 20)
     large = InferenceRequest({"text_input": np.array([b"x" * (1 << 20)], dtype=np.object_)})
     small = asked()

@@ -24,7 +24,7 @@ def request_() -> InferenceRequest:
 
 @pytest.fixture
 def reply(triton: Any, request_: InferenceRequest) -> Any:
-    return importlib.import_module("serving.triton_backend.reply").Reply(request_)
+    return importlib.import_module("dragoman_serving.relay.reply").Reply(request_)
 
 
 def response() -> InferenceResponse:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from dragoman_export.publishing import publish
+from dragoman_serving.launch import repository as repository_module
+from dragoman_serving.launch.repository import Repository
+from dragoman_serving.models.loading import Layout
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from serving import repository as repository_module
-from serving.engine.loading import Layout
-from serving.repository import Repository
 from tests.conftest import REPOSITORY
 
 _FP16 = 'key: "precision" value: { string_value: "fp16"'

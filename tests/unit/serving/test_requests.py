@@ -5,10 +5,9 @@ import time
 from typing import Any
 
 import pytest
-
-from serving.request_options import InvalidRequest, RequestOptions
-from serving.service.frames import DataType, Request, Tensor
-from serving.service.requests import RequestRules, read_request
+from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.service.frames import DataType, Request, Tensor
+from dragoman_serving.service.requests import RequestRules, read_request
 
 RULES = RequestRules()
 TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), [b"red", "grün".encode()])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from serving.engine.device.row_counts import padded_count
+from dragoman_serving.engine.runtimes.device.row_counts import padded_count
 
 
 def test_there_is_room_for_all_and_not_much_more() -> None:

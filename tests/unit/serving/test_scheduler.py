@@ -3,15 +3,19 @@ from __future__ import annotations
 import threading
 
 import pytest
+from dragoman_serving.engine.batching.job import Job
+from dragoman_serving.engine.batching.line import Turns
+from dragoman_serving.engine.batching.pace import Pace
+from dragoman_serving.engine.batching.scheduler import (
+    Arrival,
+    BatchLimits,
+    Scheduler,
+    length_groups,
+)
+from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from serving.engine.errors import Closed, DeadlineExceeded, Overloaded
-from serving.engine.job import Job
-from serving.engine.line import Turns
-from serving.engine.pace import Pace
-from serving.engine.scheduler import Arrival, BatchLimits, Scheduler, length_groups
-from serving.engine.sentence import SearchOptions, Sentence
 
 
 def jobs(*widths: int, priority: int = 0) -> list[Job]:

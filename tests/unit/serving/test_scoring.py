@@ -13,14 +13,20 @@ import numpy as np
 import pytest
 import torch
 from dragoman_export.parity import TOLERANCE
+from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
+from dragoman_serving.scoring import scorer as scorer_module
+from dragoman_serving.scoring.score_graphs import (
+    MOST_TOKENS,
+    Pair,
+    ScoreGraph,
+    like_lengths,
+    looked_at,
+)
+from dragoman_serving.scoring.scorer import Scorer, ScoringFailure, TooLong
 from dragoman_training.network.transformer import Transformer
 
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.text import BEGIN_ID, END_ID
-from serving import scoring
-from serving.engine.errors import Closed, DeadlineExceeded, Overloaded
-from serving.score_graphs import MOST_TOKENS, Pair, ScoreGraph, like_lengths, looked_at
-from serving.scoring import Scorer, ScoringFailure, TooLong
 from tests.conftest import tiny_model
 
 HEADS = AlignmentHeads(((0, 1), (2, 3)), False, "anchors", 1.0, 1, "nothing")
@@ -268,7 +274,7 @@ def test_whatever_happens_nobody_waits_in_vain(
         raise MemoryError
 
     with monkeypatch.context() as broken:
-        broken.setattr(scoring, where, fail)
+        broken.setattr(scorer_module, where, fail)
         for future in scorer.submit(pairs(3)):
             with pytest.raises(ScoringFailure, match="scoring failed: MemoryError"):
                 future.result(10)

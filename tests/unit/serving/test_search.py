@@ -6,16 +6,20 @@ from typing import cast
 
 import numpy as np
 import pytest
+from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
+from dragoman_serving.engine.compiled.library import obstacle
+from dragoman_serving.engine.runtimes.cache import Floats, Ids
+from dragoman_serving.engine.runtimes.search_choice import begin_searches
+from dragoman_serving.engine.runtimes.session import Session
+from dragoman_serving.engine.search.plain_search import (
+    BeamSearches,
+    GreedySearches,
+    Searches,
+    place,
+)
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from serving.engine.cache import Floats, Ids
-from serving.engine.native.library import obstacle
-from serving.engine.native.searches import NativeSearches
-from serving.engine.search import BeamSearches, GreedySearches, Searches, place
-from serving.engine.searches import begin_searches
-from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.session import Session
 
 END = 3
 VOCAB = 12

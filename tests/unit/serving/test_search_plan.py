@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
+from dragoman_serving.engine.search.constraints import FewestTokens
+from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.plan import SearchPlan
 
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, Tokenizer
-from serving.engine.guidance import FewestTokens
-from serving.request_options import InvalidRequest, RequestOptions
-from serving.search_plan import SearchPlan
 from tests.conftest import REPOSITORY
 
 VOCABULARY = REPOSITORY / "model_repository/translate/1/bundle/tokenizer.model"

@@ -7,8 +7,7 @@ import threading
 import time
 
 import pytest
-
-from serving.server_log import REPORT_S, LogPipe, RepeatedLines
+from dragoman_serving.launch.server_log import REPORT_S, LogPipe, RepeatedLines
 
 ACCEPT = b"[warn] Error from accept() call: Too many open files\n"
 PIPE_BYTES = 1 << 16

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from serving.engine_socket import listen, remove
-from serving.service.frames import (
+from dragoman_serving.service.engine_socket import listen, remove
+from dragoman_serving.service.frames import (
     Answer,
     Damaged,
     DataType,
@@ -30,9 +29,10 @@ from serving.service.frames import (
     unpack_figures,
     unpack_refused,
 )
-from serving.service.server import Server, give_up
-from serving.service.translate import load_translator
-from serving.translator import Translator
+from dragoman_serving.service.server import Server, give_up
+from dragoman_serving.service.translate import load_translator
+from dragoman_serving.translation.translator import Translator
+
 from tests.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "model_repository" / "translate"
@@ -377,7 +377,7 @@ def test_what_is_loaded_outlives_a_triton_that_ended(monkeypatch: pytest.MonkeyP
         loaded.append(hello)
         return load_translator(hello, on_failure)
 
-    monkeypatch.setattr("serving.service.server.load_translator", load)
+    monkeypatch.setattr("dragoman_serving.service.server.load_translator", load)
     with served() as connecting:
         for workers, loads in (("2", 1), ("2", 1), ("1", 2), ("1", 2)):
             model = connecting()

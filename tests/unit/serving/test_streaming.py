@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Sequence
 from concurrent.futures import Future
 
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.translation.segments import Piece
+from dragoman_serving.translation.streaming import TextStream
+
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.sentences import LineBreaks
-from serving.engine.sentence import SearchOptions, Sentence
-from serving.layout import Piece
-from serving.streaming import TextStream
 
 SENTENCE = Sentence((1, 2), 9, SearchOptions())
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_serving.launch import supervision
+from dragoman_serving.launch.launcher import Ended, ServeOptions, StartFailed, TritonCrashed
+from dragoman_serving.launch.ports import PortInUse
+from dragoman_serving.launch.supervision import Backoff, keep_serving
 
 from dragoman.kernel.errors import DragomanError, UsageError
-from serving import supervision
-from serving.launcher import Ended, ServeOptions, StartFailed, TritonCrashed
-from serving.ports import PortInUse
-from serving.supervision import Backoff, keep_serving
 
 CRASH = Ended("Triton ended by itself with code -11")
 OPTIONS = ServeOptions(Path("nowhere"))

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from dragoman_serving.request.glossary import Glossary
+from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
+from dragoman_serving.request.suppression import SuppressedWords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.errors import UsageError
-from serving.glossary import Glossary
-from serving.placeholders import find_placeholders, split_at_placeholders
-from serving.suppression import SuppressedWords
 
 PIECES = ("", "▁ab", "▁a", "b", "c", "▁", "a", "bc", "▁(", "▁ab▁c", "▁b")
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_serving.engine.errors import DeadlineExceeded
+from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.translation.translator import MAX_TEXT_CHARACTERS, Terms, Translator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from serving.engine.errors import DeadlineExceeded
-from serving.futures import outcome_error
-from serving.request_options import InvalidRequest, RequestOptions
-from serving.translator import MAX_TEXT_CHARACTERS, Terms, Translator
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-
-from serving.heartbeat import BEAT_S, BUSY, IDLE, start_beating
-from serving.watch import TICK_S, Watch
+from dragoman_serving.launch.watch import TICK_S, Watch
+from dragoman_serving.service.heartbeat import BEAT_S, BUSY, IDLE, start_beating
 
 
 @pytest.fixture

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from dragoman_training.oracle.guided_search import Wishes
-from hypothesis import strategies as st
-
-from dragoman.kernel.text import END_ID
-from serving.engine.guidance import (
+from dragoman_serving.engine.search.constraints import (
     FewestTokens,
     Guidance,
     NoRepeatedNgrams,
@@ -18,8 +14,12 @@ from serving.engine.guidance import (
     Sampling,
     TermConstraints,
 )
-from serving.engine.sentence import SearchOptions
-from serving.suppression import SuppressedWords
+from dragoman_serving.engine.sentence import SearchOptions
+from dragoman_serving.request.suppression import SuppressedWords
+from dragoman_training.oracle.guided_search import Wishes
+from hypothesis import strategies as st
+
+from dragoman.kernel.text import END_ID
 
 VOCAB = 320
 PIECES = tuple(

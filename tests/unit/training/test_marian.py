@@ -14,6 +14,15 @@ import pytest
 import torch
 from dragoman_export.bundle import export_bundle
 from dragoman_export.parity import verify
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.network import Network
+from dragoman_serving.engine.runtimes.device.device_memory import HostMemory
+from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
+from dragoman_serving.engine.runtimes.device.onnx_runner import OnnxRunner
+from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
+from dragoman_serving.engine.runtimes.session_decoding import Sessions
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.marian.pieces import read_list
 from dragoman_training.network.transformer import Transformer
@@ -23,15 +32,6 @@ from dragoman_training.text.examples import pad
 
 from dragoman.kernel.manifest import Manifest, SpecialIds
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
-from serving.engine.device.memory import HostMemory
-from serving.engine.device.network import DeviceNetwork
-from serving.engine.device.onnx_runner import OnnxRunner
-from serving.engine.engine import Engine
-from serving.engine.native.network import NativeNetwork, native_obstacle
-from serving.engine.network import Network
-from serving.engine.onnx_session import OnnxSession
-from serving.engine.sentence import SearchOptions, Sentence
-from serving.engine.session_decoding import Sessions
 from tests.marian_models import MarianModel, sentences, write_marian
 
 MOST_TOKENS = 28

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 from dragoman_export.bundle import export_bundle
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.request.plan import SearchPlan
+from dragoman_serving.translation.translator import Translator
 from dragoman_training.oracle.search import beam_search
 from dragoman_training.run import checkpoint
 
 from dragoman.cli import main
 from dragoman.kernel.manifest import Limits, Manifest
 from dragoman.kernel.text import Tokenizer
-from serving.engine.settings import EngineSettings
-from serving.request_options import RequestOptions
-from serving.search_plan import SearchPlan
-from serving.translator import Translator
 from tests.conftest import REPOSITORY
 from tests.toy import write_pairs
 

@@ -1,0 +1,299 @@
+"""The engine: sentences in, futures of hypotheses out, batched as they come and go."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import SpecialIds
+from dragoman_serving.engine.batching.batch import Batch
+from dragoman_serving.engine.batching.heap import give_back
+from dragoman_serving.engine.batching.job import Job, Progress
+from dragoman_serving.engine.batching.line import Turns
+from dragoman_serving.engine.batching.pace import Pace
+from dragoman_serving.engine.batching.scheduler import (
+    Arrival,
+    BatchLimits,
+    Scheduler,
+    length_groups,
+)
+from dragoman_serving.engine.batching.statistics import Statistics
+from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
+from dragoman_serving.engine.network import Network
+from dragoman_serving.engine.sentence import Sentence
+
+log = logging.getLogger(__name__)
+
+_SWEEP_S = 0.02
+"""How often the queue is searched for sentences that nobody wants any more."""
+_SWEEP_PER_SENTENCE_S = 10e-6
+"""So that a long queue is not searched all the time."""
+_MOST_SOURCE_TOKENS = 2048
+"""Padded source tokens of one run of the encoder; more take longer than they gain."""
+_LONE_ROWS = 32
+"""Rows up to which a step with all the cores beats steps beside each other."""
+
+
+class Engine:
+    """Translates with in-flight batching, in several worker threads."""
+
+    def __init__(
+        self,
+        network: Network,
+        special_ids: SpecialIds,
+        workers: int = 1,
+        limits: BatchLimits | None = None,
+        on_failure: Callable[[EngineFailure], None] | None = None,
+    ) -> None:
+        """Start the worker threads.
+
+        Args:
+            network: the model.
+            special_ids: of the model's vocabulary.
+            workers: worker threads.
+            limits: bounds on rows and waiting sentences.
+            on_failure: called once, in a thread of the engine, after it broke and failed what it
+                held.
+        """
+        self._network = network
+        self._special_ids = special_ids
+        self._on_failure = on_failure
+        self.statistics = Statistics()
+        self._limits = limits or BatchLimits()
+        lone_rows = _LONE_ROWS if network.gains_alone else 0
+        self._pace = Pace(workers)
+        self._scheduler = Scheduler(self._limits, workers, lone_rows, self._pace)
+        self._batches: list[dict[int, Batch]] = [{} for _ in range(workers)]
+        self._failed = threading.Lock()
+        self._closed = threading.Event()
+        self._workers = [
+            threading.Thread(
+                target=self._work, args=(index,), name=f"dragoman-engine-{index}", daemon=True
+            )
+            for index in range(workers)
+        ]
+        self._sweeper = threading.Thread(
+            target=self._sweep, name="dragoman-engine-sweeper", daemon=True
+        )
+        for thread in (*self._workers, self._sweeper):
+            thread.start()
+
+    def reserve(self, sentences: Sequence[Sentence], turns: Turns, total: int) -> None:
+        """Reserve space for a request, unless it cannot be translated in time.
+
+        Args:
+            sentences: those of the request that are known, of one priority and deadline.
+            turns: for all its sentences; give it to `submit`, and at last to `release`.
+            total: how many it has. The unknown ones are taken to be like the known ones.
+
+        Raises:
+            Overloaded: too much other work waits, or the request leaves no space for others.
+            DeadlineExceeded: its own work takes longer than it allows.
+        """
+        if not sentences:
+            return
+        work = sum(one.options.beam_width * len(one.src_ids) for one in sentences)
+        deadline_s = sentences[0].deadline_s
+        arrival = Arrival(
+            total,
+            work * total // len(sentences),
+            max(len(one.src_ids) for one in sentences),
+            sentences[0].priority,
+            None if deadline_s is None else deadline_s - time.monotonic(),
+        )
+        try:
+            self._scheduler.reserve(arrival, turns)
+        except Overloaded:
+            self.statistics.add(rejected=total)
+            raise
+        except DeadlineExceeded:
+            self.statistics.add(overdue=total)
+            raise
+
+    def release(self, turns: Turns) -> None:
+        """Give back what a request has reserved and not used, and reserve nothing for it again."""
+        self._scheduler.release(turns)
+
+    def submit(
+        self,
+        sentences: Sequence[Sentence],
+        progress: Sequence[Progress] | None = None,
+        turns: Turns | None = None,
+    ) -> list[Future[Hypothesis]]:
+        """Let sentences wait for translation, all or none of them.
+
+        Args:
+            sentences: what to translate.
+            progress: for each of them, who wants to hear of its tokens as they come.
+            turns: those of the request, if there are other sentences of it.
+
+        Returns:
+            A future a sentence, in their order. Cancelling it gives the sentence up.
+
+        Raises:
+            Overloaded: too many are waiting.
+            Closed: the engine was closed.
+            EngineFailure: the engine is broken.
+        """
+        reports = progress or itertools.repeat(None, len(sentences))
+        jobs = [
+            Job(sentence, progress=report)
+            for sentence, report in zip(sentences, reports, strict=True)
+        ]
+        try:
+            # Who hears of the tokens as they come reads them from the beginning.
+            self._scheduler.add(jobs if progress else self._deal(jobs), turns)
+        except Overloaded:
+            self.statistics.add(rejected=len(jobs))
+            raise
+        return [job.future for job in jobs]
+
+    def _deal(self, jobs: Sequence[Job]) -> list[Job]:
+        """Sentences of like length together, which waste the least padding, dealt out like cards.
+
+        Each worker takes its share from the front, and none may get all the long ones.
+        """
+        by_length = sorted(jobs, key=_src_length)
+        return [job for hand in range(self.workers) for job in by_length[hand :: self.workers]]
+
+    @property
+    def waiting(self) -> int:
+        """Sentences that wait."""
+        return self._scheduler.waiting
+
+    @property
+    def rows(self) -> int:
+        """Rows in flight."""
+        return self._scheduler.rows
+
+    @property
+    def workers(self) -> int:
+        """Threads that step sentences of their own."""
+        return len(self._workers)
+
+    @property
+    def most_rows(self) -> int:
+        """Rows that may be in flight at once."""
+        return self._limits.rows * len(self._workers)
+
+    def most_bytes(self, src_tokens: int, tgt_tokens: int) -> int:
+        """Bytes that the caches of one beam width come to with every row as long as may be."""
+        return self._network.most_bytes(self.most_rows, src_tokens, tgt_tokens)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the caches."""
+        batches = [list(of_worker.values()) for of_worker in self._batches]
+        return sum(batch.nbytes for of_worker in batches for batch in of_worker)
+
+    def close(self) -> None:
+        """Translate what waits, then stop. Further submissions are refused."""
+        self._scheduler.close()
+        for worker in self._workers:
+            worker.join()
+        for job in self._scheduler.drop(lambda job: True):
+            job.finish(Closed("the engine has been shut down"))
+        self._closed.set()
+        self._sweeper.join()
+
+    def _work(self, worker: int) -> None:
+        batches = self._batches[worker]
+        joining: list[Job] = []
+        busy_since_s: float | None = None
+        try:
+            while True:
+                rows = sum(batch.rows for batch in batches.values())
+                admission = self._scheduler.admit(worker, rows, time.monotonic())
+                if admission is None:
+                    return
+                joining = admission.joining
+                self._refuse(admission.late)
+                alone = self._network.gains_alone and self._scheduler.alone(worker)
+                if joining:
+                    self._begin(joining, batches, alone)
+                rows = sum(batch.rows for batch in batches.values())
+                if batches and not rows and not admission.late:
+                    batches.clear()  # idle for a while
+                    give_back()
+                for width, batch in list(batches.items()):
+                    batch.step(alone)
+                    if not batch.rows and len(batches) > 1:
+                        del batches[width]  # one may keep its memory for what comes next
+                busy_since_s = self._measure(rows, busy_since_s)
+        except BaseException as error:  # whatever it was, everyone who waits must hear of it
+            self._fail(error, joining)
+
+    def _measure(self, rows: int, busy_since_s: float | None) -> float | None:
+        """Count a step if the worker was busy all the time since the one before.
+
+        Args:
+            rows: that it has stepped.
+            busy_since_s: when the step before was done, if others waited then.
+
+        Returns:
+            The same for the next step.
+        """
+        now_s = time.monotonic()
+        if 2 * rows < self._limits.rows or not self._scheduler.waiting:
+            return None
+        if busy_since_s is not None:
+            self._pace.stepped(rows, now_s - busy_since_s)
+        return now_s
+
+    def _refuse(self, late: Sequence[Job]) -> None:
+        """Answer for sentences that would miss their deadline."""
+        for job in late:
+            if job.finish(DeadlineExceeded("the deadline passes before it can be translated")):
+                self.statistics.add(overdue=1)
+
+    def _begin(self, jobs: Sequence[Job], batches: dict[int, Batch], alone: bool) -> None:
+        """Let sentences join the batches of their widths."""
+        now_s = time.monotonic()
+        for width in sorted({job.rows for job in jobs}):
+            joining = sorted((job for job in jobs if job.rows == width), key=_src_length)
+            if width not in batches:
+                decoding = self._network.begin(width, self._special_ids)
+                batches[width] = Batch(decoding, self.statistics, self._pace)
+            lengths = [_src_length(job) for job in joining]
+            for group in length_groups(lengths, _MOST_SOURCE_TOKENS, self._network.pads_sources):
+                batches[width].join(joining[group], alone)
+                for job in joining[group]:
+                    job.joined_s = now_s
+
+    def _sweep(self) -> None:
+        """Answer for sentences in the queue that are cancelled or overdue."""
+        while not self._closed.wait(_SWEEP_S + _SWEEP_PER_SENTENCE_S * self.waiting):
+            now_s = time.monotonic()
+            unwanted = self._scheduler.drop(partial(_unwanted, now_s))
+            for job in unwanted:
+                late = job.finish(DeadlineExceeded("the deadline passed while it waited"))
+                self.statistics.add(overdue=late, cancelled=not late)
+
+    def _fail(self, error: BaseException, joining: Sequence[Job]) -> None:
+        """Fail everything: a worker that broke leaves nothing that could be trusted."""
+        log.error("the engine broke", exc_info=error)
+        failure = EngineFailure(f"the engine failed: {type(error).__name__}")
+        self._scheduler.close(failure)
+        waiting = self._scheduler.drop(lambda job: True)
+        in_flight = [
+            job for batches in self._batches for b in list(batches.values()) for job in b.jobs
+        ]
+        for job in (*waiting, *joining, *in_flight):
+            job.finish(failure)
+        self._closed.set()
+        if self._failed.acquire(blocking=False) and self._on_failure is not None:
+            self._on_failure(failure)
+
+
+def _unwanted(now_s: float, job: Job) -> bool:
+    return job.future.done() or job.overdue(now_s)
+
+
+def _src_length(job: Job) -> int:
+    return len(job.sentence.src_ids)

@@ -1,0 +1,188 @@
+"""Decoding in compiled code: a step is one call, which does all that lies between two steps too."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import SpecialIds
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
+from dragoman_serving.engine.compiled.library import Rows, Sources
+from dragoman_serving.engine.compiled.scratch import Scratch
+from dragoman_serving.engine.compiled.weights import NativeWeights
+from dragoman_serving.engine.runtimes.cache import Cache, CacheShape, Floats, Ids
+from dragoman_serving.engine.search.mixed_searches import GuidedSearches
+from dragoman_serving.engine.search.ranking import log_softmax
+from dragoman_serving.engine.sentence import Sentence
+
+
+class NativeDecoding:
+    """See `Decoding`.
+
+    The compiled code keeps all that changes from step to step, so that the interpreter, whose lock
+    the workers share, has little to do.
+    """
+
+    def __init__(
+        self,
+        weights: NativeWeights,
+        shape: CacheShape,
+        scratch: Scratch,
+        width: int,
+        special_ids: SpecialIds,
+    ) -> None:
+        """Begin without sentences.
+
+        Args:
+            weights: of the model.
+            shape: of its caches.
+            scratch: of the thread that uses this.
+            width: of every sentence's beam.
+            special_ids: of the model's vocabulary.
+        """
+        self._library = library.load()
+        self._weights = weights  # the structures point into it
+        self._model = ctypes.byref(weights.model)
+        self._scratch = scratch
+        self._width = width
+        self._begin_id = special_ids.begin
+        self._cache = Cache(shape, width)
+        self._searches = NativeSearches(width, special_ids.end)
+        self._guided = GuidedSearches(width, special_ids.end)
+        self._ids: Ids = np.zeros(0, np.int64)
+        self._positions: Ids = np.zeros(0, np.int64)
+        self._rows = Rows(width=width, ticks=_address(scratch.ticks))
+        self._bound: object = None
+        """The memory that `_rows` points into."""
+        self._longest = 0
+        """Tokens that the furthest sentence has said."""
+
+    @property
+    def rows(self) -> int:
+        """See `Decoding`."""
+        return self._cache.rows
+
+    @property
+    def nbytes(self) -> int:
+        """See `Decoding`."""
+        return self._cache.nbytes
+
+    @property
+    def ids(self) -> Ids:
+        """[R], what each row says next; may be written."""
+        return self._ids[: self.rows]
+
+    @property
+    def scores(self) -> Floats:
+        """[R, V] of the last step, up to a constant a row; the next step overwrites them."""
+        return self._scratch.last_scores(self.rows)
+
+    def join(self, sentences: Sequence[Sentence], alone: bool = False) -> None:
+        """See `Decoding`.
+
+        Raises:
+            ValueError: source ids that the model does not have, or too many of them.
+        """
+        src_lengths = np.array([len(sentence.src_ids) for sentence in sentences])
+        src_ids = np.fromiter(
+            itertools.chain.from_iterable(sentence.src_ids for sentence in sentences), np.int64
+        )
+        model = self._weights.model
+        if (
+            src_lengths.max() > model.longest
+            or not 0 <= src_ids.min() <= src_ids.max() < model.src_ids
+        ):
+            raise ValueError("source ids that the model does not have, or too many")
+        first = self._cache.open(src_lengths)
+        self._searches.join(sentences)
+        self._guided.join(sentences, first)
+        self._bind()
+        self._ids[first * self._width : self.rows] = self._begin_id
+        self._positions[first * self._width : self.rows] = 0
+        sources = Sources(
+            *(len(sentences), len(src_ids), _address(src_ids), _address(src_lengths)),
+            *(first, self._rows.src_room, self._rows.cross),
+        )
+        memory = self._scratch.memory(len(src_ids))
+        self._library.encode(self._model, ctypes.byref(sources), memory)
+
+    def step(self, alone: bool = False) -> Sequence[int]:
+        """See `Decoding`."""
+        self._longest += 1
+        if self._cache.fit(self._longest):
+            self._bind()
+        rows = self._cache.rows
+        done = self._library.decode(
+            *(self._model, self._rows, self._searches.structure),
+            *(self._scratch.memory(rows), self._scratch.scores(rows)),
+        )
+        finished: list[int] = self._searches.done[:done].tolist() if done else []
+        return sorted((*finished, *self._advance_guided())) if self._guided else finished
+
+    def _advance_guided(self) -> Sequence[int]:
+        """Let the searches with guidance choose, and return the slots of those that are done."""
+        advance = self._guided.advance(lambda rows: log_softmax(self.scores[rows]), self.ids)
+        if advance.copies:
+            copies = np.array(advance.copies, np.int64)
+            self._library.copy_rows(self._model, self._rows, _address(copies), len(copies))
+        return advance.done
+
+    def result(self, slot: int) -> Hypothesis:
+        """See `Decoding`."""
+        return self._searches_of(slot).result(slot)
+
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """See `Decoding`."""
+        return self._searches_of(slot).next_best(slot, count)
+
+    def certain(self, slot: int) -> tuple[int, ...]:
+        """See `Decoding`."""
+        return self._searches_of(slot).certain(slot)
+
+    def leave(self, slots: Sequence[int]) -> None:
+        """See `Decoding`."""
+        for slot in reversed(slots):
+            self._library.leave(self._model, self._rows, self._searches.structure, slot)
+            self._guided.leave(slot, self._rows.sentences)
+        self._cache.slots = self._rows.sentences
+        self._longest = self._library.longest(self._rows)
+
+    def _searches_of(self, slot: int) -> NativeSearches | GuidedSearches:
+        return self._guided if slot in self._guided else self._searches
+
+    def _bind(self) -> None:
+        """Let `_rows` say how many there are, and where."""
+        cache, rows = self._cache, self._rows
+        if cache.capacity > self._weights.model.longest:
+            raise ValueError(f"{cache.capacity} tokens, more than the model can have")
+        rows.sentences, rows.room, rows.src_room = cache.slots, cache.capacity, cache.src_capacity
+        if self._bound == cache.memory:
+            return
+        room = cache.room * self._width
+        self._ids, self._positions = _longer(self._ids, room), _longer(self._positions, room)
+        self._cross, self._past = _pointers(cache.cross), _pointers(cache.past)
+        rows.ids, rows.positions = _address(self._ids), _address(self._positions)
+        rows.src_lengths = _address(cache.src_lengths)
+        rows.cross, rows.past = _address(self._cross), _address(self._past)
+        self._bound = cache.memory
+
+
+def _longer(array: Ids, length: int) -> Ids:
+    longer = np.zeros(length, np.int64)
+    longer[: len(array)] = array[:length]
+    return longer
+
+
+def _pointers(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.uintp]:
+    return np.array([array.ctypes.data for array in arrays], np.uintp)
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    return array.ctypes.data

@@ -1,0 +1,77 @@
+"""The model in compiled code: int8, one core a call."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
+from dragoman_serving.engine.compiled.scratch import Scratch
+from dragoman_serving.engine.compiled.weights import load_weights, sizes_obstacle
+from dragoman_serving.engine.runtimes.cache import CacheShape
+
+_CAPACITIES = (64, 128, 256, 512)
+"""Attention reads no more than there is, so that room costs nothing but memory."""
+
+
+class NativeNetwork:
+    """See `Network`: the model in 8-bit products."""
+
+    most_rows = None
+    pads_sources = False
+    gains_alone = False
+
+    def __init__(self, bundle: Path, manifest: Manifest) -> None:
+        """Load the weights.
+
+        Args:
+            bundle: folder of the bundle.
+            manifest: its manifest, checked.
+
+        Raises:
+            UsageError: the weights cannot be read, or the compiled code cannot be used.
+        """
+        library.load()
+        limits = manifest.limits
+        if limits.top_k > library.MOST_BEST:
+            raise UsageError(
+                f"limits.top_k is {limits.top_k}, more than {library.MOST_BEST}: "
+                "serve with runtime onnxruntime"
+            )
+        # Nothing is read past the end of the table, since no cache has more room than that.
+        needed = max(limits.max_source_tokens, limits.max_target_tokens)
+        longest = -(-needed // _CAPACITIES[-1]) * _CAPACITIES[-1]
+        self._weights = load_weights(
+            bundle / manifest.weights, manifest.dimensions, longest, manifest.activation
+        )
+        self._of_thread = threading.local()
+        model = self._weights.model
+        self.cache_shape = CacheShape(
+            *(2 * model.decoder_layers, model.heads, model.head_size), np.float16, _CAPACITIES
+        )
+
+    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
+        """See `Network`."""
+        return rows * self.cache_shape.bytes(src_tokens + tgt_tokens)
+
+    @property
+    def scratch(self) -> Scratch:
+        """Memory that this thread's decodings compute in, one after the other."""
+        found: Scratch | None = getattr(self._of_thread, "scratch", None)
+        if found is None:
+            found = self._of_thread.scratch = Scratch(self._weights.model)
+        return found
+
+    def begin(self, width: int, special_ids: SpecialIds) -> NativeDecoding:
+        """See `Network`."""
+        return NativeDecoding(self._weights, self.cache_shape, self.scratch, width, special_ids)
+
+
+def native_obstacle(sizes: Dimensions) -> str | None:
+    """Why the compiled code cannot run a network of these sizes here, if so."""
+    return library.obstacle() or sizes_obstacle(sizes)

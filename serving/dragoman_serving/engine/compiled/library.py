@@ -1,0 +1,282 @@
+"""The compiled code, and the structures that it takes, field by field as in `kernels.h`."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Activation
+from dragoman_serving.engine.compiled.cpu import flags
+
+PANEL = 64
+"""Outputs that a product computes together; it has a multiple of them."""
+_FLAGS = {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"}
+_FOLDER = Path(__file__).parent
+
+ACTIVATIONS: tuple[Activation, ...] = ("relu", "silu", "gelu")
+"""In the order of `Activation` in `kernels.h`."""
+Pointer = ctypes.c_void_p
+Number = ctypes.c_int64
+
+MOST_BEST = 1024
+"""Best tokens that can be asked for at once."""
+SECTIONS = (
+    *("products", "logits", "attention", "norms", "quantising", "cache"),
+    *("ranking", "search", "step"),
+)
+"""What time is counted for; the last is all of a step."""
+
+
+class Product(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("codes", Pointer),
+        ("starts", Pointer),
+        ("scales", Pointer),
+        ("biases", Pointer),
+        ("inputs", Number),
+        ("outputs", Number),
+    )
+
+
+class Norm(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (("scales", Pointer), ("biases", Pointer))
+
+
+class EncoderLayer(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("attention_norm", Norm),
+        ("feed_forward_norm", Norm),
+        ("query_key_value", Product),
+        ("attention_output", Product),
+        ("inner", Product),
+        ("outer", Product),
+    )
+
+
+class DecoderLayer(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("self_norm", Norm),
+        ("cross_norm", Norm),
+        ("feed_forward_norm", Norm),
+        ("query_key_value", Product),
+        ("self_output", Product),
+        ("cross_query", Product),
+        ("cross_key_value", Product),
+        ("cross_output", Product),
+        ("inner", Product),
+        ("outer", Product),
+    )
+
+
+class Model(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("model_size", Number),
+        ("feed_forward_size", Number),
+        ("heads", Number),
+        ("head_size", Number),
+        ("encoder_layers", Number),
+        ("decoder_layers", Number),
+        ("longest", Number),
+        ("vocab_size", Number),
+        ("src_ids", Number),
+        ("norm_first", Number),
+        ("activation", Number),
+        ("embedding", Pointer),
+        ("src_embedding", Pointer),
+        ("positions", Pointer),
+        ("encoder", ctypes.POINTER(EncoderLayer)),
+        ("decoder", ctypes.POINTER(DecoderLayer)),
+        ("encoder_norm", Norm),
+        ("decoder_norm", Norm),
+        ("logits", Product),
+    )
+
+
+class Sources(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("sentences", Number),
+        ("tokens", Number),
+        ("ids", Pointer),
+        ("lengths", Pointer),
+        ("first", Number),
+        ("room", Number),
+        ("cross", Pointer),
+    )
+
+
+class Rows(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("sentences", Number),
+        ("width", Number),
+        ("ids", Pointer),
+        ("positions", Pointer),
+        ("src_lengths", Pointer),
+        ("src_room", Number),
+        ("room", Number),
+        ("cross", Pointer),
+        ("past", Pointer),
+        ("ticks", Pointer),
+    )
+
+
+class Searches(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("slots", Number),
+        ("width", Number),
+        ("room", Number),
+        ("end_id", Number),
+        ("guided", Pointer),
+        ("limits", Pointer),
+        ("alphas", Pointer),
+        ("lengths", Pointer),
+        ("scores", Pointer),
+        ("rows", Pointer),
+        ("said", Pointer),
+        ("parents", Pointer),
+        ("finished", Pointer),
+        ("finished_scores", Pointer),
+        ("finished_places", Pointer),
+        ("finished_lengths", Pointer),
+        ("top_scores", Pointer),
+        ("top_ids", Pointer),
+        ("copies", Pointer),
+        ("done", Pointer),
+    )
+
+
+class Found(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (("length", Number), ("complete", Number), ("score", ctypes.c_double))
+
+
+class Library:
+    """The compiled functions, which do not fail.
+
+    Those that take a while let go of the interpreter's lock; to the others, getting it back could
+    cost more than all they do.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Load a shared library.
+
+        Raises:
+            UsageError: it was compiled from other sources than these.
+        """
+        loaded, quick = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
+        if not _agrees(loaded):
+            raise UsageError(f"{path}: was compiled from other sources: install Dragoman again")
+        model, rows, searches = map(ctypes.POINTER, (Model, Rows, Searches))
+        self.encode = loaded.dragoman_encode
+        self.encode.argtypes = (model, ctypes.POINTER(Sources), Pointer)
+        self.encode.restype = None
+        self.decode = loaded.dragoman_decode
+        self.decode.argtypes = (model, rows, searches, Pointer, Pointer)
+        self.decode.restype = Number
+        self.best = loaded.dragoman_best
+        self.best.argtypes = (Pointer, Number, Number, Number, Pointer, Pointer)
+        self.best.restype = None
+        self.copy_rows = loaded.dragoman_copy_rows
+        self.copy_rows.argtypes = (model, rows, Pointer, Number)
+        self.copy_rows.restype = None
+        self.log_softmax = loaded.dragoman_log_softmax
+        self.log_softmax.argtypes = (Pointer, Number, Number, Number, Pointer)
+        self.log_softmax.restype = None
+        self.rank = quick.dragoman_rank
+        self.rank.argtypes = (Pointer, Number, Number, Pointer)
+        self.rank.restype = Number
+        self.scratch_bytes = quick.dragoman_scratch_bytes
+        self.scratch_bytes.argtypes = (model, Number)
+        self.scratch_bytes.restype = Number
+        self.clock = quick.dragoman_clock
+        self.clock.argtypes = ()
+        self.clock.restype = Number
+        self.leave = quick.dragoman_leave
+        self.leave.argtypes = (model, rows, searches, Number)
+        self.leave.restype = None
+        self.longest = quick.dragoman_longest
+        self.longest.argtypes = (rows,)
+        self.longest.restype = Number
+        self.choose = quick.dragoman_choose
+        self.choose.argtypes = (searches, Pointer)
+        self.choose.restype = Number
+        self.advance = quick.dragoman_advance
+        self.advance.argtypes = (searches, Pointer, Pointer, Number, Pointer, Pointer)
+        self.advance.restype = Number
+        self.result = quick.dragoman_result
+        self.result.argtypes = (searches, Number, Number, Pointer, ctypes.POINTER(Found))
+        self.result.restype = None
+        self.leave_search = quick.dragoman_leave_search
+        self.leave_search.argtypes = (searches, Number)
+        self.leave_search.restype = None
+
+
+@cache
+def load() -> Library:
+    """Load the library, once.
+
+    Raises:
+        UsageError: `obstacle` says why, or it was compiled from other sources.
+    """
+    found, path = obstacle(), _find()
+    if found is not None or path is None:
+        raise UsageError(f"the native runtime cannot be used: {found}")
+    return Library(path)
+
+
+def _agrees(loaded: ctypes.CDLL) -> bool:
+    """Whether a library has the structures and the numbers that stand here."""
+    ours = [
+        *map(ctypes.sizeof, (Product, EncoderLayer, DecoderLayer, Model)),
+        *map(ctypes.sizeof, (Sources, Rows, Searches, Found)),
+        *(PANEL, MOST_BEST, len(SECTIONS)),
+    ]
+    theirs = (Number * len(ours))()
+    try:
+        loaded.dragoman_agreement(theirs)
+    except AttributeError:
+        return False
+    return list(theirs) == ours
+
+
+def obstacle() -> str | None:
+    """Why the library cannot be used here, if so."""
+    if lacking_instructions():
+        return "this CPU lacks AVX-512 VNNI"
+    if not is_compiled():
+        return "it was not compiled when Dragoman was installed (was there a C compiler?)"
+    return None
+
+
+def lacking_instructions() -> bool:
+    """Whether this CPU lacks what the code is compiled for."""
+    return not flags() >= _FLAGS
+
+
+def is_compiled() -> bool:
+    """Whether the code was compiled when the project was installed."""
+    return _find() is not None
+
+
+def _find() -> Path | None:
+    paths = (_FOLDER / f"_kernels{suffix}" for suffix in EXTENSION_SUFFIXES)
+    return next((path for path in paths if path.exists()), None)

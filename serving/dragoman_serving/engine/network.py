@@ -1,0 +1,83 @@
+"""What the engine needs of a model that is ready to run, and of the sentences that it decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import SpecialIds
+from dragoman_serving.engine.sentence import Sentence
+
+
+class Decoding(Protocol):
+    """Sentences of one beam width that step together, a slot each, whatever place each is at.
+
+    Slots are without gaps, in the order in which the sentences joined. One thread uses it.
+    """
+
+    @property
+    def rows(self) -> int:
+        """Rows in flight: a sentence has as many as its beam is wide."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the caches."""
+        ...
+
+    def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
+        """Encode sentences and take them in; `alone` as for `step`."""
+
+    def step(self, alone: bool) -> Sequence[int]:
+        """Bring every sentence one token further.
+
+        Args:
+            alone: nothing else is in flight, so that all the cores may be used.
+
+        Returns:
+            Slots of the sentences that are done, in rising order.
+        """
+        ...
+
+    def result(self, slot: int) -> Hypothesis:
+        """The translation of a sentence that is done."""
+        ...
+
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """What was found beside the result; see `Searches`."""
+        ...
+
+    def certain(self, slot: int) -> tuple[int, ...]:
+        """The tokens that a sentence's translation will begin with."""
+        ...
+
+    def leave(self, slots: Sequence[int]) -> None:
+        """Free slots, given in rising order; from the highest on, the last one takes its place."""
+
+
+class Network(Protocol):
+    """A model, ready to run in several threads."""
+
+    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
+        """What the caches of one beam width can come to with so many rows of so many tokens."""
+        ...
+
+    @property
+    def most_rows(self) -> int | None:
+        """Rows that a step may have, where something was built for so many."""
+        ...
+
+    @property
+    def pads_sources(self) -> bool:
+        """Whether the encoder works on padding too."""
+        ...
+
+    @property
+    def gains_alone(self) -> bool:
+        """Whether a step of few rows is faster with all the cores."""
+        ...
+
+    def begin(self, width: int, special_ids: SpecialIds) -> Decoding:
+        """Nothing in flight yet, for sentences of this beam width, in the calling thread."""
+        ...

@@ -1,0 +1,1 @@
+"""What runs the network: ONNX Runtime on a CPU, ONNX Runtime and TensorRT on a GPU."""

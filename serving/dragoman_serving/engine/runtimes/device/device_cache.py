@@ -1,0 +1,191 @@
+"""Keys and values in a device's memory, [parts, rows, H, T, D], and how their rows change places.
+
+To move rows one by one would take a call each; so all that changes between two steps is gathered
+into one list of rows, and made by one run of the bundle's `reorder` graph into other memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dragoman_serving.engine.runtimes.cache import Ids
+from dragoman_serving.engine.runtimes.device.device_memory import (
+    ITEM_BYTES,
+    Block,
+    DeviceTensor,
+    Lines,
+    Memory,
+)
+
+Reorder = Callable[[Sequence[DeviceTensor], Ids, Sequence[DeviceTensor]], None]
+"""Fills tensors with rows of others, in the order of a list."""
+
+
+class DeviceCache:
+    """Rows of keys and values, without gaps; a slot has several of them where a beam is wide."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        reorder: Reorder,
+        parts: int,
+        shape: tuple[int, int],
+        dtype: str,
+        capacities: Sequence[int],
+        width: int = 1,
+        padded: Callable[[int], int] = lambda slots: slots,
+    ) -> None:
+        """Begin without rows.
+
+        Args:
+            memory: where it lies.
+            reorder: fills tensors with rows of others.
+            parts: two for each decoder layer.
+            shape: H and D.
+            dtype: type of a number, by its name in manifests.
+            capacities: tokens that there may be room for in a row, in rising order.
+            width: rows a slot.
+            padded: for how many slots there is to be room where there are so many.
+        """
+        self._memory = memory
+        self._reorder = reorder
+        self._parts = parts
+        self._heads, self._head_size = shape
+        self._dtype = dtype
+        self._capacities = capacities
+        self._width = width
+        self._padded = padded
+        self._tokens = capacities[0]
+        self._block: Block = memory.allocate(0)
+        self._spare: Block = self._block
+        """Memory into which rows are reordered."""
+        self._room = 0
+        self._order: list[int] = []
+        """The row of memory that each row still has; they lie in order once `settle` was called."""
+        self._ordered = True
+
+    @property
+    def rows(self) -> int:
+        """Rows in use."""
+        return len(self._order)
+
+    @property
+    def padded_rows(self) -> int:
+        """Rows that `tensors` has."""
+        return self._room_for(self.rows)
+
+    @property
+    def capacity(self) -> int:
+        """Tokens that fit a row."""
+        return self._tokens
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._block.nbytes + self._spare.nbytes
+
+    def join(self, slots: int, tokens: int) -> None:
+        """Add rows for so many slots at the end, with room for so many tokens, all zero or old."""
+        self.settle()
+        rows = len(self._order) + slots * self._width
+        wanted = max(self._wanted(tokens), self._tokens if self._order else 0)
+        self._lay_out(self._room_for(rows), wanted)
+        self._order = list(range(rows))
+
+    def fit(self, tokens: int) -> None:
+        """Have room for so many tokens."""
+        if tokens > self._tokens:
+            self.settle()
+            self._lay_out(self.padded_rows, self._wanted(tokens))
+
+    def copy_row(self, source: int, target: int) -> None:
+        """Let a row go on from another one, which is not a target itself."""
+        self._order[target] = self._order[source]
+        self._ordered = False
+
+    def leave(self, slot: int) -> None:
+        """Give up a slot; the last one takes its place."""
+        begin, last = slot * self._width, self.rows - self._width
+        if begin != last:
+            self._order[begin : begin + self._width] = self._order[last:]
+            self._ordered = False
+        del self._order[last:]
+
+    def settle(self) -> None:
+        """Bring the rows to where they belong, if they are not there."""
+        if not self._ordered and self._order:
+            source, room, rows = self._block, self._room, self.padded_rows
+            self._use_spare(rows, self._tokens)
+            # No more rows than there were: what runs this may be built for so many.
+            before = self._room_for(max(self._order) + 1)
+            order = np.zeros(rows, np.int64)
+            order[: self.rows] = self._order
+            self._reorder(
+                self._tensors(source, room, 0, before),
+                order,
+                self._tensors(self._block, self._room, 0, rows),
+            )
+            self._order = list(range(self.rows))
+        self._ordered = True
+
+    def tensors(self, first: int = 0, last: int | None = None) -> list[DeviceTensor]:
+        """Rows `first` to `last` [rows, H, T, D], by part; they must have been settled.
+
+        All of them have rows beyond those in use where room is padded.
+        """
+        end = self.padded_rows if last is None else last
+        return self._tensors(self._block, self._room, first, end)
+
+    def _room_for(self, rows: int) -> int:
+        """Rows of whole slots, padded, of which so many are used."""
+        return self._padded(-(-rows // self._width)) * self._width
+
+    def _tensors(self, block: Block, room: int, first: int, last: int) -> list[DeviceTensor]:
+        row = self._row_bytes(self._tokens)
+        shape = (last - first, self._heads, self._tokens, self._head_size)
+        return [
+            DeviceTensor(block.address + (part * room + first) * row, shape, self._dtype)
+            for part in range(self._parts)
+        ]
+
+    def _lay_out(self, rows: int, tokens: int) -> None:
+        """Have room for so many rows of so many tokens; those in use keep what they hold."""
+        if rows <= self._room and tokens == self._tokens:
+            return
+        if not self.rows and rows <= self._rows_in(self._block, tokens):
+            self._room, self._tokens = self._rows_in(self._block, tokens), tokens
+            return
+        source, room = self._block, self._room
+        before, after = self._line_bytes(self._tokens), self._line_bytes(tokens)
+        self._use_spare(rows if rows <= room else max(rows, 2 * room), tokens)
+        for part in range(self._parts):
+            self._memory.copy(
+                Lines(source.address + part * room * self._heads * before, before),
+                Lines(self._block.address + part * self._room * self._heads * after, after),
+                self.rows * self._heads,
+                min(before, after),
+            )
+
+    def _use_spare(self, rows: int, tokens: int) -> None:
+        """Exchange the memory for what is spare, with room for so many rows of so many tokens."""
+        if rows > self._rows_in(self._spare, tokens):
+            self._spare = self._memory.allocate(self._parts * rows * self._row_bytes(tokens))
+        self._block, self._spare = self._spare, self._block
+        self._room, self._tokens = self._rows_in(self._block, tokens), tokens
+
+    def _rows_in(self, block: Block, tokens: int) -> int:
+        return block.nbytes // (self._parts * self._row_bytes(tokens))
+
+    def _wanted(self, tokens: int) -> int:
+        return next(
+            (capacity for capacity in self._capacities if capacity >= tokens), self._capacities[-1]
+        )
+
+    def _line_bytes(self, tokens: int) -> int:
+        """Of one head's tokens."""
+        return tokens * self._head_size * ITEM_BYTES[self._dtype]
+
+    def _row_bytes(self, tokens: int) -> int:
+        return self._heads * self._line_bytes(tokens)

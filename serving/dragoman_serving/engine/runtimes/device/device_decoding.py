@@ -1,0 +1,268 @@
+"""Decoding where the caches stay on a device: ids go there, scores of the best tokens come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import Dimensions, Limits, SpecialIds
+from dragoman.kernel.tensors import best_name, cross_names, past_names, present_names
+from dragoman_serving.engine.runtimes.cache import Floats, Ids
+from dragoman_serving.engine.runtimes.device.device_cache import DeviceCache
+from dragoman_serving.engine.runtimes.device.device_memory import Block, DeviceTensor, Memory
+from dragoman_serving.engine.runtimes.device.row_counts import padded_count
+from dragoman_serving.engine.runtimes.search_choice import begin_searches
+from dragoman_serving.engine.search.ranking import log_softmax
+from dragoman_serving.engine.sentence import Sentence
+
+_MOST_SOURCE_TOKENS = 16_384
+"""Padded source tokens of one run of the encoder, which bound the memory that it computes in."""
+
+
+class Runner(Protocol):
+    """The bundle's graphs on a device, ready to run."""
+
+    @property
+    def cache_dtype(self) -> str:
+        """Type of the keys and values."""
+        ...
+
+    @property
+    def most_rows(self) -> int | None:
+        """Rows that it takes at once, where it was built for so many."""
+        ...
+
+    @property
+    def source_capacities(self) -> Sequence[int]:
+        """Source tokens that there may be room for, in rising order."""
+        ...
+
+    @property
+    def target_capacities(self) -> Sequence[int]:
+        """Target tokens that there may be room for, in rising order."""
+        ...
+
+    @property
+    def pads_steps(self) -> bool:
+        """Whether steps are to be padded to sizes that recur, since those are faster."""
+        ...
+
+    def run(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> None:
+        """Run a graph on its inputs and outputs, by name, in the order of the memory's copies."""
+        ...
+
+
+class _Staging:
+    """Memory on the device for small tensors, each at its own place, which grows."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._blocks: dict[str, Block] = {}
+
+    def tensor(self, name: str, shape: tuple[int, ...], dtype: str) -> DeviceTensor:
+        tensor = DeviceTensor(0, shape, dtype)
+        block = self._blocks.get(name)
+        if block is None or block.nbytes < tensor.nbytes:
+            held = 0 if block is None else block.nbytes
+            block = self._blocks[name] = self._memory.allocate(max(tensor.nbytes, 2 * held))
+        return DeviceTensor(block.address, shape, dtype)
+
+    def upload(self, name: str, array: Ids) -> DeviceTensor:
+        tensor = self.tensor(name, array.shape, "int64")
+        self._memory.upload(array, tensor.address)
+        return tensor
+
+
+class DeviceDecoding:
+    """See `Decoding`."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        memory: Memory,
+        sizes: Dimensions,
+        limits: Limits,
+        special_ids: SpecialIds,
+        width: int,
+    ) -> None:
+        """Begin without sentences.
+
+        Args:
+            runner: the graphs.
+            memory: of the device that they run on.
+            sizes: of the network.
+            limits: of the bundle.
+            special_ids: of the model's vocabulary.
+            width: of every sentence's beam.
+        """
+        self._runner = runner
+        self._memory = memory
+        self._sizes = sizes
+        self._limits = limits
+        self._special_ids = special_ids
+        self._width = width
+        self._staging = _Staging(memory)
+        layers, head = sizes.decoder_layers, (sizes.heads, sizes.head_size)
+        self._cross_names, self._past_names = cross_names(layers), past_names(layers)
+        self._present_names = present_names(layers)
+        self._cross = DeviceCache(
+            *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
+            *(runner.source_capacities, 1, self._padded),
+        )
+        self._past = DeviceCache(
+            *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
+            *(runner.target_capacities, width, self._padded),
+        )
+        self._searches = begin_searches(width, special_ids.end)
+        self._tokens: list[int] = []
+        self._positions: list[int] = []
+        self._src_lengths: list[int] = []
+
+    @property
+    def rows(self) -> int:
+        """See `Decoding`."""
+        return self._past.rows
+
+    @property
+    def nbytes(self) -> int:
+        """See `Decoding`."""
+        return self._cross.nbytes + self._past.nbytes
+
+    def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
+        """See `Decoding`."""
+        src_lengths = [len(sentence.src_ids) for sentence in sentences]
+        first = self._cross.rows
+        self._cross.join(len(sentences), max(*src_lengths, *self._src_lengths, 1))
+        self._past.join(len(sentences), 1)
+        at_once = max(1, _MOST_SOURCE_TOKENS // self._cross.capacity)
+        for begin in range(0, len(sentences), at_once):
+            self._encode(sentences[begin : begin + at_once], first + begin)
+        self._searches.join(sentences)
+        self._src_lengths += src_lengths
+        rows = len(sentences) * self._width
+        self._tokens += [self._special_ids.begin] * rows
+        self._positions += [0] * rows
+
+    def _padded(self, slots: int) -> int:
+        """Sentences that a step is to have, where there are so many."""
+        if not self._runner.pads_steps or not slots:
+            return slots
+        most = self._runner.most_rows
+        return padded_count(slots, None if most is None else most // self._width)
+
+    def _encode(self, sentences: Sequence[Sentence], first: int) -> None:
+        """Encode sentences for the slots from `first` on.
+
+        They are padded to the cache's own room, so that the encoder writes to where its results
+        stay.
+        """
+        src_lengths = np.array([len(sentence.src_ids) for sentence in sentences])
+        src_ids = np.full((len(sentences), self._cross.capacity), self._special_ids.pad, np.int64)
+        for row, sentence in zip(src_ids, sentences, strict=True):
+            row[: len(sentence.src_ids)] = sentence.src_ids
+        cross = self._cross.tensors(first, first + len(sentences))
+        self._runner.run(
+            "encoder",
+            {
+                "input_ids": self._staging.upload("src_ids", src_ids),
+                "src_lengths": self._staging.upload("new_lengths", src_lengths),
+                **dict(zip(self._cross_names, cross, strict=True)),
+            },
+        )
+
+    def step(self, alone: bool) -> Sequence[int]:
+        """See `Decoding`."""
+        self._cross.settle()
+        self._past.settle()
+        self._past.fit(max(self._positions) + 1)
+        rows, slots = self._past.padded_rows, self._cross.padded_rows
+        logits = self._staging.tensor("logits", (rows, self._sizes.vocab_size), "float32")
+        past = self._past.tensors()
+        self._runner.run(
+            "decoder",
+            {
+                "input_ids": self._upload("tokens", self._tokens, rows, self._special_ids.pad),
+                "positions": self._upload("positions", self._positions, rows, 0),
+                "src_lengths": self._upload("src_lengths", self._src_lengths, slots, 1),
+                **dict(zip(self._cross_names, self._cross.tensors(), strict=True)),
+                **dict(zip(self._past_names, past, strict=True)),
+                **dict(zip(self._present_names, past, strict=True)),
+                "logits": logits,
+            },
+        )
+        advance = self._searches.advance(self, logits)
+        self._tokens = advance.tokens.tolist()
+        self._positions = [position + 1 for position in self._positions]
+        for copy in advance.copies:
+            self._past.copy_row(copy.source, copy.target)
+        return advance.done
+
+    def _upload(self, name: str, values: Sequence[int], length: int, rest: int) -> DeviceTensor:
+        padded = np.full(length, rest, np.int64)
+        padded[: len(values)] = values
+        return self._staging.upload(name, padded)
+
+    def likeliest(self, logits: DeviceTensor) -> Ids:
+        """See `Session.likeliest`."""
+        return np.ascontiguousarray(self.best(logits, 1)[1][:, 0])
+
+    def best(self, logits: DeviceTensor, number: int) -> tuple[Floats, Ids]:
+        """See `Session.best`."""
+        rows = logits.shape[0]
+        k = next(size for size in self._limits.best_sizes if size >= number)
+        scores = self._staging.tensor("top_scores", (rows, k), "float32")
+        ids = self._staging.tensor("top_ids", (rows, k), "int64")
+        self._runner.run(best_name(k), {"logits": logits, "top_scores": scores, "top_ids": ids})
+        top_scores, top_ids = np.empty((rows, k), np.float32), np.empty((rows, k), np.int64)
+        self._memory.download(scores.address, top_scores)
+        self._memory.download(ids.address, top_ids)
+        return top_scores[: self.rows], top_ids[: self.rows]
+
+    def log_probs(self, logits: DeviceTensor, rows: Ids) -> Floats:
+        """See `Session.log_probs`."""
+        found = np.empty((len(rows), logits.shape[1]), np.float32)
+        row_bytes = found[0].nbytes
+        for of_row, row in zip(found, rows.tolist(), strict=True):
+            self._memory.download(logits.address + row * row_bytes, of_row)
+        return log_softmax(found)
+
+    def result(self, slot: int) -> Hypothesis:
+        """See `Decoding`."""
+        return self._searches.result(slot)
+
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """See `Decoding`."""
+        return self._searches.next_best(slot, count)
+
+    def certain(self, slot: int) -> tuple[int, ...]:
+        """See `Decoding`."""
+        return self._searches.certain(slot)
+
+    def leave(self, slots: Sequence[int]) -> None:
+        """See `Decoding`."""
+        width = self._width
+        for slot in reversed(slots):
+            self._searches.leave(slot)
+            self._cross.leave(slot)
+            self._past.leave(slot)
+            begin, end = slot * width, len(self._tokens) - width
+            for kept in (self._tokens, self._positions):
+                kept[begin : begin + width] = kept[end:]
+                del kept[end:]
+            self._src_lengths[slot] = self._src_lengths[-1]
+            self._src_lengths.pop()
+
+    def _reorder(
+        self, source: Sequence[DeviceTensor], rows: Ids, target: Sequence[DeviceTensor]
+    ) -> None:
+        self._runner.run(
+            "reorder",
+            {
+                "rows": self._staging.upload("rows", rows),
+                **dict(zip(self._past_names, source, strict=True)),
+                **dict(zip(self._present_names, target, strict=True)),
+            },
+        )

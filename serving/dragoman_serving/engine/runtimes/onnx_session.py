@@ -1,0 +1,187 @@
+"""The session on ONNX Runtime, on the CPU."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.tensors import best_name, cross_names, past_names, present_names
+from dragoman_serving.engine.runtimes.cache import MOST_BINDINGS, Cache, CacheShape, Floats, Ids
+from dragoman_serving.engine.search.ranking import log_softmax
+from dragoman_serving.engine.settings import Precision
+
+_SUFFIXES: dict[Precision, str] = {"fp32": "", "int8": "_int8"}
+
+
+class OnnxSession:
+    """Runs a bundle's graphs with ONNX Runtime; arrays are bound, not copied."""
+
+    pads_sources = True
+
+    def __init__(
+        self,
+        bundle: Path,
+        manifest: Manifest,
+        precision: Precision = "fp32",
+        threads: int | None = None,
+    ) -> None:
+        """Load the encoder, the decoder step and the choice of the best.
+
+        Args:
+            bundle: folder of the bundle.
+            manifest: its manifest, checked.
+            precision: of the products.
+            threads: threads of each run; None lets ONNX Runtime choose. With one, a run stays on
+                the thread that asks for it, so that several may run at once on the same weights.
+
+        Raises:
+            UsageError: a graph cannot be loaded, or its tensors are not those of the manifest.
+        """
+        suffix = _SUFFIXES[precision]
+        self._encoder = open_graph(bundle, manifest, f"encoder{suffix}", threads)
+        self._decoder = open_graph(bundle, manifest, f"decoder{suffix}", threads)
+        self._best = {
+            k: open_graph(bundle, manifest, best_name(k), threads)
+            for k in manifest.limits.best_sizes
+        }
+        sizes = manifest.dimensions
+        self._cross_names = cross_names(sizes.decoder_layers)
+        self._past_names = past_names(sizes.decoder_layers)
+        self._present_names = present_names(sizes.decoder_layers)
+        self._vocab_size = sizes.vocab_size
+        self._of_thread = threading.local()
+        self.cache_shape = CacheShape(len(self._past_names), sizes.heads, sizes.head_size)
+
+    def encode(self, src_ids: Ids, src_lengths: Ids) -> list[Floats]:
+        """See `Session.encode`."""
+        inputs = {"input_ids": src_ids, "src_lengths": src_lengths}
+        cross: list[Floats] = self._encoder.run(self._cross_names, inputs)
+        return cross
+
+    def step(self, cache: Cache, input_ids: Ids, positions: Ids) -> Floats:
+        """See `Session.step`."""
+        key = (id(self), *cache.layout)
+        bound = cache.bindings.get(key)
+        if not isinstance(bound, _Bound):
+            if len(cache.bindings) >= MOST_BINDINGS:
+                cache.bindings.clear()
+            bound = cache.bindings[key] = self._bind(cache)
+        bound.input_ids[:] = input_ids
+        bound.positions[:] = positions
+        self._decoder.run_with_iobinding(bound.binding)
+        return bound.logits
+
+    def likeliest(self, logits: Floats) -> Ids:
+        """See `Session.likeliest`."""
+        ids: Ids = logits.argmax(axis=1)
+        return ids
+
+    def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
+        """See `Session.best`."""
+        graph = next(graph for k, graph in self._best.items() if k >= number)
+        top_scores, top_ids = graph.run(["top_scores", "top_ids"], {"logits": logits})
+        return top_scores, top_ids
+
+    def log_probs(self, logits: Floats, rows: Ids) -> Floats:
+        """See `Session.log_probs`."""
+        return log_softmax(logits[rows])
+
+    def _bind(self, cache: Cache) -> _Bound:
+        rows, past = cache.rows, cache.past
+        input_ids, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        logits = self._logits(rows)
+        # The cache goes in and comes out in the same place: only then is it updated, not copied.
+        inputs: dict[str, npt.NDArray[np.generic]] = {
+            "input_ids": input_ids,
+            "positions": positions,
+            "src_lengths": cache.src_lengths,
+            **dict(zip(self._cross_names, cache.cross, strict=True)),
+            **dict(zip(self._past_names, past, strict=True)),
+        }
+        outputs: dict[str, npt.NDArray[np.generic]] = {
+            **dict(zip(self._present_names, past, strict=True)),
+            "logits": logits,
+        }
+        binding = self._decoder.io_binding()
+        for name, array in inputs.items():
+            binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, _address(array))
+        for name, array in outputs.items():
+            binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, _address(array))
+        return _Bound(binding, input_ids, positions, logits)
+
+    def _logits(self, rows: int) -> Floats:
+        """Memory for a step's scores, one for each thread: it is read before the next step."""
+        memory: Floats | None = getattr(self._of_thread, "logits", None)
+        if memory is None or len(memory) < rows:
+            memory = self._of_thread.logits = np.empty((rows, self._vocab_size), np.float32)
+        return memory[:rows]
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """One layout of a cache's memory as the decoder's inputs and outputs."""
+
+    binding: onnxruntime.IOBinding
+    input_ids: Ids
+    positions: Ids
+    logits: Floats
+
+
+def open_graph(
+    bundle: Path, manifest: Manifest, name: str, threads: int | None = None
+) -> onnxruntime.InferenceSession:
+    """Load one graph of a bundle and check its tensors' names against the manifest.
+
+    Raises:
+        UsageError: it cannot be loaded, or its tensors are not those of the manifest.
+    """
+    graph = load_graph(bundle, manifest, name, threads)
+    entry = manifest.graphs[name]
+    for side, found, listed in (
+        ("inputs", graph.get_inputs(), entry.inputs),
+        ("outputs", graph.get_outputs(), entry.outputs),
+    ):
+        names, expected = [tensor.name for tensor in found], [tensor.name for tensor in listed]
+        if names != expected:
+            raise UsageError(f"{bundle / entry.file}: {side} {names}, the manifest says {expected}")
+    return graph
+
+
+def load_graph(
+    bundle: Path, manifest: Manifest, name: str, threads: int | None = None
+) -> onnxruntime.InferenceSession:
+    """Load one graph of a bundle.
+
+    Raises:
+        UsageError: the manifest has none of this name, or it cannot be loaded.
+    """
+    entry = manifest.graphs.get(name)
+    if entry is None:
+        raise UsageError(f"{bundle}: the manifest has no graph {name!r}")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    # Each graph has threads of its own; those of the one that ran last would spin on for a while,
+    # on the cores that the next one needs.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    try:
+        return onnxruntime.InferenceSession(
+            str(bundle / entry.file), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # ONNX Runtime raises a class of its own for each status code
+        raise UsageError(f"{bundle / entry.file}: cannot be loaded: {error}") from error
+
+
+def _address(array: npt.NDArray[np.generic]) -> int:
+    # A silent copy would be freed before the graph runs.
+    if not array.flags.c_contiguous:
+        raise ValueError(f"an array of shape {array.shape} is not contiguous")
+    return array.ctypes.data

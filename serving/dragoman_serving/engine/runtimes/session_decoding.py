@@ -1,0 +1,138 @@
+"""Decoding through a session: what comes between its steps is done here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import SpecialIds
+from dragoman_serving.engine.runtimes.cache import Cache, CacheShape
+from dragoman_serving.engine.runtimes.search_choice import begin_searches
+from dragoman_serving.engine.runtimes.session import Session
+from dragoman_serving.engine.sentence import Sentence
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """A `Network` of sessions.
+
+    `beside` is for workers that step beside each other, each on one core; `lone`, where there is
+    one, for a worker that has all the work there is, on all the cores.
+    """
+
+    beside: Session
+    lone: Session | None = None
+
+    @property
+    def cache_shape(self) -> CacheShape:
+        """What a token's keys and values take."""
+        return self.beside.cache_shape
+
+    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
+        """See `Network`."""
+        return rows * self.cache_shape.bytes(src_tokens + tgt_tokens)
+
+    @property
+    def most_rows(self) -> None:
+        """See `Network`."""
+        return None
+
+    @property
+    def pads_sources(self) -> bool:
+        """See `Network`."""
+        return self.beside.pads_sources
+
+    @property
+    def gains_alone(self) -> bool:
+        """See `Network`."""
+        return self.lone is not None
+
+    def begin(self, width: int, special_ids: SpecialIds) -> SessionDecoding:
+        """See `Network`."""
+        return SessionDecoding(self, width, special_ids)
+
+    def choose(self, alone: bool) -> Session:
+        """The session for a worker that has all the work there is, or not."""
+        return self.lone if alone and self.lone else self.beside
+
+
+class SessionDecoding:
+    """See `Decoding`."""
+
+    def __init__(self, sessions: Sessions, width: int, special_ids: SpecialIds) -> None:
+        """Begin without sentences."""
+        self._sessions = sessions
+        self._width = width
+        self._special_ids = special_ids
+        self._cache = Cache(sessions.cache_shape, width)
+        self._searches = begin_searches(width, special_ids.end)
+        self._tokens = np.zeros(0, np.int64)
+        self._positions = np.zeros(0, np.int64)
+        self._longest = 0
+        """Tokens that the furthest sentence has said."""
+
+    @property
+    def rows(self) -> int:
+        """See `Decoding`."""
+        return self._cache.rows
+
+    @property
+    def nbytes(self) -> int:
+        """See `Decoding`."""
+        return self._cache.nbytes
+
+    def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
+        """See `Decoding`."""
+        src_lengths = np.array([len(sentence.src_ids) for sentence in sentences])
+        src_ids = np.full((len(sentences), src_lengths.max()), self._special_ids.pad, np.int64)
+        for row, sentence in zip(src_ids, sentences, strict=True):
+            row[: len(sentence.src_ids)] = sentence.src_ids
+        cross = self._sessions.choose(alone).encode(src_ids, src_lengths)
+        self._cache.join(cross, src_lengths)
+        self._searches.join(sentences)
+        begin = np.full(len(sentences) * self._width, self._special_ids.begin)
+        self._tokens = np.concatenate((self._tokens, begin))
+        self._positions = np.concatenate((self._positions, np.zeros_like(begin)))
+
+    def step(self, alone: bool) -> Sequence[int]:
+        """See `Decoding`."""
+        session = self._sessions.choose(alone)
+        self._longest += 1
+        self._cache.fit(self._longest)
+        logits = session.step(self._cache, self._tokens, self._positions)
+        self._positions += 1
+        advance = self._searches.advance(session, logits)
+        self._tokens = advance.tokens
+        if advance.copies:
+            self._cache.copy_rows(advance.copies)
+        return advance.done
+
+    def result(self, slot: int) -> Hypothesis:
+        """See `Decoding`."""
+        return self._searches.result(slot)
+
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """See `Decoding`."""
+        return self._searches.next_best(slot, count)
+
+    def certain(self, slot: int) -> tuple[int, ...]:
+        """See `Decoding`."""
+        return self._searches.certain(slot)
+
+    def leave(self, slots: Sequence[int]) -> None:
+        """See `Decoding`."""
+        width = self._width
+        for slot in reversed(slots):
+            last = self._cache.slots - 1
+            end = last * width
+            self._searches.leave(slot)
+            self._cache.leave(slot, int(self._positions[end]))
+            if slot != last:
+                rows, last_rows = slice(slot * width, (slot + 1) * width), slice(end, end + width)
+                self._tokens[rows] = self._tokens[last_rows]
+                self._positions[rows] = self._positions[last_rows]
+            self._tokens, self._positions = self._tokens[:end], self._positions[:end]
+        self._longest = int(self._positions.max(initial=0))

@@ -1,0 +1,1 @@
+"""Searches in Python: greedy, beam, and those under constraints."""

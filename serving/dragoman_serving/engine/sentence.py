@@ -1,0 +1,37 @@
+"""What goes into the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dragoman_serving.engine.search.constraints import Guidance
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search for one sentence's translation.
+
+    `beam_width` 1 is greedy search. `length_penalty` is the exponent of Wu et al. 2016, equation
+    14. `hypotheses` is how many are wanted, at most `beam_width`. A search under `guidance` takes
+    longer.
+    """
+
+    beam_width: int = 4
+    length_penalty: float = 0.6
+    hypotheses: int = 1
+    guidance: Guidance | None = None
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Source ids, tag and end symbol included, and the most tokens to generate for them.
+
+    Of two that wait, the one of higher `priority` goes first. `deadline_s`, on the clock of
+    `time.monotonic`, is when nobody wants the translation any more.
+    """
+
+    src_ids: tuple[int, ...]
+    max_tokens: int
+    options: SearchOptions
+    priority: int = 0
+    deadline_s: float | None = None

@@ -1,0 +1,1 @@
+"""Starting, watching and stopping the engine's process and Triton."""

@@ -1,0 +1,128 @@
+"""Which Triton there is, and the folder of backends it is started with."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import shutil
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dragoman.kernel.errors import UsageError
+
+BACKEND = "dragoman"
+"""As the models' configurations name it."""
+RelayForm = Literal["native", "python"]
+"""How requests get from Triton to the engine's process."""
+_PYTHON = "python"
+"""Triton's backend for models in Python."""
+_SOURCES = Path(__file__).parents[1] / "relay"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A server's binary with what it needs around it."""
+
+    binary: Path
+    backends: Path
+    """The folder with its own backends."""
+    stub: Path | None
+    """What runs models in Python, if it does not lie beside that backend."""
+    libraries: tuple[Path, ...]
+    embedded: bool
+
+
+def find_installation() -> Installation:
+    """Triton from the PATH (NVIDIA's container), else from the `nvidia-pytriton` wheel.
+
+    Raises:
+        UsageError: there is none, or none for this Python.
+    """
+    if binary := shutil.which("tritonserver"):
+        found = Path(binary).resolve()
+        return Installation(found, found.parents[1] / "backends", None, (), embedded=False)
+    folder = find_embedded_server()
+    if folder is None:
+        raise UsageError(
+            "no tritonserver on the PATH, and nvidia-pytriton is not installed: "
+            "from the checkout, pip install -e ./client -e '.[serve]'"
+        )
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    stub = folder / "python_backend_stubs" / version / "triton_python_backend_stub"
+    if not stub.exists():
+        raise UsageError(f"nvidia-pytriton has no stub for Python {version}: use 3.11 or 3.12")
+    return Installation(
+        binary=folder / "bin" / "tritonserver",
+        backends=folder / "backends",
+        stub=stub,
+        libraries=(
+            folder.parents[1] / "nvidia_pytriton.libs",
+            Path(sysconfig.get_config_var("LIBDIR") or ""),
+        ),
+        embedded=True,
+    )
+
+
+def find_embedded_server() -> Path | None:
+    """The folder of the server in the `nvidia-pytriton` wheel, if it is installed."""
+    found = importlib.util.find_spec("pytriton")
+    if found is None or found.origin is None:
+        return None
+    folder = Path(found.origin).parent / "tritonserver"
+    return folder if (folder / "bin" / "tritonserver").exists() else None
+
+
+def compiled_relay() -> Path | None:
+    """The relay that was compiled when this was installed, if it was."""
+    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+        path = _SOURCES / f"_relay{suffix}"
+        if path.exists():
+            return path
+    return None
+
+
+def lay_out_backends(
+    installation: Installation, named: frozenset[str], relay: RelayForm | None, scratch: Path
+) -> Path:
+    """Make a folder with the backends that are needed, and no other.
+
+    The server's `python` backend runs code that a model brings, so it is not there by default.
+
+    Args:
+        installation: the server.
+        named: the backends that the served models name.
+        relay: which form of our backend; None: the compiled one if there is one.
+        scratch: where to make the folder.
+
+    Returns:
+        The folder, for Triton's `--backend-directory`.
+
+    Raises:
+        UsageError: the compiled relay is asked for, and there is none.
+    """
+    compiled = compiled_relay()
+    if relay == "native" and compiled is None:
+        raise UsageError("there is no compiled relay: install a C compiler, then Dragoman again")
+    library = None if relay == "python" else compiled
+    needed = named if library is not None else named | {_PYTHON}
+    folder = scratch / "backends"
+    folder.mkdir()
+    for backend in installation.backends.iterdir():
+        if backend.name not in needed:
+            continue
+        if backend.name == _PYTHON and installation.stub is not None:
+            # Copied: Triton refuses a link to the library when a backend in Python needs it.
+            shutil.copytree(backend, folder / _PYTHON)
+            (folder / _PYTHON / installation.stub.name).symlink_to(installation.stub)
+        else:
+            (folder / backend.name).symlink_to(backend)
+    ours = folder / BACKEND
+    ours.mkdir()
+    if library is not None:
+        (ours / f"libtriton_{BACKEND}.so").symlink_to(library)
+    else:
+        (ours / "model.py").symlink_to(_SOURCES / "model.py")
+    return folder

@@ -1,0 +1,149 @@
+"""What a machine lacks for serving."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import platform
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.cpu import exact_int8_products
+from dragoman_serving.engine.runtimes.device.gpu import cuda_provider_obstacle, gpu_obstacle
+from dragoman_serving.launch.backends import compiled_relay, find_embedded_server
+from dragoman_serving.launch.ports import port_is_free
+
+_OLDEST_GLIBC = (2, 35)
+_INSTALL = "from the checkout, pip install -e ./client -e '.[serve]'"
+_COMPILER = "install a C compiler (apt install gcc libc6-dev)"
+_PYTHONS = ((3, 11), (3, 12))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report; "missing" keeps the server from starting, "slow" does not."""
+
+    severity: Literal["ok", "slow", "missing"]
+    text: str
+    mend: str = ""
+
+
+def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
+    """Look at everything that serving needs, one finding each.
+
+    Args:
+        address: IP address that the ports belong to.
+        ports: ports that a server is to listen on.
+    """
+    yield _python()
+    yield _glibc(platform.libc_ver())
+    yield _triton()
+    relay = compiled_relay()
+    yield _relay(relay is not None)
+    if relay is None:
+        yield _python_library()
+    yield _runtime(_installed("onnxruntime"), _installed("onnxruntime-gpu"))
+    for port in ports:
+        if port_is_free(address, port):
+            yield Finding("ok", f"port {port} is free")
+        else:
+            mend = "stop who listens there, or serve with other --http-port, --grpc-port"
+            yield Finding("missing", f"port {port} is in use on {address}", mend)
+    yield _int8(exact_int8_products())
+    yield _native(library.lacking_instructions(), library.is_compiled())
+    yield _gpu(gpu_obstacle(), cuda_provider_obstacle())
+
+
+def _python() -> Finding:
+    version = sys.version_info[:2]
+    text = f"Python {platform.python_version()}"
+    if version in _PYTHONS:
+        return Finding("ok", text)
+    return Finding("missing", text, "use Python 3.11 or 3.12")
+
+
+def _glibc(found: tuple[str, str]) -> Finding:
+    name, version = found
+    if name != "glibc":
+        return Finding("missing", f"{name or 'unknown'} C library", "use a Linux with glibc")
+    if tuple(map(int, version.split(".")[:2])) < _OLDEST_GLIBC:
+        mend = "use a newer system: Ubuntu 22.04, Debian 12 or later"
+        return Finding("missing", f"glibc {version} is older than 2.35", mend)
+    return Finding("ok", f"glibc {version}")
+
+
+def _triton() -> Finding:
+    if binary := shutil.which("tritonserver"):
+        return Finding("ok", f"Triton at {binary}")
+    if find_embedded_server():
+        return Finding("ok", f"Triton from nvidia-pytriton {_installed('nvidia-pytriton')}")
+    return Finding("missing", "no Triton server", _INSTALL)
+
+
+def _python_library() -> Finding:
+    name = f"libpython{sys.version_info.major}.{sys.version_info.minor}.so.1.0"
+    folder = sysconfig.get_config_var("LIBDIR") or ""
+    if (Path(folder) / name).exists():
+        return Finding("ok", f"{name} in {folder}")
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        package = name.removesuffix(".so.1.0")
+        mend = f"apt install {package}, or a Python built with --enable-shared"
+        return Finding("missing", f"{name}, which Triton's Python stub loads", mend)
+    return Finding("ok", f"{name} among the system's libraries")
+
+
+def _runtime(cpu: str | None, gpu: str | None) -> Finding:
+    if cpu and gpu:
+        mend = "pip uninstall -y onnxruntime onnxruntime-gpu, then install one serve extra again"
+        return Finding("missing", "onnxruntime and onnxruntime-gpu overwrite each other", mend)
+    if not cpu and not gpu:
+        return Finding("missing", "no ONNX Runtime", _INSTALL)
+    return Finding("ok", f"ONNX Runtime {cpu or f'{gpu} for GPUs'}")
+
+
+def _int8(exact: bool) -> Finding:
+    if exact:
+        return Finding("ok", "8-bit products are exact on this CPU: int8 is served")
+    mend = "nothing to mend; a CPU with VNNI is about twice as fast"
+    return Finding("slow", "8-bit products saturate on this CPU: fp32 is served instead", mend)
+
+
+def _native(lacking: bool, compiled: bool) -> Finding:
+    if lacking:
+        mend = "nothing to mend; a CPU with AVX-512 VNNI is about twice as fast"
+        return Finding("slow", "this CPU lacks AVX-512 VNNI: ONNX Runtime runs the model", mend)
+    if not compiled:
+        mend = f"{_COMPILER}, then {_INSTALL} again"
+        return Finding("slow", "the native runtime was not compiled: ONNX Runtime runs int8", mend)
+    return Finding("ok", "the native runtime is compiled, for this CPU")
+
+
+def _relay(compiled: bool) -> Finding:
+    if not compiled:
+        mend = f"{_COMPILER}, then {_INSTALL} again"
+        return Finding("slow", "the relay was not compiled: Triton's Python backend does it", mend)
+    return Finding("ok", "the relay between Triton and the engine is compiled")
+
+
+def _gpu(obstacle: str | None, provider_obstacle: str | None) -> Finding:
+    if obstacle is not None:
+        return Finding("ok", f"{obstacle}: the CPU decodes")
+    if provider_obstacle is not None:
+        mend = "pip uninstall -y onnxruntime, then install the extra serve-gpu"
+        return Finding("slow", f"the GPU is not used: {provider_obstacle}", mend)
+    return Finding("ok", "an NVIDIA GPU and an ONNX Runtime for it")
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

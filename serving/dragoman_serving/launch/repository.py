@@ -1,0 +1,111 @@
+"""What a Triton model repository holds, and whether it can be served here.
+
+Knows the models' folders and files; must not know how a server is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import FILE_NAME, Manifest
+from dragoman_serving.launch.backends import BACKEND
+from dragoman_serving.launch.model_config import read_model_config
+from dragoman_serving.models.loading import Layout, choose_layout
+from dragoman_serving.service.configuration import check_languages, engine_settings, request_rules
+
+MODEL = "translate"
+FURTHER_MODELS = ("translate_stream", "score")
+"""Those that use the engine of `translate`."""
+
+
+class Repository:
+    """A repository that has been checked.
+
+    Attributes:
+        path: its folder.
+        models: what is to be loaded.
+        backends: the Triton backends that these models name.
+        layout: what will run the bundle; None if the model is not for our engine.
+    """
+
+    def __init__(
+        self, path: Path, more_models: Sequence[str] = (), config: str | None = None
+    ) -> None:
+        """Check what would only come up between Triton's own lines.
+
+        Args:
+            path: folder of the repository.
+            more_models: what to load beside the models that translate.
+            config: name of the configurations to use of those that have it.
+
+        Raises:
+            UsageError: a model is missing, its configuration or its bundle is damaged, or what it
+                asks for cannot be had on this machine.
+        """
+        self.path = path
+        if not (path / MODEL / "config.pbtxt").is_file():
+            raise UsageError(
+                f"{path}: holds no model {MODEL!r} ({MODEL}/config.pbtxt is missing); "
+                "make a repository with: dragoman publish BUNDLE --to DIR"
+            )
+        for name in more_models:
+            if not self._has(name):
+                raise UsageError(f"{path}: holds no model {name!r} to load")
+        if config is not None and not any(
+            (path / name / "configs" / f"{config}.pbtxt").is_file() for name in more_models
+        ):
+            raise UsageError(f"no model that is to be loaded has configs/{config}.pbtxt")
+        self._bundle = path / MODEL / "1" / "bundle"
+        if not self._bundle.is_dir():
+            raise UsageError(f"{self._bundle}: no model here; make one with: dragoman publish")
+        # Streaming and scoring only where the repository has them.
+        self.models = [MODEL, *filter(self._has, FURTHER_MODELS)]
+        self.models += [name for name in more_models if name not in self.models]
+        self.backends = frozenset(self._backend(name, config) for name in self.models)
+        self._seen = self._stamp()
+        self.layout = self._choose_layout()
+
+    def layout_has_changed(self) -> bool:
+        """Whether the bundle can be run in another way now, such as by TensorRT plans just built.
+
+        False where the bundle cannot be read, as while it is being written.
+        """
+        stamp = self._stamp()
+        if stamp == self._seen:
+            return False
+        self._seen = stamp
+        try:
+            return self._choose_layout() != self.layout
+        except UsageError:
+            return False
+
+    def _choose_layout(self) -> Layout | None:
+        manifest = Manifest.load(self._bundle)
+        config = read_model_config(self.path / MODEL / "config.pbtxt")
+        if config.backend != BACKEND:
+            return None
+        request_rules(config.parameters)
+        check_languages(config.parameters, manifest.languages)
+        return choose_layout(engine_settings(config.parameters), self._bundle, manifest)
+
+    def _backend(self, model: str, config: str | None) -> str:
+        """The backend of a model, by the configuration that Triton will take."""
+        path = self.path / model / "configs" / f"{config}.pbtxt"
+        if config is None or not path.is_file():
+            path = self.path / model / "config.pbtxt"
+        backend = read_model_config(path).backend
+        if not backend:
+            raise UsageError(f'{path}: names no backend; add a line such as backend: "onnxruntime"')
+        return backend
+
+    def _has(self, model: str) -> bool:
+        return (self.path / model / "config.pbtxt").is_file()
+
+    def _stamp(self) -> int:
+        """Another number for every change of the manifest."""
+        try:
+            return (self._bundle / FILE_NAME).stat().st_mtime_ns
+        except OSError:
+            return 0

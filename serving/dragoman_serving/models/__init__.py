@@ -1,0 +1,1 @@
+"""Loading a bundle for serving, and choosing the direction of a request."""

@@ -1,0 +1,198 @@
+"""From a bundle to an engine that fits this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.batching.scheduler import BatchLimits
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.compiled.cpu import exact_int8_products
+from dragoman_serving.engine.errors import EngineFailure
+from dragoman_serving.engine.network import Network
+from dragoman_serving.engine.runtimes.device.gpu import (
+    choose_gpu_runtime,
+    open_gpu_network,
+    runtime_obstacle,
+)
+from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
+from dragoman_serving.engine.runtimes.session_decoding import Sessions
+from dragoman_serving.engine.settings import EngineSettings, Precision, Runtime
+
+log = logging.getLogger(__name__)
+
+_MOST_WORKERS = 8
+_LARGE = 10_000_000
+"""Weights of a decoder step from which a second core makes a lone step faster, and more rows a step
+of many."""
+_ROWS_OF_GPU = 256
+GPU_RUNTIMES = ("onnxruntime_cuda", "tensorrt")
+_ROWS, _ROWS_OF_LARGE = 32, 64
+"""Rows a worker: beyond these a small model's steps gain nothing, and short sentences would slow
+long ones down."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What runs a model here, and in which precision."""
+
+    runtime: Runtime
+    precision: Precision
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A running engine, and what it came to on this machine."""
+
+    engine: Engine
+    layout: Layout
+    limits: BatchLimits
+
+
+def open_engine(
+    bundle: Path,
+    manifest: Manifest,
+    settings: EngineSettings,
+    special_ids: SpecialIds | None = None,
+    on_failure: Callable[[EngineFailure], None] | None = None,
+) -> Opened:
+    """Load a bundle and start an engine over it.
+
+    Args:
+        bundle: folder of the bundle.
+        manifest: its manifest, checked.
+        settings: how to lay the engine out.
+        special_ids: other than the manifest's.
+        on_failure: see `Engine`.
+
+    Raises:
+        UsageError: the bundle cannot be loaded, or what was asked for cannot be had here.
+    """
+    layout = choose_layout(settings, bundle, manifest)
+    try:
+        network = _open_network(bundle, manifest, settings, layout)
+    except DragomanError as error:
+        if settings.runtime != "auto" or layout.runtime not in GPU_RUNTIMES:
+            raise
+        log.warning("%s is not used: %s", layout.runtime, error)
+        layout = _cpu_layout(settings, manifest.dimensions)
+        network = _open_network(bundle, manifest, settings, layout)
+    limits = batch_limits(settings, manifest.dimensions, layout.runtime)
+    if network.most_rows is not None:
+        limits = replace(limits, rows=min(limits.rows, network.most_rows))
+    ids = special_ids or manifest.special_ids
+    engine = Engine(network, ids, _workers(settings, layout), limits, on_failure)
+    return Opened(engine, layout, limits)
+
+
+def _workers(settings: EngineSettings, layout: Layout) -> int:
+    if layout.runtime not in GPU_RUNTIMES:
+        return settings.workers or min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
+    if settings.workers not in (None, 1):
+        raise UsageError(
+            f"workers is {settings.workers}, but a GPU does one thing after another: "
+            "serve with workers auto"
+        )
+    return 1
+
+
+def _open_network(
+    bundle: Path, manifest: Manifest, settings: EngineSettings, layout: Layout
+) -> Network:
+    precision, workers = layout.precision, _workers(settings, layout)
+    if layout.runtime == "native":
+        return NativeNetwork(bundle, manifest)
+    if layout.runtime == "onnxruntime_cuda" or layout.runtime == "tensorrt":
+        return open_gpu_network(bundle, manifest, layout.runtime, precision)
+    lone_threads = settings.lone_threads or default_lone_threads(manifest.dimensions, workers)
+    lone = None
+    if lone_threads > 1:
+        lone = OnnxSession(bundle, manifest, precision, lone_threads)
+    return Sessions(OnnxSession(bundle, manifest, precision, threads=1), lone)
+
+
+def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) -> Layout:
+    """What settings come to on this machine.
+
+    Raises:
+        UsageError: what was asked for cannot be had for this model on this machine.
+    """
+    runtime = settings.runtime
+    on_gpu: Precision = "fp16" if settings.precision == "auto" else settings.precision
+    if runtime == "onnxruntime_cuda" or runtime == "tensorrt":
+        if obstacle := runtime_obstacle(runtime, bundle, manifest, on_gpu):
+            raise UsageError(f"runtime is {runtime}, but {obstacle}: serve with runtime auto")
+        return Layout(runtime, on_gpu)
+    if runtime == "auto" and (found := choose_gpu_runtime(bundle, manifest, on_gpu)):
+        return Layout(found, on_gpu)
+    return _cpu_layout(settings, manifest.dimensions)
+
+
+def _cpu_layout(settings: EngineSettings, sizes: Dimensions) -> Layout:
+    precision = choose_cpu_precision(settings)
+    return Layout(choose_cpu_runtime(settings, sizes), precision)
+
+
+def choose_cpu_precision(settings: EngineSettings) -> Precision:
+    """The precision that settings come to on this machine's CPU.
+
+    Raises:
+        UsageError: int8 was asked for, but 8-bit products would saturate; or it is for GPUs.
+    """
+    exact = exact_int8_products()
+    if settings.precision == "auto":
+        return "int8" if exact else "fp32"
+    if settings.precision in ("fp16", "bf16", "fp8"):
+        raise UsageError(
+            f"precision is {settings.precision}, which is for GPUs, and none here can be used so: "
+            "serve with precision auto"
+        )
+    if settings.precision == "int8" and not exact:
+        raise UsageError(
+            "precision is int8, but this CPU's 8-bit products saturate (it has no VNNI): "
+            "serve with precision auto or fp32"
+        )
+    return settings.precision
+
+
+def choose_cpu_runtime(settings: EngineSettings, sizes: Dimensions) -> Runtime:
+    """What runs the model on a CPU: our own compiled code where it can, which is the fastest.
+
+    Raises:
+        UsageError: it was asked for, but cannot be had for this model on this machine.
+    """
+    if settings.runtime == "onnxruntime":
+        return "onnxruntime"
+    obstacle = native_obstacle(sizes)
+    if obstacle is None and choose_cpu_precision(settings) != "int8":
+        obstacle = "it computes in int8"
+    if obstacle is None:
+        return "native"
+    if settings.runtime == "native":
+        raise UsageError(f"runtime is native, but {obstacle}: serve with runtime auto")
+    return "onnxruntime"
+
+
+def default_lone_threads(sizes: Dimensions, workers: int) -> int:
+    """All the workers' cores for a lone step where the model is large enough to gain by it."""
+    return workers if _is_large(sizes) else 1
+
+
+def batch_limits(
+    settings: EngineSettings, sizes: Dimensions, runtime: Runtime = "native"
+) -> BatchLimits:
+    """The bounds that settings come to for a model."""
+    on_cpu = _ROWS_OF_LARGE if _is_large(sizes) else _ROWS
+    rows = settings.max_rows or (_ROWS_OF_GPU if runtime in GPU_RUNTIMES else on_cpu)
+    return BatchLimits(rows, settings.max_waiting)
+
+
+def _is_large(sizes: Dimensions) -> bool:
+    per_layer = 6 * sizes.model_size**2 + 2 * sizes.model_size * sizes.feed_forward_size
+    return sizes.decoder_layers * per_layer + sizes.vocab_size * sizes.model_size >= _LARGE

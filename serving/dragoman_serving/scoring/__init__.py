@@ -1,0 +1,1 @@
+"""What the model thinks of a translation: scores, confidence, alignments, attention."""

@@ -1,0 +1,291 @@
+"""What the model thinks of whole translations: scores of tokens, confidence, alignment, attention.
+
+Knows the tokenizer and the scorer; must not know requests, searches or Triton.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from dragoman.kernel.attention import MOST_WEIGHTS, Attention, count_weights, shifted
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.tensors import ATTENTION_GRAPH
+from dragoman.kernel.text import Piece, Tokenizer
+from dragoman_serving.engine.futures import when_all_done
+from dragoman_serving.engine.search.plain_search import length_penalty
+from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json
+from dragoman_serving.scoring.score_graphs import Pair
+from dragoman_serving.scoring.scorer import Scored, Scorer, TooLong
+
+_MOST_TOKENS = 1_000_000
+"""Whose scores an answer may hold."""
+_MOST_WEIGHTS = {"hard": 20_000_000, "soft": 2_000_000}
+"""Of attention, in one request: soft alignments are sent, hard ones hold memory for a while."""
+_DIGITS = 6
+"""Of a log-probability: fp32 has no more."""
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """A sentence of a text, and its translation.
+
+    `source_begin` and `target_begin` are where they begin in the whole texts. `target` is None
+    where the model itself has written the ids.
+    """
+
+    src_ids: tuple[int, ...]
+    tgt_ids: tuple[int, ...]
+    source: str
+    target: str | None = None
+    complete: bool = True
+    source_begin: int = 0
+    target_begin: int = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text and a translation of it, sentence by sentence."""
+
+    source: str
+    target: str
+    sentences: tuple[SentencePair, ...]
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What the model thinks of a translation.
+
+    `tokens` are the vocabulary's entries, the end symbol's after each sentence that came to its
+    end; `log_probs` are theirs. `alignment` is in the form that was asked for, or None; so is
+    `attention`, of a translation of one sentence.
+    """
+
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]
+    alignment: str | None = None
+    attention: Attention | None = None
+
+    @property
+    def confidence(self) -> float:
+        """Log-probability of a token, on average."""
+        # Where nothing was to be translated, nothing is in doubt.
+        return sum(self.log_probs) / max(len(self.log_probs), 1)
+
+    @property
+    def token_scores(self) -> str:
+        """Tokens and log-probabilities in JSON."""
+        rounded = [round(one, _DIGITS) for one in self.log_probs]
+        found = {"tokens": self.tokens, "log_probs": rounded}
+        return json.dumps(found, ensure_ascii=False)
+
+    def score(self, alpha: float) -> float:
+        """As beam search has it: the sum of the log-probabilities over the length penalty."""
+        return sum(self.log_probs) / length_penalty(len(self.log_probs), alpha)
+
+
+class Assessor:
+    """Assesses translations through a scorer."""
+
+    def __init__(self, tokenizer: Tokenizer, manifest: Manifest, scorer: Scorer) -> None:
+        """Begin with nothing to assess."""
+        self._tokenizer, self._manifest, self._scorer = tokenizer, manifest, scorer
+
+    def check(
+        self,
+        sentences: int,
+        options: RequestOptions,
+        priority: int = 0,
+        deadline_s: float | None = None,
+    ) -> None:
+        """Refuse early what could not be assessed.
+
+        Args:
+            sentences: that a request has, each translation of one counted.
+            options: of the request.
+            priority: of the request.
+            deadline_s: of the request, on the clock of `time.monotonic`.
+
+        Raises:
+            InvalidRequest: there are too many, or nothing is known of alignments or of heads.
+            Overloaded: too many others are waiting.
+            DeadlineExceeded: it takes longer than it allows.
+        """
+        wanted = options.return_alignments is not None or options.coverage_penalty
+        if wanted and self._manifest.alignment is None:
+            name = "coverage_penalty" if options.coverage_penalty else "return_alignments"
+            raise InvalidRequest(
+                f"{name}: the manifest does not say which attention heads align; "
+                "choose them with: dragoman align-heads BUNDLE --text PREFIX"
+            )
+        if options.return_attention and ATTENTION_GRAPH not in self._manifest.graphs:
+            raise InvalidRequest(
+                "return_attention: the bundle has no graph 'attention'; "
+                "add it with: dragoman export attention BUNDLE"
+            )
+        if sentences > self._scorer.most_of_request:
+            raise InvalidRequest(
+                f"{sentences} translations to be scored in one request, more than "
+                f"{self._scorer.most_of_request}: send fewer"
+            )
+        self._scorer.check(sentences, priority, deadline_s)
+
+    def check_lengths(
+        self, lengths: Sequence[int], translations: int, options: RequestOptions
+    ) -> None:
+        """Refuse early what would have too much attention, however short the translations.
+
+        Args:
+            lengths: tokens of each sentence of a request.
+            translations: of each.
+            options: of the request.
+
+        Raises:
+            InvalidRequest: it would.
+        """
+        least = translations * sum(self._weights(length, 1) for length in lengths)
+        if options.return_attention and least > MOST_WEIGHTS:
+            raise InvalidRequest(_too_many(f"{least} or more"))
+
+    def assess(
+        self,
+        candidates: Sequence[Candidate],
+        options: RequestOptions,
+        priority: int = 0,
+        deadline_s: float | None = None,
+    ) -> Future[list[Assessment]]:
+        """Begin to assess translations.
+
+        Returns:
+            A future of an assessment for each. Cancelling it gives them up.
+
+        Raises:
+            InvalidRequest: the answer would be too large, or a translation is too long.
+            Overloaded: too many are waiting.
+            Closed: the scorer was closed.
+        """
+        _check_amount(candidates, options)
+        self._check_heads(candidates, options)
+        attention = options.return_alignments is not None
+        pairs = [
+            Pair(
+                *(one.src_ids, one.tgt_ids, one.complete, attention, priority, deadline_s),
+                heads=options.return_attention,
+            )
+            for candidate in candidates
+            for one in candidate.sentences
+        ]
+        try:
+            futures = self._scorer.submit(pairs)
+        except TooLong as error:
+            raise InvalidRequest(str(error)) from error
+        return when_all_done(futures, lambda found: self._join(candidates, found, options))
+
+    def _join(
+        self, candidates: Sequence[Candidate], found: Sequence[Scored], options: RequestOptions
+    ) -> list[Assessment]:
+        target = self._tokenizer.target
+        remaining = iter(found)
+        assessments = []
+        for candidate in candidates:
+            scored = [next(remaining) for _ in candidate.sentences]
+            tokens: list[str] = []
+            for one in candidate.sentences:
+                tokens += map(target.piece, one.tgt_ids)
+                tokens += [target.piece(self._manifest.special_ids.end)] * one.complete
+            log_probs = tuple(log_prob for one in scored for log_prob in one.log_probs)
+            alignment = None
+            if options.return_alignments is not None:
+                alignment = self._alignment(candidate, scored, options.return_alignments)
+            attention = None
+            if options.return_attention:
+                attention = self._attention(candidate.sentences[0], tokens, scored[0])
+            assessments.append(Assessment(tuple(tokens), log_probs, alignment, attention))
+        return assessments
+
+    def _attention(self, pair: SentencePair, said: Sequence[str], found: Scored) -> Attention:
+        assert found.heads is not None  # they were asked for
+        piece = self._tokenizer.piece
+        read = shifted(said, piece(self._manifest.special_ids.begin))
+        return Attention(tuple(map(piece, pair.src_ids)), read, tuple(said), *found.heads)
+
+    def _check_heads(self, candidates: Sequence[Candidate], options: RequestOptions) -> None:
+        """Refuse attention that would make an answer too large.
+
+        Raises:
+            InvalidRequest: it would.
+        """
+        if not options.return_attention:
+            return
+        number = sum(
+            self._weights(len(one.src_ids), len(one.tgt_ids) + 1)
+            for candidate in candidates
+            for one in candidate.sentences
+        )
+        if number > MOST_WEIGHTS:
+            raise InvalidRequest(_too_many(str(number)))
+
+    def _weights(self, src: int, tgt: int) -> int:
+        sizes = self._manifest.dimensions
+        return count_weights((src, tgt), sizes.encoder_layers, sizes.decoder_layers, sizes.heads)
+
+    def _alignment(self, candidate: Candidate, scored: Sequence[Scored], form: str) -> str:
+        linked = []
+        for pair, found in zip(candidate.sentences, scored, strict=True):
+            assert found.attention is not None  # it was asked for
+            linked.append(
+                Linked(
+                    self._tokenizer.pieces(pair.source),
+                    self._target_pieces(pair),
+                    found.attention[:, self._tokenizer.tags : -1],  # without the end symbol
+                    pair.source_begin,
+                    pair.target_begin,
+                )
+            )
+        if form == "soft":
+            return soft_json(linked)
+        return moses_pairs(candidate.source, candidate.target, linked)
+
+    def _target_pieces(self, pair: SentencePair) -> list[Piece]:
+        if pair.target is None:
+            return self._tokenizer.target.decoded_pieces(pair.tgt_ids)
+        return self._tokenizer.target.pieces(pair.target)
+
+
+def _too_many(weights: str) -> str:
+    return (
+        f"return_attention: {weights} weights, more than {MOST_WEIGHTS}: "
+        "send fewer or shorter texts"
+    )
+
+
+def _check_amount(candidates: Sequence[Candidate], options: RequestOptions) -> None:
+    """Refuse what would make an answer, or what it is made of, too large.
+
+    Raises:
+        InvalidRequest: it would.
+    """
+    if options.return_token_scores:
+        tokens = sum(len(one.tgt_ids) for two in candidates for one in two.sentences)
+        if tokens > _MOST_TOKENS:
+            raise InvalidRequest(
+                f"return_token_scores: the translations have {tokens} tokens, more than "
+                f"{_MOST_TOKENS}: send fewer texts"
+            )
+    if (form := options.return_alignments) is None:
+        return
+    weights = 0
+    for candidate in candidates:
+        sizes = [(len(one.src_ids), len(one.tgt_ids)) for one in candidate.sentences]
+        if form == "soft":
+            weights += sum(src for src, _ in sizes) * sum(tgt for _, tgt in sizes)
+        else:
+            weights += sum(src * tgt for src, tgt in sizes)
+    if weights > _MOST_WEIGHTS[form]:
+        raise InvalidRequest(
+            f"return_alignments: {form} ones would take {weights} weights, more than "
+            f"{_MOST_WEIGHTS[form]}: send fewer or shorter texts"
+        )

@@ -1,0 +1,291 @@
+"""What the model thinks of given translations: a log-probability a token, and where it looked.
+
+Knows who waits, for how long, and what goes through the graphs together; must not know text,
+requests or Triton.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.manifest import Manifest
+from dragoman_serving.engine.batching.acceptance import Acceptance, Estimate
+from dragoman_serving.engine.batching.line import Line, Turns
+from dragoman_serving.engine.batching.pace import Pace
+from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
+from dragoman_serving.scoring.score_graphs import (
+    MOST_TOKENS,
+    AttentionGraph,
+    Floats,
+    Pair,
+    ScoreGraph,
+    like_lengths,
+    looked_at,
+)
+
+log = logging.getLogger(__name__)
+
+_MOST_TOGETHER = 4 * MOST_TOKENS
+"""Tokens on a side of the pairs that are sorted by length at a time: what comes meanwhile waits for
+them, be it more important or overdue."""
+
+
+class ScoringFailure(DragomanError):
+    """The graph could not be loaded or run, through no fault of the request."""
+
+
+class TooLong(DragomanError):
+    """A pair has more tokens than the graph has positions."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What the model thinks of a pair.
+
+    `log_probs` are those of the target's tokens, the end symbol's at the end if the pair is
+    complete. `attention` [T, S] is how much each of the T tokens before the end symbol looked at
+    each source id, tag and end symbol included; None if it was not wanted. So `heads`: the weights
+    [L, H, S, S], [L, H, N, N] and [L, H, N, S] of encoder, decoder and cross-attention, where N is
+    T, and one more of a complete pair.
+    """
+
+    log_probs: tuple[float, ...]
+    attention: Floats | None = None
+    heads: tuple[Floats, ...] | None = None
+
+
+@dataclass(eq=False)
+class _Job:
+    pair: Pair
+    future: Future[Scored] = field(default_factory=Future)
+
+    @property
+    def length(self) -> tuple[int, int]:
+        return len(self.pair.tgt_ids) + 1, len(self.pair.src_ids)
+
+    def is_unwanted(self, now_s: float) -> bool:
+        """Whether nobody waits for it any more, or it is overdue."""
+        deadline_s = self.pair.deadline_s
+        return self.future.done() or (deadline_s is not None and now_s > deadline_s)
+
+
+class Scorer:
+    """Scores pairs in a thread of its own, those of like length together.
+
+    The graph is loaded when it is first needed. A result does not depend on what it was scored with
+    beyond the last digits of fp32.
+    """
+
+    def __init__(self, bundle: Path, manifest: Manifest, most_waiting: int = 40_000) -> None:
+        """Begin without the graph.
+
+        Args:
+            bundle: folder of the bundle.
+            manifest: its manifest, checked.
+            most_waiting: pairs that may wait; more are refused.
+        """
+        self._bundle, self._manifest = bundle, manifest
+        limits = manifest.limits
+        self._most_ids = limits.max_source_tokens, limits.max_target_tokens
+        self._most_waiting = most_waiting
+        self._graph: ScoreGraph | None = None
+        self._attention_graph: AttentionGraph | None = None
+        self._waiting: Line[_Job] = Line()
+        self._pace, self._acceptance = Pace(workers=1), Acceptance()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def most_of_request(self) -> int:
+        """Pairs that one request may have."""
+        return self._most_waiting // 2
+
+    def check(self, pairs: int, priority: int = 0, deadline_s: float | None = None) -> None:
+        """Refuse a request that cannot be scored in time, or that leaves no space for others.
+
+        Args:
+            pairs: that it has.
+            priority: theirs.
+            deadline_s: theirs, on the clock of `time.monotonic`.
+
+        Raises:
+            Overloaded: too many others wait, or it would take more than half of what is free.
+            DeadlineExceeded: it takes longer than it allows.
+        """
+        with self._changed:
+            held = len(self._waiting)
+            free = self._most_waiting - held
+            if 2 * pairs > free + 1:
+                raise Overloaded(
+                    f"the server is busy: {held} translations wait to be scored, {free} more may "
+                    f"wait, and one request may take half of these, but this one has {pairs}"
+                )
+            if deadline_s is None or not self._pace.is_known:
+                return
+            wait_s = self._pace.seconds_of(self._waiting.work_ahead(pairs, priority))
+            own_s = self._pace.seconds_of(pairs)
+            left_s = deadline_s - time.monotonic()
+            self._acceptance.check(Estimate(held, wait_s, own_s, left_s, is_busy=held > 0))
+
+    def submit(self, pairs: Sequence[Pair]) -> list[Future[Scored]]:
+        """Let pairs wait to be scored, all or none of them.
+
+        Returns:
+            A future a pair, in their order. Cancelling it gives the pair up.
+
+        Raises:
+            TooLong: the graph has not so many positions.
+            Overloaded: too many are waiting.
+            Closed: the scorer was closed.
+        """
+        for pair in pairs:
+            self._check_length(pair)
+        jobs = [_Job(pair) for pair in pairs]
+        with self._changed:
+            if self._closed:
+                raise Closed("the engine has been shut down")
+            held = len(self._waiting)
+            if held + len(jobs) > self._most_waiting:
+                raise Overloaded(
+                    f"the server is busy: {held} translations wait to be scored and {len(jobs)} "
+                    f"more would exceed the limit of {self._most_waiting}"
+                )
+            turns = Turns()
+            for job in jobs:
+                self._waiting.add(job, turns, priority=job.pair.priority)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="dragoman-scorer", daemon=True
+                )
+                self._thread.start()
+            self._changed.notify()
+        return [job.future for job in jobs]
+
+    def close(self) -> None:
+        """Score what waits, then stop. Further submissions are refused."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _check_length(self, pair: Pair) -> None:
+        sides = ("text", len(pair.src_ids)), ("translation", len(pair.tgt_ids) + pair.complete)
+        for (what, tokens), most in zip(sides, self._most_ids, strict=True):
+            if tokens > most:
+                raise TooLong(
+                    f"a {what} of {tokens} tokens cannot be scored, more than {most}: "
+                    "send shorter texts"
+                )
+
+    def _work(self) -> None:
+        while (jobs := self._take()) is not None:
+            begin_s = time.monotonic()
+            try:
+                jobs.sort(key=lambda job: job.length)
+                for group in like_lengths([job.length for job in jobs]):
+                    self._score(jobs[group])
+            except Exception as error:  # the thread must live on for those that wait
+                _fail(jobs, error)
+            self._measure(len(jobs), time.monotonic() - begin_s)
+            del jobs  # nothing of them is kept until others come
+
+    def _take(self) -> list[_Job] | None:
+        """What is next; None if the scorer was closed and nothing waits."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._waiting) or self._closed)
+            if not self._waiting:
+                return None
+            # Those at the end of a long queue must not wait to hear that they are too late.
+            now_s = time.monotonic()
+            unwanted = self._waiting.drop(lambda job: job.is_unwanted(now_s))
+            taken: list[_Job] = []
+            tokens = 0
+            while self._waiting and tokens < _MOST_TOGETHER:
+                taken.append(self._waiting.take())
+                tokens += max(taken[-1].length)
+        _give_up(unwanted)
+        return taken
+
+    def _measure(self, pairs: int, elapsed_s: float) -> None:
+        """Count pairs as rows of one step, if others waited meanwhile."""
+        if self._waiting:
+            self._pace.stepped(pairs, elapsed_s)
+            self._pace.finished(steps=pairs, src_tokens=pairs)
+        else:
+            self._acceptance.emptied()
+
+    def _score(self, jobs: Sequence[_Job]) -> None:
+        """Settle the futures of pairs that go through the graph together."""
+        now_s = time.monotonic()
+        unwanted = [job for job in jobs if job.is_unwanted(now_s)]
+        _give_up(unwanted)
+        wanted = [job for job in jobs if job not in unwanted]
+        if not wanted:
+            return
+        try:
+            if self._graph is None:
+                self._graph = ScoreGraph(self._bundle, self._manifest)
+            log_probs, attention = self._graph.run([job.pair for job in wanted])
+            found = [
+                self._scored(job.pair, of_tokens, of_steps)
+                for job, of_tokens, of_steps in zip(wanted, log_probs, attention, strict=True)
+            ]
+        except Exception as error:  # whatever it was, who waits must hear of it
+            if self._graph is None or len(wanted) == 1:
+                _fail(wanted, error)
+                return
+        else:
+            for job, scored in zip(wanted, found, strict=True):
+                _settle(job, scored)
+            return
+        for job in wanted:  # the failure is that of some of them alone
+            self._score([job])
+
+    def _scored(self, pair: Pair, log_probs: Floats, attention: Floats) -> Scored:
+        heads = self._manifest.alignment
+        tokens = len(pair.tgt_ids) + pair.complete
+        # Not a view of the whole run's memory.
+        ended = len(log_probs) > len(pair.tgt_ids)
+        looked = looked_at(attention, heads, ended).copy() if pair.attention and heads else None
+        return Scored(tuple(log_probs[:tokens].tolist()), looked, self._heads(pair))
+
+    def _heads(self, pair: Pair) -> tuple[Floats, ...] | None:
+        if not pair.heads:
+            return None
+        if self._attention_graph is None:
+            self._attention_graph = AttentionGraph(self._bundle, self._manifest)
+        return self._attention_graph.run(pair)
+
+
+def _give_up(unwanted: Sequence[_Job]) -> None:
+    """Answer for pairs that are cancelled or overdue."""
+    for job in unwanted:
+        if not job.future.done():
+            _settle(job, DeadlineExceeded("the deadline passed before it was scored"))
+
+
+def _fail(jobs: Sequence[_Job], error: Exception) -> None:
+    """Answer for pairs that cannot be scored, if nobody has yet."""
+    log.error("translations cannot be scored", exc_info=error)
+    what = str(error) if isinstance(error, DragomanError) else type(error).__name__
+    for job in jobs:
+        if not job.future.done():
+            _settle(job, ScoringFailure(f"scoring failed: {what}"))
+
+
+def _settle(job: _Job, outcome: Scored | Exception) -> None:
+    if not job.future.set_running_or_notify_cancel():
+        return
+    if isinstance(outcome, Exception):
+        job.future.set_exception(outcome)
+    else:
+        job.future.set_result(outcome)

@@ -1,0 +1,34 @@
+"""`python -m dragoman_serving.service SOCKET HEARTBEAT`: the engine's process.
+
+Both are file descriptors: a socket that listens already, and the pipe for signs of life.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from dragoman_serving.service.engine_socket import remove
+from dragoman_serving.service.heartbeat import start_beating
+from dragoman_serving.service.server import Server
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    # The log may be Triton's too, and never holds texts.
+    logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
+    listening = socket.socket(fileno=int(sys.argv[1]))
+    server = Server(listening)
+    start_beating(int(sys.argv[2]), lambda: server.busy)
+    signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
+    try:
+        server.serve()
+    finally:  # also if the launcher, which made it, was killed
+        remove(Path(listening.getsockname()))
+
+
+if __name__ == "__main__":
+    main()

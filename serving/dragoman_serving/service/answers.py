@@ -1,0 +1,176 @@
+"""Answers to requests: translations, what the model thinks of them, errors under Triton's codes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dragoman.kernel.errors import DragomanError
+from dragoman_serving.scoring.assessment import Assessment
+from dragoman_serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
+from dragoman_serving.service.requests import Asked
+from dragoman_serving.translation.translation import Translation
+
+log = logging.getLogger(__name__)
+
+Columns = dict[str, tuple[DataType, Sequence[Any]]]
+"""Outputs by name: type, and an element for each translation."""
+
+FINISHED, CUT, GOING_ON = "stop", "length", ""
+"""Why a translation ends where it ends."""
+_LONGEST_MESSAGE = 500
+"""Characters: it may quote what was asked, which may be long."""
+_CODES = {
+    "InvalidRequest": ErrorCode.INVALID_ARG,
+    "Overloaded": ErrorCode.UNAVAILABLE,
+    "Closed": ErrorCode.UNAVAILABLE,
+    "DeadlineExceeded": ErrorCode.CANCELLED,
+    "CancelledError": ErrorCode.CANCELLED,
+}
+_STATUSES = {
+    ErrorCode.UNAVAILABLE: "UNAVAILABLE",
+    ErrorCode.CANCELLED: "CANCELLED",
+    ErrorCode.INTERNAL: "INTERNAL",
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a client wants its answer: which outputs, and in the shape of its texts."""
+
+    number: int
+    """Of the request."""
+    outputs: Collection[str]
+    shape: tuple[int, ...]
+    scores: bool = False
+    """Whether they were asked for; so the next four."""
+    token_scores: bool = False
+    alignments: bool = False
+    confidences: bool = False
+    attention: bool = False
+
+    @classmethod
+    def asked(cls, number: int, outputs: Collection[str], asked: Asked) -> Form:
+        """As a request wants it."""
+        options = asked.options
+        return cls(
+            number,
+            outputs,
+            asked.shape,
+            options.return_scores,
+            options.return_token_scores,
+            options.return_alignments is not None,
+            options.return_confidence,
+            options.return_attention,
+        )
+
+
+def of_translations(translations: Sequence[Translation], form: Form) -> Answer:
+    """The last answer to a request: one element a text, or several that follow each other."""
+    all_of_them = [one for best in translations for one in (best, *best.others)]
+    each = len(all_of_them) // len(translations)
+    form = replace(form, shape=(*form.shape[:-1], form.shape[-1] * each))
+    reasons = [FINISHED if t.complete else CUT for t in all_of_them]
+    tokens = [translation.output_tokens for translation in all_of_them]
+    texts = [translation.text for translation in all_of_them]
+    more: Columns = {}
+    scores = [t.score for t in all_of_them if t.score is not None] if form.scores else []
+    if scores:
+        more["scores"] = (DataType.FP32, scores)
+    confidences = [t.confidence for t in all_of_them if t.confidence is not None]
+    if form.confidences and confidences:
+        more["confidences"] = (DataType.FP32, confidences)
+    if assessments := [t.assessment for t in all_of_them if t.assessment is not None]:
+        more |= _assessed(assessments, form)
+    return Answer(form.number, _outputs(texts, tokens, reasons, form, more))
+
+
+def of_assessments(assessments: Sequence[Assessment], alpha: float, form: Form) -> Answer:
+    """The last answer to a request for scores of given translations.
+
+    Args:
+        assessments: one a translation.
+        alpha: exponent of the length penalty.
+        form: of the answer.
+    """
+    columns: Columns = {"scores": (DataType.FP32, [one.score(alpha) for one in assessments])}
+    columns |= _assessed(assessments, form)
+    columns["confidences"] = (DataType.FP32, [one.confidence for one in assessments])
+    return Answer(form.number, _tensors(columns, form))
+
+
+def _assessed(assessments: Sequence[Assessment], form: Form) -> Columns:
+    """What was asked for of assessments."""
+    columns: Columns = {}
+    if form.token_scores:
+        found = [one.token_scores.encode("utf-8") for one in assessments]
+        columns["token_scores"] = (DataType.BYTES, found)
+    if form.alignments:
+        found = [(one.alignment or "").encode("utf-8") for one in assessments]
+        columns["alignments"] = (DataType.BYTES, found)
+    if form.attention:
+        found = [one.attention.to_json().encode("utf-8") for one in assessments if one.attention]
+        columns["attention"] = (DataType.BYTES, found)
+    return columns
+
+
+def of_beginning(text: str, form: Form) -> Answer:
+    """An answer with what is certain of a translation so far, which others follow."""
+    return Answer(form.number, _outputs([text], [0], [GOING_ON], form), last=False)
+
+
+def of_error(error: BaseException, number: int) -> Failure:
+    """The last answer to a request that failed.
+
+    Triton 24.10 sends every failure of a model as 400 over HTTP's `/generate`. So the message of
+    one that is not the request's fault begins with gRPC's name of its status, as in
+    `UNAVAILABLE: ...`.
+    """
+    kind = type(error).__name__
+    if kind not in _CODES:
+        log.error("a request failed: %s", kind)  # its message might quote the text
+    message = str(error) if isinstance(error, DragomanError) else f"the request failed: {kind}"
+    if len(message) > _LONGEST_MESSAGE:
+        message = message[:_LONGEST_MESSAGE] + "..."
+    code = _CODES.get(kind, ErrorCode.INTERNAL)
+    if code != ErrorCode.INVALID_ARG:
+        message = f"{_STATUSES[code]}: {message}"
+    return Failure(number, code, message)
+
+
+def of_stream_error(error: BaseException, number: int) -> Failure:
+    """The last answer to a request that failed, where no status travels along.
+
+    Triton sends an error in a stream as a message and nothing else, so every message begins with
+    its status, as in `INVALID_ARGUMENT: text 0 is empty`.
+    """
+    failure = of_error(error, number)
+    if failure.code != ErrorCode.INVALID_ARG:
+        return failure
+    return replace(failure, message=f"INVALID_ARGUMENT: {failure.message}")
+
+
+def _outputs(
+    texts: Sequence[str],
+    tokens: Sequence[int],
+    reasons: Sequence[str],
+    form: Form,
+    more: Columns | None = None,
+) -> tuple[Tensor, ...]:
+    columns: Columns = {
+        "text_output": (DataType.BYTES, [text.encode("utf-8") for text in texts]),
+        "output_tokens": (DataType.INT32, tokens),
+        "finish_reason": (DataType.BYTES, [reason.encode() for reason in reasons]),
+        **(more or {}),
+    }
+    return _tensors(columns, form)
+
+
+def _tensors(columns: Columns, form: Form) -> tuple[Tensor, ...]:
+    return tuple(
+        Tensor.of(name, datatype, form.shape, values)
+        for name, (datatype, values) in columns.items()
+        if name in form.outputs
+    )

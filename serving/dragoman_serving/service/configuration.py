@@ -1,0 +1,96 @@
+"""The parameters in a model's `config.pbtxt`, as the engine's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, cast, get_args
+
+from dragoman.kernel.errors import UsageError
+from dragoman_serving.engine.settings import EngineSettings, Precision, Runtime
+from dragoman_serving.service.requests import RequestRules
+
+AUTO = "auto"
+_ENGINE = ("precision", "runtime", "workers", "lone_threads", "max_rows", "max_waiting")
+RULES = ("deadline_s", "allow_priority")
+"""Parameters that say what requests may ask."""
+LANGUAGES = "languages"
+"""Parameter that tells clients what the bundle translates between."""
+
+
+def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
+    """Read the engine's settings; one that is missing keeps its default.
+
+    Raises:
+        UsageError: a parameter that is unknown, or not what it should be, by name.
+    """
+    check_names(parameters, (*_ENGINE, *RULES, LANGUAGES))
+    precision = _choice(parameters, "precision", get_args(Precision))
+    runtime = _choice(parameters, "runtime", get_args(Runtime))
+    waiting = _number(parameters, "max_waiting")
+    return EngineSettings(
+        precision=cast(Precision | Literal["auto"], precision),
+        runtime=cast(Runtime | Literal["auto"], runtime),
+        workers=_number(parameters, "workers"),
+        lone_threads=_number(parameters, "lone_threads"),
+        max_rows=_number(parameters, "max_rows"),
+        max_waiting=EngineSettings.max_waiting if waiting is None else waiting,
+    )
+
+
+def check_names(parameters: Mapping[str, str], known: Sequence[str]) -> None:
+    """Refuse parameters that nobody reads.
+
+    Raises:
+        UsageError: an unknown one, by name.
+    """
+    for name in parameters:
+        if name not in known:
+            raise UsageError(f"config.pbtxt: unknown parameter {name!r}; known: {', '.join(known)}")
+
+
+def check_languages(parameters: Mapping[str, str], languages: Sequence[str]) -> None:
+    """Refuse a configuration that tells clients of other languages than the bundle's.
+
+    Raises:
+        UsageError: it does.
+    """
+    told, has = parameters.get(LANGUAGES), ",".join(languages)
+    if told is not None and told != has:
+        raise UsageError(f"config.pbtxt: languages is {told!r}: the bundle has {has!r}")
+
+
+def request_rules(parameters: Mapping[str, str]) -> RequestRules:
+    """Read what requests may ask; what is missing keeps its default.
+
+    Raises:
+        UsageError: a parameter that is not what it should be, by name.
+    """
+    deadline_s = _number(parameters, "deadline_s")
+    priorities = parameters.get("allow_priority", "false")
+    if priorities not in ("true", "false"):
+        raise UsageError(f"config.pbtxt: allow_priority is {priorities!r}: give true or false")
+    if deadline_s is not None and deadline_s < 1:
+        raise UsageError(f"config.pbtxt: deadline_s is {deadline_s}: give 1 or more")
+    defaults = RequestRules()
+    return RequestRules(
+        defaults.deadline_s if deadline_s is None else deadline_s, priorities == "true"
+    )
+
+
+def _choice(parameters: Mapping[str, str], name: str, choices: Sequence[str]) -> str:
+    text = parameters.get(name, AUTO)
+    if text not in (AUTO, *choices):
+        raise UsageError(
+            f"config.pbtxt: {name} is {text!r}: give one of {', '.join((AUTO, *choices))}"
+        )
+    return text
+
+
+def _number(parameters: Mapping[str, str], name: str) -> int | None:
+    text = parameters.get(name, AUTO)
+    if text == AUTO:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"config.pbtxt: {name} is {text!r}: give a number, or {AUTO}") from None

@@ -1,0 +1,95 @@
+"""One model's connection to the engine's process."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import deque
+from collections.abc import Iterator
+
+from dragoman_serving.service.frames import FrameSplitter, Kind
+
+_RECEIVE_BYTES = 1 << 18
+_LAST_S = 5.0
+"""For what is not yet sent when a connection is closed."""
+
+
+class Connection:
+    """Frames over a socket; whoever sends does not wait for the other side."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        """Take a connected socket over."""
+        self._socket = connected
+        self._lock = threading.Lock()
+        self._backlog: deque[memoryview] = deque()
+        self._has_backlog = threading.Condition(self._lock)
+        self._closed = False
+        self._flusher = threading.Thread(target=self._flush, name="dragoman-backlog", daemon=True)
+        self._flusher.start()
+
+    def frames(self) -> Iterator[tuple[Kind, bytes]]:
+        """What comes, until the other side closes.
+
+        Raises:
+            Damaged: what comes are no frames.
+        """
+        splitter = FrameSplitter()
+        with contextlib.suppress(OSError):
+            while received := self._socket.recv(_RECEIVE_BYTES):
+                yield from splitter.feed(received)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the other side reads more slowly than is written."""
+        return bool(self._backlog)
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame now, or as soon as there is room; nothing if the other side has gone."""
+        with self._lock:
+            unsent = memoryview(frame)
+            if not self._backlog:
+                try:
+                    sent = self._socket.send(unsent, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                except BlockingIOError:
+                    sent = 0
+                except OSError:
+                    return
+                if sent == len(frame):
+                    return
+                unsent = unsent[sent:]
+            self._backlog.append(unsent)
+            self._has_backlog.notify()
+
+    def close(self) -> None:
+        """Send what waits, as far as the other side reads it, and close."""
+        with self._lock:
+            self._closed = True
+            self._has_backlog.notify()
+        self._flusher.join(_LAST_S)
+        self.hang_up()
+        self._flusher.join()
+        self._socket.close()
+
+    def hang_up(self) -> None:
+        """Let the other side see the end, and whoever reads here too."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _flush(self) -> None:
+        while True:
+            with self._lock:
+                while not self._backlog and not self._closed:
+                    self._has_backlog.wait()
+                if not self._backlog:
+                    return
+                first = self._backlog[0]
+            try:
+                self._socket.sendall(first)
+            except OSError:  # the other side has gone
+                with self._lock:
+                    self._backlog.clear()
+                continue
+            # Only now, so that nobody sends past what waits.
+            with self._lock:
+                self._backlog.popleft()

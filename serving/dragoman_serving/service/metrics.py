@@ -1,0 +1,110 @@
+"""The engine's figures for Triton's metrics port."""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman_serving.service.frames import Figure, pack_figures
+from dragoman_serving.translation.translator import Translator
+
+_EVERY_S = 0.5
+_RESIDENT_PAGES = 1
+"""Place of `resident` in /proc/self/statm.
+
+Source: https://man7.org/linux/man-pages/man5/proc_pid_statm.5.html
+"""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    name: str
+    description: str
+    source: str
+    """Name of the figure among `Counts` or `Load`."""
+
+
+_COUNTERS = (
+    _Kind("dragoman_sentences_total", "Sentences translated", "completed"),
+    _Kind("dragoman_sentences_cancelled_total", "Sentences given up by their clients", "cancelled"),
+    _Kind("dragoman_sentences_overdue_total", "Sentences whose deadline passed", "overdue"),
+    _Kind(
+        "dragoman_sentences_rejected_total",
+        "Sentences refused by a busy server",
+        "rejected",
+    ),
+    _Kind("dragoman_input_tokens_total", "Source tokens of translated sentences", "input_tokens"),
+    _Kind("dragoman_output_tokens_total", "Tokens generated", "output_tokens"),
+    _Kind("dragoman_queue_seconds_total", "Time from arrival to joining, summed", "queue_s"),
+    _Kind(
+        "dragoman_first_token_seconds_total",
+        "Time from arrival to the first token, summed over dragoman_sentences_total",
+        "first_token_s",
+    ),
+    _Kind(
+        "dragoman_decode_seconds_total",
+        "Time from joining a batch to the last token, summed; over "
+        "dragoman_output_tokens_total it is the time per token",
+        "decode_s",
+    ),
+)
+_GAUGES = (
+    _Kind("dragoman_waiting", "Sentences that wait", "waiting"),
+    _Kind("dragoman_rows", "Rows in flight", "rows"),
+    _Kind("dragoman_rows_limit", "Rows that may be in flight", "most_rows"),
+    _Kind("dragoman_cache_bytes", "Bytes of keys and values held", "cache_bytes"),
+)
+_PROCESSOR = "dragoman_process_cpu_seconds_total"
+_MEMORY = "dragoman_process_resident_memory_bytes"
+
+
+class FigureReporter:
+    """Sends the figures twice a second, in a thread of its own."""
+
+    def __init__(self, translator: Translator, send: Callable[[bytes], None]) -> None:
+        """Start the thread."""
+        self._translator = translator
+        self._send = send
+        self._sent: collections.defaultdict[str, float] = collections.defaultdict(float)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dragoman-figures", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._send(pack_figures(list(self._figures())))
+            if self._stopped.wait(_EVERY_S):
+                return
+
+    def _figures(self) -> Iterator[Figure]:
+        counts, load = self._translator.counts, self._translator.load
+        for kind in _COUNTERS:
+            now = float(getattr(counts, kind.source))
+            yield self._increase(kind.name, kind.description, now)
+        description = "User and system time of the engine's process"
+        yield self._increase(_PROCESSOR, description, time.process_time())
+        for kind in _GAUGES:
+            value = float(getattr(load, kind.source))
+            yield Figure(True, kind.name, kind.description, value)
+        yield Figure(True, _MEMORY, "Memory of the engine's process", float(_resident_bytes()))
+
+    def _increase(self, name: str, description: str, now: float) -> Figure:
+        increase = now - self._sent[name]
+        self._sent[name] = now
+        return Figure(False, name, description, increase)
+
+
+def _resident_bytes() -> int:
+    """Of this process, as Linux counts it."""
+    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return int(fields[_RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,162 @@
+"""Takes Triton's models up as they connect. What is loaded outlives a Triton that crashed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dragoman.kernel.errors import DragomanError
+from dragoman_serving.engine.errors import Closed
+from dragoman_serving.service.connection import Connection
+from dragoman_serving.service.frames import (
+    Hello,
+    Kind,
+    Request,
+    pack_ready,
+    pack_refused,
+    unpack_cancel,
+)
+from dragoman_serving.service.score import ScoreModel
+from dragoman_serving.service.served_model import Model, decoupled, takes_targets
+from dragoman_serving.service.translate import TranslateModel, load_translator
+from dragoman_serving.service.translate_stream import TranslateStreamModel
+from dragoman_serving.translation.translator import Translator
+
+log = logging.getLogger(__name__)
+
+_PAUSE_S = 0.5
+"""Before the next try to take up a connection."""
+_LAST_ANSWERS_S = 0.5
+"""Time for the last answers when the engine broke."""
+_GARBAGE = 50_000
+"""New objects before garbage is looked for: with Python's 700, that takes a tenth of the time."""
+
+
+def give_up(failure: Exception) -> None:
+    """End the process after something broke: the models then say that it is gone."""
+    log.critical("%s; giving up", failure, exc_info=failure)
+    time.sleep(_LAST_ANSWERS_S)
+    os._exit(1)
+
+
+class Server:
+    """One engine, and the models that use it, each over a connection of its own."""
+
+    def __init__(
+        self, listening: socket.socket, on_failure: Callable[[Exception], None] = give_up
+    ) -> None:
+        """Begin without a model.
+
+        Args:
+            listening: where models connect.
+            on_failure: called when the engine, or what is between it and a model, broke.
+        """
+        self._listening = listening
+        self._on_failure = on_failure
+        self._translator: Translator | None = None
+        self._loaded: tuple[str, int, Any] | None = None
+        self._models: list[Model] = []
+        self._asking: set[Model] = set()
+        self._attending: list[threading.Thread] = []
+
+    def serve(self) -> None:
+        """Take up whoever connects, until it is stopped and the last one has hung up."""
+        while (connected := self._accept()) is not None:
+            thread = threading.Thread(
+                target=self._attend,
+                args=(Connection(connected),),
+                name="dragoman-requests",
+                daemon=True,
+            )
+            thread.start()
+            living = [one for one in self._attending if one.is_alive()]
+            self._attending = [*living, thread]
+        for thread in self._attending:
+            thread.join()
+        if self._translator is not None:
+            self._translator.close()
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests wait for an answer."""
+        return bool(self._asking) or any(model.in_flight for model in list(self._models))
+
+    def stop(self) -> None:
+        """Take up nobody any more; Triton hangs up when its requests are answered."""
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> socket.socket | None:
+        while True:
+            try:
+                return self._listening.accept()[0]
+            except OSError as error:
+                if error.errno in (errno.EBADF, errno.EINVAL):  # closed, or shut down
+                    return None
+                log.error("nobody can connect now: %s", error.strerror)
+                time.sleep(_PAUSE_S)
+
+    def _attend(self, connection: Connection) -> None:
+        model: Model | None = None
+        try:
+            for kind, body in connection.frames():
+                if kind is Kind.HELLO and model is None:
+                    model = self._take_up(Hello.unpack(body), connection)
+                    self._models.append(model)
+                    connection.send(pack_ready())
+                elif kind is Kind.REQUEST and model is not None:
+                    self._asking.add(model)
+                    model.ask(Request.unpack(body))
+                    self._asking.discard(model)
+                elif kind is Kind.CANCEL and model is not None:
+                    model.cancel(unpack_cancel(body))
+        except DragomanError as error:
+            connection.send(pack_refused(str(error)))
+        except Exception as error:
+            if model is not None:
+                self._on_failure(error)
+                return
+            log.exception("a model cannot be loaded")
+            reason = f"it cannot be loaded ({type(error).__name__}); the log above says why"
+            connection.send(pack_refused(reason))
+        finally:
+            if model is not None:
+                self._models.remove(model)
+                model.close()
+            connection.close()
+
+    def _take_up(self, hello: Hello, connection: Connection) -> Model:
+        if decoupled(hello):
+            return TranslateStreamModel(hello, connection, self._get_translator)
+        if takes_targets(hello):
+            return ScoreModel(hello, connection.send, self._get_translator)
+        return TranslateModel(hello, connection.send, self._load(hello))
+
+    def _load(self, hello: Hello) -> Translator:
+        """The translator of a model; it stays loaded when Triton ends and is started again."""
+        wanted = (hello.folder, hello.version, json.loads(hello.config))  # its order may change
+        if self._translator is None or wanted != self._loaded:
+            if self._translator is not None:
+                self._translator.close()
+            self._translator = None
+            self._translator = load_translator(hello, self._on_failure)
+            self._loaded = wanted
+            # What is loaded now stays: collecting garbage must not walk through it under load.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_GARBAGE)
+        return self._translator
+
+    def _get_translator(self) -> Translator:
+        if self._translator is None:
+            raise Closed("the model translate is not there")
+        return self._translator

@@ -1,0 +1,116 @@
+"""The model `translate_stream`: text in, its translation out as it grows, from the same engine."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+from dragoman_serving.request.options import InvalidRequest
+from dragoman_serving.service import answers
+from dragoman_serving.service.answers import Form, of_stream_error
+from dragoman_serving.service.configuration import RULES, check_names, request_rules
+from dragoman_serving.service.connection import Connection
+from dragoman_serving.service.frames import Hello, Request
+from dragoman_serving.service.served_model import InFlight, last_answer, parameters, understand
+from dragoman_serving.translation.streaming import TextStream
+from dragoman_serving.translation.translator import Translator
+
+
+class _Growing:
+    """A translation that is sent as it grows."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.stream: TextStream | None = None
+        self.sent = ""
+        self.waits = False
+        """To be looked at."""
+
+
+class TranslateStreamModel:
+    """See `Model`. One thread tells what is new: what came in between goes out together."""
+
+    def __init__(
+        self, hello: Hello, connection: Connection, translator: Callable[[], Translator]
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            hello: from Triton's side.
+            connection: to it.
+            translator: gives the engine with its texts, or raises a `DragomanError`.
+
+        Raises:
+            DragomanError: the configuration is not usable.
+        """
+        given = parameters(hello)
+        check_names(given, RULES)
+        self._rules = request_rules(given)
+        self._connection = connection
+        self._translator = translator
+        self.in_flight = InFlight()
+        self._changed: queue.SimpleQueue[_Growing | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="dragoman-streams", daemon=True)
+        self._thread.start()
+
+    def ask(self, request: Request) -> None:
+        """See `Model`."""
+        try:
+            asked, form = understand(request, self._rules)
+            if len(asked.texts) != 1:
+                raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
+            if asked.options.return_scores:
+                raise InvalidRequest("return_scores: a stream has no scores")
+            if asked.options.assessed or asked.options.return_confidence:
+                raise InvalidRequest(
+                    "a stream has no return_token_scores, return_attention, return_alignments or "
+                    "return_confidence: ask the model translate"
+                )
+            growing = _Growing(form)
+            stream = growing.stream = self._translator().stream(
+                asked.texts[0], asked.options, lambda: self._look_at(growing), asked.terms
+            )
+        except Exception as error:  # one request's error must not reach the others
+            self._connection.send(of_stream_error(error, request.number).pack())
+            return
+        self.in_flight.add(request.number, stream.future)
+        self._look_at(growing)  # what came before it had its stream
+
+    def cancel(self, number: int) -> None:
+        """See `Model`."""
+        self.in_flight.cancel(number)
+
+    def close(self) -> None:
+        """See `Model`."""
+        self.in_flight.cancel_all()
+        self._changed.put(None)
+        self._thread.join()
+
+    def _look_at(self, growing: _Growing) -> None:
+        if not growing.waits:
+            growing.waits = True
+            self._changed.put(growing)
+
+    def _run(self) -> None:
+        while (growing := self._changed.get()) is not None:
+            growing.waits = False
+            if growing.stream is None:
+                continue
+            try:
+                self._tell(growing, growing.stream)
+            except Exception as error:  # one stream's error must not end the others
+                growing.stream.future.cancel()
+                growing.stream = None
+                self._connection.send(of_stream_error(error, growing.form.number).pack())
+
+    def _tell(self, growing: _Growing, stream: TextStream) -> None:
+        if stream.future.done():
+            growing.stream = None  # nothing comes any more
+            self._connection.send(last_answer(stream.future, growing.form, of_stream_error).pack())
+            return
+        text = stream.read()
+        # Who reads slowly holds nothing up, and hears of what came in between later.
+        if text != growing.sent and not self._connection.is_behind:
+            growing.sent = text
+            self._connection.send(answers.of_beginning(text, growing.form).pack())

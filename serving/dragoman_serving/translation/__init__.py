@@ -1,0 +1,1 @@
+"""From texts to translations: sentences out of texts, answers out of sentences."""

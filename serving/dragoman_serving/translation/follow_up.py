@@ -1,0 +1,228 @@
+"""Sentences for which the engine is asked more than once: samples, alternatives, placeholders.
+
+Knows sentences and hypotheses; must not know requests or how the engine works.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.text import Tokenizer
+from dragoman_serving.engine.futures import followed_by, when_all_done
+from dragoman_serving.engine.search.constraints import Guidance
+from dragoman_serving.engine.search.plain_search import length_penalty
+from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
+from dragoman_serving.request.plan import SearchPlan, with_sample
+from dragoman_serving.scoring.score_graphs import Pair
+from dragoman_serving.scoring.scorer import Scored, Scorer
+from dragoman_serving.translation.translation import SourceSentence
+
+_LEAST_SEEN = 1e-6
+"""What a source token counts as that nothing looked at, so that a score stays finite."""
+Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
+"""Lets the engine translate sentences."""
+
+
+class FollowUp:
+    """Gets the translations that a plan wants, in as many rounds as that takes."""
+
+    def __init__(
+        self, plan: SearchPlan, tokenizer: Tokenizer, submit: Submit, scorer: Scorer
+    ) -> None:
+        """Know whom to ask.
+
+        Args:
+            plan: of the request.
+            tokenizer: of the model.
+            submit: asks the engine.
+            scorer: says where the model looked.
+        """
+        self._scorer = scorer
+        self._plan = plan
+        self._tokenizer = tokenizer
+        self._submit = submit
+
+    def submit(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
+        """Begin to translate sentences.
+
+        Args:
+            sentences: what to translate.
+
+        Returns:
+            A future a sentence, in their order. Cancelling it gives the sentence up.
+
+        Raises:
+            DragomanError: as the engine's `submit`.
+        """
+        if self._plan.samples > 1:
+            return self._sample(sentences)
+        if self._plan.alternatives:
+            return self._alternatives(sentences)
+        if self._plan.keeps_placeholders:
+            return self._keep(sentences)
+        if self._plan.coverage_penalty:
+            return self._cover(sentences)
+        return self._submit(sentences)
+
+    def _sample(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        """Each sentence several times, every time by other chances."""
+        count = self._plan.samples
+        futures = self._submit(
+            [
+                replace(sentence, options=with_sample(sentence.options, number))
+                for sentence in sentences
+                for number in range(count)
+            ]
+        )
+        return [
+            when_all_done(futures[i : i + count], _together) for i in range(0, len(futures), count)
+        ]
+
+    def _alternatives(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        """The best tokens behind the prefix first, then what comes after each."""
+        begun = self._submit([_until_token(sentence) for sentence in sentences])
+        return [
+            followed_by(future, partial(self._finish, sentence))
+            for sentence, future in zip(sentences, begun, strict=True)
+        ]
+
+    def _finish(self, sentence: Sentence, begun: Hypothesis) -> Future[Hypothesis]:
+        beginnings = [replace(one, others=()) for one in (begun, *begun.others)]
+        going_on = [not one.complete and len(one.ids) < sentence.max_tokens for one in beginnings]
+        further = [one for one, goes_on in zip(beginnings, going_on, strict=True) if goes_on]
+        futures = self._submit([_behind(sentence, one.ids) for one in further])
+
+        def join(found: list[Hypothesis]) -> Hypothesis:
+            remaining = iter(found)
+            return _together(
+                [
+                    next(remaining) if goes_on else one
+                    for one, goes_on in zip(beginnings, going_on, strict=True)
+                ]
+            )
+
+        return when_all_done(futures, join)
+
+    def _cover(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        """What was found, ranked once more by what each hypothesis says of its source.
+
+        Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144, of what a search has
+        found, and by the heads that align.
+        """
+        return [
+            followed_by(future, partial(self._look, sentence))
+            for sentence, future in zip(sentences, self._submit(sentences), strict=True)
+        ]
+
+    def _look(self, sentence: Sentence, found: Hypothesis) -> Future[Hypothesis]:
+        # Where there were too few, the last was repeated.
+        hypotheses = list({one.ids: one for one in (found, *found.others)}.values())
+        pairs = [
+            Pair(
+                *(sentence.src_ids, one.ids, one.complete, True),
+                *(sentence.priority, sentence.deadline_s),
+            )
+            for one in hypotheses
+        ]
+
+        def rank(scored: list[Scored]) -> Hypothesis:
+            covered = [
+                replace(one, score=self._covered(one, seen), others=())
+                for one, seen in zip(hypotheses, scored, strict=True)
+            ]
+            best = sorted(covered, key=_score, reverse=True)
+            missing = self._plan.hypotheses - len(best)
+            return _together([*best, *best[-1:] * missing][: self._plan.hypotheses])
+
+        return when_all_done(self._scorer.submit(pairs), rank)
+
+    def _covered(self, one: Hypothesis, scored: Scored) -> float:
+        assert scored.attention is not None  # it was asked for
+        seen = scored.attention[:, self._tokenizer.tags : -1].sum(axis=0)  # without the end symbol
+        coverage = float(np.log(np.clip(seen, _LEAST_SEEN, 1.0)).sum())
+        return _score(one) + self._plan.coverage_penalty * coverage
+
+    def _keep(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
+        """Where a placeholder was lost after all, what stands between them is translated apart."""
+        return [
+            followed_by(future, partial(self._check, sentence))
+            for sentence, future in zip(sentences, self._submit(sentences), strict=True)
+        ]
+
+    def _check(self, sentence: SourceSentence, found: Hypothesis) -> Future[Hypothesis]:
+        tag, end = sentence.src_ids[: self._tokenizer.tags], sentence.src_ids[-1]
+        # As the target writes them: the source's vocabulary may lack some of their characters.
+        placeholders = self._plan.placeholders(sentence.text)
+        translated = self._tokenizer.target.decode(found.ids)
+        kept = Counter(find_placeholders(translated))
+        if all(kept[one] == count for one, count in Counter(placeholders).items()):
+            done: Future[Hypothesis] = Future()
+            done.set_result(found)
+            return done
+        between = split_at_placeholders(sentence.text)
+        parts = [self._tokenizer.encode(part) for part in between]
+        futures = self._submit(
+            [
+                self._part(sentence, part, (*tag, *ids, end))
+                for part, ids in zip(between, parts, strict=True)
+                if ids
+            ]
+        )
+
+        def join(translations: list[Hypothesis]) -> Hypothesis:
+            remaining = iter(translations)
+            ids: list[int] = []
+            for part, placeholder in zip(parts, [*placeholders, ""], strict=True):
+                ids += next(remaining).ids if part else ()
+                ids += self._tokenizer.target.encode(placeholder)
+            whole = all(one.complete for one in translations) and len(ids) < sentence.max_tokens
+            score = self._score_of_parts(translations, len(ids) + 1)
+            return Hypothesis(tuple(ids[: sentence.max_tokens]), score, whole)
+
+        return when_all_done(futures, join)
+
+    def _part(self, sentence: SourceSentence, text: str, src_ids: tuple[int, ...]) -> Sentence:
+        """What stands between two placeholders, as a sentence by itself."""
+        most, search = self._plan.of_part(text, src_ids)
+        most = min(most, sentence.max_tokens)
+        return replace(sentence, src_ids=src_ids, max_tokens=most, options=search)
+
+    def _score_of_parts(self, parts: Sequence[Hypothesis], length: int) -> float:
+        """All their log-probabilities over the length penalty; what was put between has none."""
+        alpha = self._plan.alpha
+        total = sum(
+            _score(one) * length_penalty(len(one.ids) + one.complete, alpha) for one in parts
+        )
+        return total / length_penalty(length, alpha)
+
+
+def _score(one: Hypothesis) -> float:
+    assert one.score is not None  # a beam scores all
+    return one.score
+
+
+def _together(found: list[Hypothesis]) -> Hypothesis:
+    """The first, with the others."""
+    return replace(found[0], others=tuple(found[1:]))
+
+
+def _until_token(sentence: Sentence) -> Sentence:
+    """A sentence whose search ends with the token behind the prefix."""
+    guidance = sentence.options.guidance
+    given = len(guidance.prefix) if guidance else 0
+    return replace(sentence, max_tokens=given + 1)
+
+
+def _behind(sentence: Sentence, ids: tuple[int, ...]) -> Sentence:
+    """A sentence whose translation begins with these tokens."""
+    guidance = replace(sentence.options.guidance or Guidance(), prefix=ids)
+    options = replace(sentence.options, hypotheses=1, guidance=guidance)
+    return replace(sentence, options=options)

@@ -1,0 +1,80 @@
+"""Prepares large requests part by part: requests take turns, and small requests need not wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dragoman_serving.engine.batching.line import Line, Turns
+from dragoman_serving.engine.errors import Closed
+
+_Part = TypeVar("_Part")
+
+
+@dataclass(eq=False)
+class _Task:
+    run: Callable[[], Any]
+    future: Future[Any] = field(default_factory=Future)
+
+
+class Preparation:
+    """A thread that runs one part of a request at a time."""
+
+    def __init__(self) -> None:
+        """Start the thread."""
+        self._waiting: Line[_Task] = Line()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="dragoman-preparation", daemon=True)
+        self._thread.start()
+
+    def submit(self, part: Callable[[], _Part], turns: Turns, priority: int = 0) -> Future[_Part]:
+        """Let a part of a request wait for its turn.
+
+        Args:
+            part: what to call.
+            turns: of the request, in this line.
+            priority: of the request.
+
+        Returns:
+            A future of what it returns. Cancelling it before its turn keeps it from being called.
+
+        Raises:
+            Closed: no more parts are taken.
+        """
+        task = _Task(part)
+        with self._changed:
+            if self._closed:
+                raise Closed("the engine has been shut down")
+            self._waiting.add(task, turns, priority=priority)
+            self._changed.notify()
+        return task.future
+
+    def close(self) -> None:
+        """Run what waits, then stop."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (task := self._take()) is not None:
+            if not task.future.set_running_or_notify_cancel():
+                continue
+            try:
+                prepared = task.run()
+            except Exception as error:  # whatever it was, the request must hear of it
+                task.future.set_exception(error)
+            else:
+                task.future.set_result(prepared)
+                del prepared
+            del task  # nothing of it is kept until another comes
+
+    def _take(self) -> _Task | None:
+        """The task that is next; None if this was closed and nothing waits."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._waiting) or self._closed)
+            return self._waiting.take() if self._waiting else None

@@ -1,0 +1,61 @@
+"""A text taken apart into what the engine translates, and put together again.
+
+Knows sentences, their layout and their longest length; must not know requests or the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from dragoman.kernel.cutting import cut_sentence
+from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
+from dragoman.kernel.text import Tokenizer
+from dragoman_serving.engine.sentence import Sentence
+
+Piece = Sentence | LineBreaks | str
+"""A sentence to translate, the line breaks of the one before, or what stays as it is."""
+
+
+def pieces_of_text(
+    text: str, language: str, most_tokens: int, tokenizer: Tokenizer
+) -> Iterator[tuple[LineBreaks, str]]:
+    """Cut a text into sentences, and those that are too long into pieces.
+
+    Args:
+        text: any text.
+        language: its language code.
+        most_tokens: of a piece, without specials.
+        tokenizer: counts them.
+
+    Returns:
+        What is translated, which may be empty, and what follows it and stays as it is.
+
+    Raises:
+        Uncuttable: a single character has more tokens than that.
+    """
+    for sentence, kept in split_sentences(text, language):
+        if not sentence:
+            yield LineBreaks("", ()), kept
+            continue
+        line = sentence.translate(BREAKS_TO_SPACES)
+        begin = 0
+        pieces = cut_sentence(line, most_tokens, language, tokenizer)
+        for number, (piece, space) in enumerate(pieces, start=1):
+            end = begin + len(piece)
+            behind = sentence[end : end + len(space)] + (kept if number == len(pieces) else "")
+            yield LineBreaks.of(sentence[begin:end]), behind
+            begin = end + len(space)
+
+
+def join(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
+    """A text's translation of those of its sentences, in their order."""
+    remaining = iter(translations)
+    found: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, Sentence):
+            found.append(next(remaining))
+        elif isinstance(piece, LineBreaks):
+            found[-1] = piece.put_into(found[-1])
+        else:
+            found.append(piece)
+    return "".join(found)

@@ -1,0 +1,111 @@
+"""A text under translation, whose beginning can be read before its end is known.
+
+Knows pieces of text and token ids; must not know how they travel.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.sentences import LineBreaks
+from dragoman_serving.engine.batching.job import Progress
+from dragoman_serving.translation.segments import Piece
+
+_UNFINISHED_CHARACTER = "\ufffd"
+"""What some of a character's bytes are decoded to."""
+_LEAST_GROWTH = 1024
+"""What was read grows by such a part of it, so that all readings together are bounded."""
+
+
+class TextStream:
+    """The certain beginning of a translation: what was read once does not change any more."""
+
+    future: Future[Any]
+    """Of a list with the whole translation; cancelling it gives the text up."""
+
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        decode: Callable[[Sequence[int]], str],
+        changed: Callable[[], None],
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            pieces: sentences, their line breaks, and what stands between them.
+            decode: from a sentence's token ids to text.
+            changed: called when there may be more to read.
+        """
+        self._pieces = pieces
+        self._decode = decode
+        self._changed = changed
+        self._certain: dict[int, tuple[int, ...]] = {}
+        self._sentences: Sequence[Future[Hypothesis]] = ()
+        self._read = ""
+        self._settled: list[str] = []
+        """The text of the pieces before `_next`, which do not change any more."""
+        self._settled_characters = 0
+        self._next = self._sentence = 0
+
+    def reports(self, sentences: int) -> list[Progress]:
+        """Takers of the tokens of so many sentences, in their order."""
+        return [functools.partial(self._report, index) for index in range(sentences)]
+
+    def follow(self, sentences: Sequence[Future[Hypothesis]]) -> None:
+        """Follow the sentences' futures, which say when the next one may be read."""
+        self._sentences = sentences
+
+    def read(self) -> str:
+        """The translation from its beginning, as far as it is certain.
+
+        It is that of the last reading until it has grown by a small part: who reads a long text
+        after each of its tokens would else read ever more, squared, for ever fewer news.
+        """
+        growing = self._growing()
+        characters = self._settled_characters + len(growing)
+        if characters < len(self._read) + len(self._read) // _LEAST_GROWTH:
+            return self._read
+        self._settled = ["".join(self._settled)]
+        text = (self._settled[0] + growing).rstrip(_UNFINISHED_CHARACTER)
+        if text.startswith(self._read):
+            self._read = text
+        return self._read
+
+    def _growing(self) -> str:
+        """What is certain of the first sentence that is not done; those before it are settled."""
+        while self._next < len(self._pieces):
+            piece, *behind = self._pieces[self._next : self._next + 2]
+            if isinstance(piece, str):
+                self._settle(piece)
+                continue
+            if self._sentence >= len(self._sentences):
+                break  # not submitted yet
+            breaks = behind[0] if behind and isinstance(behind[0], LineBreaks) else None
+            future = self._sentences[self._sentence]
+            if not future.done():
+                certain = self._decode(self._certain.get(self._sentence, ()))
+                if breaks is None:
+                    return certain
+                # Where breaks stand is known at the end.
+                return "" if breaks.breaks else breaks.put_into(certain)
+            if future.cancelled() or future.exception() is not None:
+                break
+            translation = self._decode(future.result().ids)
+            self._settle(translation if breaks is None else breaks.put_into(translation))
+            self._next += breaks is not None
+            self._certain.pop(self._sentence, None)
+            self._sentence += 1
+        return ""
+
+    def _settle(self, text: str) -> None:
+        self._settled.append(text)
+        self._settled_characters += len(text)
+        self._next += 1
+
+    def _report(self, sentence: int, ids: tuple[int, ...]) -> None:
+        self._certain[sentence] = ids
+        self._changed()

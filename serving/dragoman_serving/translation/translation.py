@@ -1,0 +1,170 @@
+"""Translations of texts, put together of what was found for their sentences.
+
+Knows pieces of texts, hypotheses and the tokenizer; must not know requests or the engine.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.text import Tokenizer
+from dragoman_serving.engine.search.plain_search import length_penalty
+from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
+from dragoman_serving.translation.segments import Piece, join
+
+_PIECES_OF_ONE = 2
+"""Of a text that was not split: a sentence, and nothing behind it."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated text; `complete` is false where the token limit cut one of its sentences.
+
+    `score` is that of `Hypothesis`; None where none was asked of greedy search, and of a text of
+    several sentences. `others` are further translations of the text, as many as were asked for.
+    """
+
+    text: str
+    output_tokens: int
+    complete: bool
+    score: float | None = None
+    others: tuple[Translation, ...] = ()
+    confidence: float | None = None
+    assessment: Assessment | None = None
+    """Where something of it was asked for."""
+
+
+@dataclass(frozen=True)
+class SourceSentence(Sentence):
+    """A sentence of a text, as it was written.
+
+    `altered` are placeholders that the vocabulary writes otherwise, and how the text has them.
+    """
+
+    text: str = ""
+    altered: tuple[tuple[str, str], ...] = ()
+
+
+class Composer:
+    """Puts translations together."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Know the vocabulary."""
+        self._target = tokenizer.target
+
+    def compose(
+        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], alpha: float
+    ) -> list[Translation]:
+        """Translations of texts.
+
+        Args:
+            pieces: of each text.
+            found: for all their sentences, in their order.
+            alpha: exponent of the length penalty in the hypotheses' scores.
+        """
+        remaining = iter(found)
+        translations = []
+        for of_text in pieces:
+            if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
+                translations.append(self._translation(of_text[0], next(remaining), alpha))
+                continue
+            sentences = [piece for piece in of_text if isinstance(piece, Sentence)]
+            of_sentences = list(itertools.islice(remaining, len(sentences)))
+            translations.append(
+                Translation(
+                    join(of_text, map(self._text, sentences, of_sentences)),
+                    sum(len(one.ids) for one in of_sentences),
+                    all(one.complete for one in of_sentences),
+                    confidence=_confidence(of_sentences, alpha),
+                )
+            )
+        return translations
+
+    def candidates(
+        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis]
+    ) -> list[Candidate]:
+        """The same as what may be assessed, in the order of translations and their others."""
+        remaining = iter(found)
+        return [one for of_text in pieces for one in self._candidates(of_text, remaining)]
+
+    def _candidates(
+        self, pieces: Sequence[Piece], remaining: Iterator[Hypothesis]
+    ) -> Iterator[Candidate]:
+        """The best translation of a text, then the others, of which only one sentence has any.
+
+        Lines that were wrapped are left as one: the words are the same.
+        """
+        source, target, sentences = "", "", []
+        others: list[Candidate] = []
+        for piece in pieces:
+            if isinstance(piece, str):
+                source, target = source + piece, target + piece
+            elif isinstance(piece, SourceSentence):
+                best = next(remaining)
+                place = (len(source), len(target))
+                sentences.append(_pair(piece, best, *place))
+                source, target = source + piece.text, target + self._target.decode(best.ids)
+                for other in best.others:
+                    pair = _pair(piece, other, *place)
+                    others.append(Candidate(source, self._target.decode(other.ids), (pair,)))
+        yield Candidate(source, target, tuple(sentences))
+        yield from others
+
+    def _text(self, sentence: Sentence, found: Hypothesis) -> str:
+        """A sentence's translation, with placeholders as the text has them."""
+        text = self._target.decode(found.ids)
+        for written, raw in sentence.altered if isinstance(sentence, SourceSentence) else ():
+            text = text.replace(written, raw, 1)
+        return text
+
+    def _translation(self, sentence: Sentence, found: Hypothesis, alpha: float) -> Translation:
+        """A text that is one sentence."""
+        return Translation(
+            self._text(sentence, found),
+            len(found.ids),
+            found.complete,
+            found.score,
+            tuple(self._translation(sentence, other, alpha) for other in found.others),
+            confidence=_confidence([found], alpha),
+        )
+
+
+def _confidence(found: Sequence[Hypothesis], alpha: float) -> float | None:
+    """Log-probability of a token on average, where the searches have scored what they found."""
+    total, tokens = 0.0, 0
+    for one in found:
+        if one.score is None:
+            return None
+        length = len(one.ids) + one.complete
+        total += one.score * length_penalty(length, alpha)
+        tokens += length
+    return total / tokens if tokens else 0.0  # nothing was to be translated
+
+
+def with_assessment(translation: Translation, assessments: Iterator[Assessment]) -> Translation:
+    """A translation and its others, each with its assessment, of which there are so many."""
+    assessment = next(assessments)
+    others = tuple(with_assessment(other, assessments) for other in translation.others)
+    return replace(
+        translation,
+        others=others,
+        confidence=assessment.confidence,
+        assessment=assessment,
+    )
+
+
+def _pair(
+    sentence: SourceSentence, found: Hypothesis, source_begin: int, target_begin: int
+) -> SentencePair:
+    return SentencePair(
+        sentence.src_ids,
+        found.ids,
+        sentence.text,
+        complete=found.complete,
+        source_begin=source_begin,
+        target_begin=target_begin,
+    )
