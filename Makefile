@@ -29,7 +29,7 @@ campaign: $(DEV)/.done  ## The whole campaign (ten minutes); ARGS="--seed 2 --js
 	$(DEV)/bin/python -m tests.campaigns $(ARGS)
 
 gpu-check: $(GPU)/.done  ## On a machine with an NVIDIA GPU: tests, tokens, speed; ARGS="--data-dir ..."
-	$(GPU)/bin/python -m benchmarks.gpu_check $(ARGS)
+	$(GPU)/bin/python -m benchmarks.gpu.gpu_check $(ARGS)
 
 lint: $(DEV)/.done  ## Check style and types
 	$(DEV)/bin/ruff check .
@@ -41,7 +41,7 @@ format: $(DEV)/.done  ## Rewrite the code in the project's style
 	$(DEV)/bin/ruff format .
 
 attention-figures: $(DEV)/.done  ## Draw the pictures of docs/attention.md anew
-	$(DEV)/bin/python -m benchmarks.attention_figures $(ARGS)
+	$(DEV)/bin/python -m studies.attention_figures $(ARGS)
 
 clean:  ## Remove the virtual environments and what was compiled
 	rm -rf $(SERVE) $(DEV) $(GPU) build serving/dragoman_serving/engine/compiled/*.so

@@ -18,6 +18,7 @@ OURS = {
     "dragoman_export",
     "dragoman_serving",
     "benchmarks",
+    "studies",
     "tests",
     *CLIENT,
 }

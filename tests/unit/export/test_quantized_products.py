@@ -15,15 +15,8 @@ from dragoman_serving.engine.settings import QuantizedPrecision
 from dragoman_training.text.parallel_text import read_directions
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.quantized import (
-    CALIBRATION,
-    TEST,
-    bleu,
-    equal_share,
-    quantized,
-    translate,
-)
 from dragoman.kernel.manifest import Manifest
+from studies.quantized import CALIBRATION, TEST, bleu, equal_share, quantized, translate
 from tests.conftest import CORPORA, REPOSITORY
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"

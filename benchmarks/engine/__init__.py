@@ -1,0 +1,1 @@
+"""The engine by itself: options, workers, one step, smaller models."""

@@ -1,0 +1,1 @@
+"""What make gpu-check measures."""

@@ -1,0 +1,270 @@
+"""Whether everything works on this GPU, and how fast it is; `make gpu-check` runs it.
+
+    python -m benchmarks.gpu.gpu_check --data-dir CORPORA
+
+First the machine, then the tests marked `gpu`, then tokens of real sentences against the oracle,
+then tokens a second of the base size, with the engine over ONNX Runtime CUDA and over TensorRT,
+whichever is here, beside PyTorch with the search that defines what is right. The figures go to
+docs/benchmarks-gpu.json, and a page made of them to docs/benchmarks-gpu.md.
+
+With `--device cpu` it is a rehearsal of the same on small numbers, which writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import operator
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import sacrebleu
+import torch
+from dragoman_serving.engine.runtimes.device.gpu import gpu_obstacle
+from dragoman_serving.engine.runtimes.tensorrt_library import local_compute_capability
+from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.run import checkpoint
+
+from benchmarks.engine.step import SHIPPED, step_weights
+from benchmarks.gpu.gpu_contenders import LENGTH_PENALTY, Contender, Decode, contenders
+from benchmarks.gpu.gpu_report import Report, Speed, TokenCheck, in_markdown
+from benchmarks.peers.base_model import (
+    BASE,
+    SOURCE_TOKENS,
+    TARGET_TOKENS,
+    random_sources,
+    write_random_bundle,
+)
+from benchmarks.peers.contenders import TARGET_LANGUAGE
+from benchmarks.peers.test_set import read_test_set
+from benchmarks.peers.worker_protocol import TokenIds
+from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
+from dragoman.kernel.manifest import Dimensions, Manifest
+
+JSON_FILE, TABLE_FILE = Path("docs/benchmarks-gpu.json"), Path("docs/benchmarks-gpu.md")
+BATCHES = (1, 8, 32, 128, 512)
+WIDTHS = (1, 4)
+_ROUNDS = 3
+_EQUAL = {"fp32": 1.0, "fp16": 0.98, "bf16": 0.98, "int8": 0.6, "fp8": 0.6}
+"""Share of sentences whose tokens must be the oracle's."""
+_MOST_BLEU_APART = {"fp32": 0.2, "fp16": 0.2, "bf16": 0.2, "int8": 2.0, "fp8": 2.0}
+_ROWS = 256
+_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "fp8": 1}
+"""Of a weight; keys and values are in fp16 then."""
+_PACKAGES = ("torch", "onnxruntime-gpu", "onnxruntime", "tensorrt", "tensorrt-rtx", "cuda-bindings")
+
+
+def environment(device: str) -> dict[str, str]:
+    """The machine and what is installed on it."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    if device == "cuda":
+        found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "unknown"
+        found["compute capability"] = local_compute_capability()
+        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        found["driver"] = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    return found
+
+
+def run_tests() -> str:
+    """The last line of pytest's report on what needs a GPU.
+
+    Raises:
+        CheckFailed: a test failed.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "tests/gpu"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    print(done.stdout, flush=True)
+    if done.returncode not in (0, 5):  # 5: there were none
+        raise CheckFailed("tests failed")
+    return done.stdout.strip().splitlines()[-1]
+
+
+def check_tokens(
+    found: Sequence[Contender],
+    inputs: TokenIds,
+    references: Sequence[str],
+    bundle: Path,
+    report: Report,
+) -> None:
+    """Compare every contender's tokens of real sentences with the oracle's."""
+    model = checkpoint.load(bundle).model
+    tokenizer = Manifest.load(bundle).open_tokenizer(bundle)
+    oracle = {
+        1: greedy_search(model, inputs.sources, inputs.max_tokens),
+        4: beam_search(model, inputs.sources, inputs.max_tokens, 4, LENGTH_PENALTY),
+    }
+
+    def bleu(translated: Sequence[tuple[int, ...]]) -> float:
+        texts = [tokenizer.target.decode(ids) for ids in translated]
+        return float(sacrebleu.corpus_bleu(texts, [list(references)]).score)
+
+    for contender in found:
+        with contender.begin() as decode:
+            for width, hypotheses in oracle.items():
+                right = [hypothesis.ids for hypothesis in hypotheses]
+                translated = decode(inputs, width)
+                equal = sum(map(operator.eq, translated, right)) / len(right)
+                apart = abs(bleu(translated) - bleu(right))
+                checked = TokenCheck(contender.name, contender.precision, width, equal, apart)
+                report.tokens.append(checked)
+                wrong = (
+                    equal < _EQUAL[contender.precision]
+                    or apart > _MOST_BLEU_APART[contender.precision]
+                )
+                if contender.is_ours and wrong:
+                    report.failures.append(
+                        f"{contender.name} {contender.precision} beam {width}: {equal:.1%} of the "
+                        f"sentences equal, BLEU {apart:.2f} apart"
+                    )
+
+
+def measure_speed(
+    found: Sequence[Contender], batches: Sequence[int], gb_per_s: float | None, report: Report
+) -> None:
+    """Tokens a second of every contender, for every batch and width that it can do."""
+    for contender in found:
+        if gb_per_s is not None:
+            torch.cuda.empty_cache()  # what PyTorch keeps is not the next one's
+        before_mb = _used_mb()
+        with contender.begin() as decode:
+            for width in WIDTHS:
+                for batch in batches:
+                    if width > 1 and batch > 1 and not contender.is_ours:
+                        continue  # its beam search takes one sentence after another
+                    speed = _speed(contender, decode, width, batch, gb_per_s, before_mb)
+                    report.speed.append(speed)
+
+
+def _speed(
+    contender: Contender,
+    decode: Decode,
+    width: int,
+    batch: int,
+    gb_per_s: float | None,
+    before_mb: float,
+) -> Speed:
+    inputs = random_sources(batch)
+    decode(inputs, width)
+    taken_s, tokens = [], 0
+    for _ in range(_ROUNDS):
+        begin = time.perf_counter()
+        tokens = sum(len(ids) for ids in decode(inputs, width))
+        taken_s.append(time.perf_counter() - begin)
+    seconds = statistics.median(taken_s)
+    limit_ms = memory_mb = None
+    if gb_per_s is not None:
+        limit_ms = step_bytes(batch, width, contender.precision) / gb_per_s / 1e6
+        memory_mb = _used_mb() - before_mb
+    return Speed(
+        *(contender.name, contender.precision, width, batch, tokens / seconds),
+        *(1e3 * seconds / TARGET_TOKENS, limit_ms, memory_mb),
+    )
+
+
+def _used_mb() -> float:
+    """Of the GPU's memory; 0 without one."""
+    if not torch.cuda.is_available():
+        return 0.0
+    free, total = torch.cuda.mem_get_info()
+    return (total - free) / 1e6
+
+
+def step_bytes(batch: int, width: int, precision: str) -> int:
+    """What a step of the base size reads at least: weights, keys and values, half of them said."""
+    sizes = Dimensions(**{f.name: getattr(BASE, f.name) for f in fields(Dimensions)})
+    of_token = 2 * sizes.decoder_layers * sizes.model_size
+    cached = batch * of_token * (SOURCE_TOKENS + width * TARGET_TOKENS // 2)
+    weight_bytes = _BYTES[precision]
+    return weight_bytes * step_weights(sizes) + max(2, weight_bytes) * cached
+
+
+def memory_gb_per_s() -> float:
+    """What the GPU copies within its memory, read and written, in 1e9 bytes a second."""
+    source = torch.ones(256 << 20, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(20):
+        target.copy_(source)
+    torch.cuda.synchronize()
+    return 40 * source.nbytes / (time.perf_counter() - begin) / 1e9
+
+
+def check(arguments: argparse.Namespace) -> Report:
+    """Do it all.
+
+    Raises:
+        UsageError: there is no GPU.
+        CheckFailed: a test failed.
+    """
+    device, gb_per_s = arguments.device, None
+    if device == "cuda" and (obstacle := gpu_obstacle()):
+        raise UsageError(f"{obstacle}: this check needs one, with onnxruntime-gpu")
+    report = Report(environment(device))
+    if device == "cuda":
+        gb_per_s = memory_gb_per_s()
+        report.environment["memory"] = f"{gb_per_s:.0f} GB/s"
+        report.tests = run_tests()
+    batches = BATCHES if device == "cuda" else BATCHES[:2]
+    with tempfile.TemporaryDirectory() as scratch:
+        bundle = Path(shutil.copytree(SHIPPED, Path(scratch) / "shipped"))
+        manifest = Manifest.load(bundle)
+        test = read_test_set(
+            arguments.data_dir, "tatoeba-en-de/test", arguments.sentences, bundle, manifest
+        )
+        tokenizer = manifest.open_tokenizer(bundle)
+        sources = [tokenizer.encode_source(text, TARGET_LANGUAGE) for text in test.texts]
+        inputs = TokenIds(sources, [manifest.limits.target_tokens(len(ids)) for ids in sources])
+        found, report.missing = contenders(bundle, device, _ROWS, _calibration(arguments, bundle))
+        check_tokens(found, inputs, test.references, bundle, report)
+        base = write_random_bundle(Path(scratch))
+        found, _ = contenders(base, device, max(batches) * max(WIDTHS), random_sources(32).sources)
+        measure_speed(found, batches, gb_per_s, report)
+    return report
+
+
+def _calibration(arguments: argparse.Namespace, bundle: Path) -> list[list[int]]:
+    """Texts of another set, from English."""
+    manifest = Manifest.load(bundle)
+    text = read_test_set(arguments.data_dir, "tatoeba-en-de/valid", 128, bundle, manifest)
+    tokenizer = manifest.open_tokenizer(bundle)
+    return [tokenizer.encode_source(line, TARGET_LANGUAGE) for line in text.texts]
+
+
+def main() -> int:
+    """Print the tables; write them if they are of a GPU."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.gpu_check", description=__doc__)
+    parser.add_argument("--data-dir", type=Path, required=True, help="holds tatoeba-en-de/test.en")
+    parser.add_argument("--sentences", type=int, default=200, help="default: 200")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    arguments = parser.parse_args()
+    try:
+        report = check(arguments)
+    except DragomanError as error:
+        print(f"gpu-check: {error}", file=sys.stderr)
+        return error.exit_code
+    print(in_markdown(report))
+    if arguments.device == "cuda":
+        JSON_FILE.write_text(json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8")
+        TABLE_FILE.write_text(in_markdown(report), encoding="utf-8")
+    for failure in report.failures:
+        print(f"FAIL  {failure}", file=sys.stderr)
+    return int(bool(report.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""What decodes in the GPU check: the engine over each runtime that is here, and PyTorch.
+
+Knows how each is started and run on token ids; must not know what is measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import torch
+from dragoman_export.tensorrt.plans import PlanSettings, build_plans
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.batching.scheduler import BatchLimits
+from dragoman_serving.engine.network import Network
+from dragoman_serving.engine.runtimes.device.device_memory import HostMemory
+from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
+from dragoman_serving.engine.runtimes.device.gpu import (
+    GpuRuntime,
+    open_gpu_network,
+    runtime_obstacle,
+)
+from dragoman_serving.engine.runtimes.device.onnx_runner import OnnxRunner
+from dragoman_serving.engine.runtimes.tensorrt_library import load
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.run import checkpoint
+
+from benchmarks.peers.worker_protocol import TokenIds
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.manifest import Manifest
+
+PRECISIONS = get_args(FloatPrecision)
+LENGTH_PENALTY = 0.6
+_TORCH_TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+Decode = Callable[[TokenIds, int], list[tuple[int, ...]]]
+"""From sources and a beam width to what each is translated to."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to decode, started by `begin`; ours, or what it is compared with."""
+
+    name: str
+    is_ours: bool
+    precision: Precision
+    begin: Callable[[], contextlib.AbstractContextManager[Decode]]
+
+
+def contenders(
+    bundle: Path, device: str, rows: int, sources: Sequence[Sequence[int]]
+) -> tuple[list[Contender], dict[str, str]]:
+    """All that can decode here, and why the others cannot.
+
+    Args:
+        bundle: a bundle that may be written to.
+        device: `cuda`, or `cpu` for a rehearsal.
+        rows: most rows at once.
+        sources: texts that 8-bit products are calibrated on.
+    """
+    manifest = Manifest.load(bundle)
+    found: list[Contender] = []
+    missing: dict[str, str] = {}
+    for precision in PRECISIONS:
+        for compiled in (False, True):
+            name = f"PyTorch {'compiled' if compiled else 'eager'}"
+            begin = _torch_decoder(bundle, precision, device, compiled)
+            found.append(Contender(name, False, precision, begin))
+    on_gpu = device == "cuda"
+    runtimes = {
+        "ONNX Runtime": (
+            runtime_obstacle("onnxruntime_cuda", bundle, manifest, "fp16") if on_gpu else None
+        ),
+        "TensorRT": _build_plans(bundle, rows, sources) if on_gpu else "a rehearsal on a CPU",
+    }
+    for name, obstacle in runtimes.items():
+        if obstacle is not None:
+            missing[name] = obstacle
+            continue
+        quantized = get_args(QuantizedPrecision) if name == "TensorRT" else ()
+        if name == "TensorRT":
+            plain = _network(bundle, manifest, name, "fp16", device, records=False)
+            begin = _engine_decoder(plain, manifest, rows)
+            found.append(Contender(f"{name} without CUDA graphs", True, "fp16", begin))
+        for precision in (*PRECISIONS, *quantized):
+            if not on_gpu and precision == "bf16":
+                continue  # ONNX Runtime has no such kernels for CPUs
+            network = _network(bundle, manifest, name, precision, device)
+            begin = _engine_decoder(network, manifest, rows)
+            found.append(Contender(name, True, precision, begin))
+    return found, missing
+
+
+def _build_plans(bundle: Path, rows: int, sources: Sequence[Sequence[int]]) -> str | None:
+    """Why there are no TensorRT plans, if so."""
+    try:
+        library = load()
+        for precision in get_args(Precision):
+            settings = PlanSettings(
+                precision, library=library.name, max_rows=rows, calibration=sources
+            )
+            list(build_plans(bundle, settings))
+    except DragomanError as error:
+        return str(error)
+    return None
+
+
+def _network(
+    bundle: Path,
+    manifest: Manifest,
+    name: str,
+    precision: Precision,
+    device: str,
+    records: bool = True,
+) -> Callable[[], Network]:
+    if device == "cpu":
+        assert precision != "int8"
+        assert precision != "fp8"
+        memory = HostMemory()
+        return lambda: DeviceNetwork(
+            manifest, OnnxRunner(bundle, manifest, precision, "cpu", memory), memory
+        )
+    runtime: GpuRuntime = "tensorrt" if name == "TensorRT" else "onnxruntime_cuda"
+    return lambda: open_gpu_network(bundle, Manifest.load(bundle), runtime, precision, records)
+
+
+def _engine_decoder(
+    network: Callable[[], Network], manifest: Manifest, rows: int
+) -> Callable[[], contextlib.AbstractContextManager[Decode]]:
+    @contextlib.contextmanager
+    def begin() -> Iterator[Decode]:
+        engine = Engine(network(), manifest.special_ids, workers=1, limits=BatchLimits(rows))
+
+        def decode(inputs: TokenIds, width: int) -> list[tuple[int, ...]]:
+            options = SearchOptions(width, LENGTH_PENALTY)
+            asked = [
+                Sentence(tuple(ids), limit, options)
+                for ids, limit in zip(inputs.sources, inputs.max_tokens, strict=True)
+            ]
+            return [future.result().ids for future in engine.submit(asked)]
+
+        try:
+            yield decode
+        finally:
+            engine.close()
+
+    return begin
+
+
+def _torch_decoder(
+    bundle: Path, precision: FloatPrecision, device: str, compiled: bool
+) -> Callable[[], contextlib.AbstractContextManager[Decode]]:
+    @contextlib.contextmanager
+    def begin() -> Iterator[Decode]:
+        model = checkpoint.load(bundle).model.to(device, _TORCH_TYPES[precision])
+        if compiled:
+            model.encode = torch.compile(model.encode, dynamic=True)  # type: ignore[method-assign]
+            model.decode = torch.compile(model.decode, dynamic=True)  # type: ignore[method-assign]
+        yield lambda inputs, width: _search(model, device, inputs, width)
+
+    return begin
+
+
+def _search(model: Transformer, device: str, inputs: TokenIds, width: int) -> list[tuple[int, ...]]:
+    """The oracle's search, over whole prefixes."""
+    with torch.device(device):
+        if width == 1:
+            found = greedy_search(model, inputs.sources, inputs.max_tokens)
+        else:
+            found = beam_search(model, inputs.sources, inputs.max_tokens, width, LENGTH_PENALTY)
+    return [hypothesis.ids for hypothesis in found]

@@ -1,0 +1,1 @@
+"""Dragoman beside its peers with the same weights: in process, imported, served."""

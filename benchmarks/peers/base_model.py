@@ -1,0 +1,89 @@
+"""A model of the paper's base size with random weights, and random sources for it.
+
+Speed does not depend on what the weights are, as long as every translation has the same length.
+Knows checkpoints and bundles; must not know contenders.
+
+Source: Vaswani et al. 2017, table 3.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import torch
+from dragoman_export.bundle import export_bundle
+from dragoman_training.config import DataConfig, RunConfig, VocabularyConfig
+from dragoman_training.network.transformer import ModelConfig, Transformer
+from dragoman_training.run import checkpoint
+from dragoman_training.text.vocabulary import train_vocabulary
+
+from benchmarks.peers.worker_protocol import TokenIds
+from dragoman.kernel.text import END_ID
+
+BASE = ModelConfig(
+    vocab_size=32_000,
+    model_size=512,
+    feed_forward_size=2048,
+    heads=8,
+    encoder_layers=6,
+    decoder_layers=6,
+    norm="post",
+)
+SOURCE_TOKENS = 32
+"""End symbol included."""
+TARGET_TOKENS = 32
+
+_LANGUAGES = ("en", "de")
+_FIRST_CHARACTER = 0x4E00
+"""From here on there are 20,992 characters that Unicode's normal forms leave alone."""
+_FIRST_ORDINARY_ID = 300
+"""Below lie the special ids, the tags and the bytes."""
+
+
+def write_random_bundle(folder: Path, config: ModelConfig = BASE) -> Path:
+    """Write a checkpoint with random weights and export it.
+
+    Args:
+        folder: where to; both lie in it afterwards.
+        config: sizes of the model, with a vocabulary of 1000 to 40,000.
+
+    Returns:
+        The bundle.
+    """
+    tokenizer = folder / "tokenizer.model"
+    vocabulary = VocabularyConfig(size=config.vocab_size, character_coverage=1.0)
+    train_vocabulary(map(chr, _characters(config)), _LANGUAGES, vocabulary, tokenizer)
+    torch.manual_seed(0)
+    weights = Transformer(config).state_dict()
+    run = RunConfig(model=config, data=DataConfig(languages=_LANGUAGES), vocabulary=vocabulary)
+    checkpoint.save(folder / "checkpoint", weights, run, tokenizer)
+    export_bundle(folder / "checkpoint", folder / "bundle")
+    return folder / "bundle"
+
+
+def _characters(config: ModelConfig) -> range:
+    return range(_FIRST_CHARACTER, _FIRST_CHARACTER + config.vocab_size // 2)
+
+
+def random_texts(sentences: int, config: ModelConfig = BASE) -> list[str]:
+    """Texts that are about as long in tokens as `random_sources`; the same ones every time."""
+    generator = random.Random(0)  # noqa: S311  (no secret)
+    characters = list(map(chr, _characters(config)))
+    # A tag, the mark of a word's beginning and the end symbol come with them.
+    return ["".join(generator.choices(characters, k=SOURCE_TOKENS - 3)) for _ in range(sentences)]
+
+
+def random_sources(sentences: int, vocab_size: int = BASE.vocab_size) -> TokenIds:
+    """Sources of random ids and an end symbol; the same ones every time.
+
+    Args:
+        sentences: how many.
+        vocab_size: V of the model.
+    """
+    generator = random.Random(0)  # noqa: S311  (no secret)
+    ordinary = range(_FIRST_ORDINARY_ID, vocab_size)
+    sources = [
+        [*generator.choices(ordinary, k=SOURCE_TOKENS - 1), END_ID] for _ in range(sentences)
+    ]
+    return TokenIds(sources, [TARGET_TOKENS] * sentences)

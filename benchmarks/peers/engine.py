@@ -1,0 +1,161 @@
+"""Speed of our engine in process beside CTranslate2 with the same weights, on the CPU.
+
+Run from the project's folder, with nothing else at work on the machine:
+
+    python -m benchmarks.peers.engine --data-dir CORPORA [--sentences N] [--skip-base] [--json FILE]
+
+Neither has a server. Each runs in a process of its own, since CTranslate2 runs at half its speed
+beside ONNX Runtime. Both get a batch at a time and wait for all of it. There are two models:
+
+- `base`: the size of the paper's base model, with random weights. Sources are 32 ids; all
+  translations are 32 tokens long, since the end symbol is suppressed in both. Nothing is tokenised.
+- `shipped`: the shipped model on a test set's sentences; both tokenise within the time measured.
+
+CTranslate2 gets, case by case, the fastest of its settings: int8 or float32, all cores for one
+batch, one core for each of as many parts of it, or one core alone; parts cut by sentences or by
+tokens. Then rounds alternate, so that a machine that grows slower or faster does so for both.
+
+Before the speed, the same translations are asked of both, with the shipped model. If those in fp32
+differ, the figures would be those of two models, and nothing is measured. The precisions of the
+fastest settings may differ from ours, so the quality of all of them is told.
+
+Where they differ, apart from speed:
+
+- Dragoman divides a beam's score by Wu et al.'s ((5 + length) / 6) ** alpha, CTranslate2 by
+  length ** alpha, which favours longer translations. Both get alpha 0.6.
+- Dragoman limits each translation by the length of its own source, CTranslate2 takes one limit a
+  call, that of the batch's longest source; the tables say how many ran to the limit.
+
+CTranslate2 takes its instruction set and its library for products from the environment
+(CT2_FORCE_CPU_ISA, CT2_USE_MKL), which its processes inherit; the JSON records both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.conditions import conditions
+from benchmarks.console import positive, progress
+from benchmarks.peers import same_translations
+from benchmarks.peers.base_model import SOURCE_TOKENS, TARGET_TOKENS
+from benchmarks.peers.contenders import LENGTH_PENALTY
+from benchmarks.peers.engine_part import (
+    Models,
+    Part,
+    converted,
+    measure_base,
+    measure_shipped,
+    start_peer,
+)
+from benchmarks.peers.engine_race import PeerProcess
+from benchmarks.peers.engine_report import engine_table, memory_table, text_table
+from benchmarks.peers.processes import ComputeType, EngineProcess, Precision, Threads
+from benchmarks.peers.test_set import TestSet, read_test_set
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.manifest import Manifest
+
+BUNDLE = Path("model_repository/translate/1/bundle")
+TEST = "tatoeba-en-de/test"
+_PRECISIONS: tuple[tuple[Precision, ComputeType], ...] = (("fp32", "float32"), ("int8", "int8"))
+"""Ours, and what CTranslate2 calls it."""
+
+
+def compare(test: TestSet, models: Models, manifest: Manifest) -> list[same_translations.Likeness]:
+    """Ask all precisions of both for the same translations.
+
+    Raises:
+        DragomanError: a contender ended.
+    """
+    asker = same_translations.Asker(test, models.bundle, manifest)
+    found = {}
+    with progress(2 * len(_PRECISIONS)) as advance:
+        for ours, theirs in _PRECISIONS:
+            with EngineProcess(models.bundle, ours, "ids") as process:
+                found[f"Dragoman {ours}"] = asker.ask(process)
+            advance(f"same translations: Dragoman {ours}")
+            with start_peer(models, PeerProcess(theirs, Threads(1, 1))) as process:
+                found[f"CTranslate2 {theirs}"] = asker.ask(process)
+            advance(f"same translations: CTranslate2 {theirs}")
+    return same_translations.compare(found, test.references)
+
+
+def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
+    """Compare, measure and report.
+
+    Raises:
+        DragomanError: something cannot be read or started, or the translations differ.
+    """
+    load_1min = os.getloadavg()[0]
+    manifest = Manifest.load(arguments.bundle)
+    test = read_test_set(arguments.data_dir, TEST, arguments.sentences, arguments.bundle, manifest)
+    precisions: list[Precision] = ["int8", "fp32"] if arguments.fp32 else ["int8"]
+    with converted(arguments.bundle, endless=False) as models:
+        likenesses = compare(test, models, manifest)
+        print(f"{TEST}, {len(test.texts)} sentences; BLEU {likenesses[0].bleu_signature}:\n")
+        print(same_translations.likeness_table(likenesses), flush=True)
+        same_translations.check(likenesses)
+        shipped = measure_shipped(test, models, precisions, arguments.rounds)
+    print(f"\nThe shipped model, the same sentences:\n\n{text_table(shipped.cases)}", flush=True)
+    base = Part([], [])
+    if not arguments.skip_base:
+        base = measure_base(precisions, arguments.rounds)
+        print(f"\nBase size, {SOURCE_TOKENS} tokens in, {TARGET_TOKENS} out:\n")
+        print(engine_table(base.cases))
+    memories = [*shipped.memories, *base.memories]
+    print(f"\n{memory_table(memories)}")
+    found = conditions("benchmarks.peers.engine", words, load_1min)
+    print(f"\n{found['cpu']}, {found['cores']} cores: {found['command']}")
+    if arguments.json:
+        values: dict[str, Any] = {
+            **found,
+            "length_penalty": LENGTH_PENALTY,
+            "weights_sha256": manifest.files[manifest.weights],
+            "sentences_left_out": test.left_out,
+            "likenesses": [asdict(likeness) for likeness in likenesses],
+            "cases": [case.summary() for case in (*shipped.cases, *base.cases)],
+            "memories": [asdict(memory) for memory in memories],
+        }
+        arguments.json.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the benchmark.
+
+    Args:
+        words: the command line without the module's name; None: `sys.argv`.
+
+    Returns:
+        0 done, 1 the translations differ or something failed, 2 usage.
+    """
+    words = sys.argv[1:] if words is None else words
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.peers.engine",
+        description="Speed of the engine in process beside CTranslate2 with the same weights.",
+    )
+    parser.add_argument("--data-dir", type=Path, required=True, help=f"folder that holds {TEST}")
+    parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
+    parser.add_argument(
+        "--sentences", type=positive, default=256, help="so many of the test set (default: 256)"
+    )
+    parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
+    parser.add_argument("--fp32", action="store_true", help="measure our fp32 beside our int8")
+    parser.add_argument("--skip-base", action="store_true", help="only the shipped model")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    arguments = parser.parse_args(words)
+    try:
+        run(arguments, words)
+    except DragomanError as error:
+        print(f"benchmarks.peers.engine: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

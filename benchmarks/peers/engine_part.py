@@ -1,0 +1,203 @@
+"""All cases of one model, raced: what is loaded, what is translated, who runs.
+
+Knows both models of `benchmarks.peers.engine` and the contenders' processes; must not know how
+figures are shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from benchmarks.console import progress
+from benchmarks.peers.base_model import (
+    SOURCE_TOKENS,
+    TARGET_TOKENS,
+    random_sources,
+    write_random_bundle,
+)
+from benchmarks.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE
+from benchmarks.peers.engine_race import (
+    Field,
+    PeerProcess,
+    Workload,
+    count_runs,
+    peer_processes,
+    race,
+)
+from benchmarks.peers.engine_report import EngineCase, Memory
+from benchmarks.peers.processes import (
+    CTranslate2Process,
+    EngineProcess,
+    Precision,
+    WorkerProcess,
+    convert_for_ctranslate2,
+)
+from benchmarks.peers.test_set import TestSet
+from benchmarks.peers.worker_protocol import BatchSearch, Texts
+from benchmarks.report import search_name
+from dragoman.kernel.errors import CheckFailed
+
+CASES = ((1, 1), (1, 8), (1, 32), (1, 64), (4, 1), (4, 8), (4, 32))
+"""Beam width and batch size."""
+_LEAST_SENTENCES = 12
+
+
+@dataclass(frozen=True)
+class Models:
+    """One model as both read it; `endless` if translations are to go on to the limit."""
+
+    bundle: Path
+    converted: Path
+    endless: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """What came of one model."""
+
+    cases: list[EngineCase]
+    memories: list[Memory]
+
+
+def base_workloads() -> list[Workload]:
+    """Two batches a case, and a few sentences more where batches are small."""
+    workloads = []
+    for width, size in CASES:
+        inputs = random_sources(max(2 * size, _LEAST_SENTENCES))
+        search = BatchSearch(width, size, LENGTH_PENALTY)
+        workloads.append(Workload("base", inputs, search, len(inputs) * (SOURCE_TOKENS - 1)))
+    return workloads
+
+
+def shipped_workloads(test: TestSet) -> list[Workload]:
+    """All sentences of a test set, in every case."""
+    inputs = Texts(test.texts, TARGET_LANGUAGE)
+    searches = [BatchSearch(width, size, LENGTH_PENALTY) for width, size in CASES]
+    return [Workload("shipped", inputs, search, test.source_tokens) for search in searches]
+
+
+def check_lengths(cases: Sequence[EngineCase]) -> None:
+    """Make sure that suppressing the end symbol did what it should.
+
+    Raises:
+        CheckFailed: a contender wrote more or less than it was asked for.
+    """
+    for case in cases:
+        (peer,) = case.ctranslate2.values()
+        wanted = case.sentences * TARGET_TOKENS
+        found = {sample.output_tokens for sample in (*case.dragoman, *peer)}
+        if found != {wanted}:
+            raise CheckFailed(f"{case.test}: wrote {sorted(found)} tokens instead of {wanted}")
+
+
+def measure_shipped(
+    test: TestSet, models: Models, precisions: Sequence[Precision], rounds: int
+) -> Part:
+    """Race on a test set.
+
+    Args:
+        test: its sentences.
+        models: the shipped model.
+        precisions: of our engine, each of them a contender.
+        rounds: in each of which everyone runs once.
+
+    Raises:
+        DragomanError: a contender ended.
+    """
+    return _measure(shipped_workloads(test), models, precisions, rounds)
+
+
+def measure_base(precisions: Sequence[Precision], rounds: int) -> Part:
+    """Make a model of base size, and race on random ids.
+
+    Args:
+        precisions: of our engine, each of them a contender.
+        rounds: in each of which everyone runs once.
+
+    Raises:
+        DragomanError: a contender ended, or wrote another number of tokens than it was asked for.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = write_random_bundle(Path(folder))
+        with converted(bundle, endless=True) as models:
+            part = _measure(base_workloads(), models, precisions, rounds)
+    check_lengths(part.cases)
+    return part
+
+
+@contextlib.contextmanager
+def converted(bundle: Path, endless: bool) -> Iterator[Models]:
+    """A bundle beside what CTranslate2 reads, which is gone afterwards.
+
+    Raises:
+        DragomanError: it cannot be converted.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        convert_for_ctranslate2(bundle, model)
+        yield Models(bundle, model, endless)
+
+
+def _measure(
+    workloads: Sequence[Workload], models: Models, precisions: Sequence[Precision], rounds: int
+) -> Part:
+    takes: Literal["texts", "ids"] = "ids" if models.endless else "texts"
+    with contextlib.ExitStack() as held:
+        ours = {
+            precision: held.enter_context(
+                EngineProcess(models.bundle, precision, takes, models.endless)
+            )
+            for precision in precisions
+        }
+        peers = {
+            setting: held.enter_context(start_peer(models, setting))
+            for setting in peer_processes(len(os.sched_getaffinity(0)))
+        }
+        cases, chosen = _race_all(workloads, Field(ours, peers), rounds)
+        used = {setting: peers[setting] for setting in chosen}
+        return Part(cases, _read_memories(workloads[0].model, ours, used))
+
+
+def _race_all(
+    workloads: Sequence[Workload], field: Field, rounds: int
+) -> tuple[list[EngineCase], list[PeerProcess]]:
+    """All cases, and what CTranslate2 was started with where it was the best."""
+    cases: list[EngineCase] = []
+    chosen: dict[PeerProcess, None] = {}
+    with progress(sum(count_runs(one, field, rounds) for one in workloads)) as advance:
+        for workload in workloads:
+            search = workload.search
+            name = f"{workload.model}: {search_name(search.beam_width)}, batch {search.batch_size}"
+            found, best = race(workload, field, rounds, partial(advance, name))
+            cases += found
+            chosen[best.process] = None
+    return cases, list(chosen)
+
+
+def start_peer(models: Models, setting: PeerProcess) -> CTranslate2Process:
+    """CTranslate2 with one setting."""
+    return CTranslate2Process(
+        models.converted, models.bundle, setting.threads, setting.compute_type, models.endless
+    )
+
+
+def _read_memories(
+    model: str,
+    ours: Mapping[Precision, WorkerProcess],
+    peers: Mapping[PeerProcess, WorkerProcess],
+) -> list[Memory]:
+    named = [
+        *(("Dragoman", str(precision), process) for precision, process in ours.items()),
+        *(("CTranslate2", str(setting), process) for setting, process in peers.items()),
+    ]
+    return [
+        Memory(model, contender, setting, process.peak_bytes)
+        for contender, setting, process in named
+    ]

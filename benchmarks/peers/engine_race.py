@@ -1,0 +1,155 @@
+"""The race of our engine against the best that CTranslate2 can be set to, case by case.
+
+Knows the settings and the order of runs; must not know where models and sentences come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from benchmarks.peers.contenders import Run
+from benchmarks.peers.engine_report import EngineCase
+from benchmarks.peers.processes import ComputeType, Precision, Threads
+from benchmarks.peers.racing import Runner, alternate, fastest
+from benchmarks.peers.worker_protocol import Batching, BatchSearch, Inputs
+
+TRIAL_ROUNDS = 2
+"""In the first, everyone warms up."""
+_LEAST_TRIAL_SENTENCES = 4
+_TRIAL_SHARE = 4
+
+
+class Worker(Protocol):
+    """As much of `benchmarks.peers.processes.WorkerProcess` as a race needs."""
+
+    def run(self, inputs: Inputs, search: BatchSearch) -> Run:
+        """Translate sentences in their order, one batch after the other."""
+        ...
+
+
+@dataclass(frozen=True)
+class PeerProcess:
+    """What CTranslate2 is started with."""
+
+    compute_type: ComputeType
+    threads: Threads
+
+    def __str__(self) -> str:
+        """As the tables name it."""
+        return f"{self.compute_type}, {self.threads}"
+
+
+@dataclass(frozen=True)
+class PeerSetting:
+    """What it is started with, and how it is called."""
+
+    process: PeerProcess
+    batching: Batching
+
+    def __str__(self) -> str:
+        """As the tables name it."""
+        return f"{self.process}{', by tokens' * (self.batching == 'tokens')}"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What all contenders get; `source_tokens` are without specials."""
+
+    model: str
+    inputs: Inputs
+    search: BatchSearch
+    source_tokens: int
+
+    @property
+    def trial(self) -> Inputs:
+        """As much of it as the choice of the best setting takes."""
+        wanted = max(len(self.inputs) // _TRIAL_SHARE, self.search.batch_size)
+        return self.inputs.first(max(wanted, _LEAST_TRIAL_SENTENCES))
+
+
+@dataclass(frozen=True)
+class Field:
+    """Who races: our engine by precision, CTranslate2 by what it was started with."""
+
+    ours: Mapping[Precision, Worker]
+    peers: Mapping[PeerProcess, Worker]
+
+
+def peer_processes(cores: int) -> list[PeerProcess]:
+    """What CTranslate2 may be started with on so many cores."""
+    threads = dict.fromkeys((Threads(1, cores), Threads(cores, 1), Threads(1, 1)))
+    return [PeerProcess(kind, each) for kind in ("int8", "float32") for each in threads]
+
+
+def peer_settings(peers: Mapping[PeerProcess, Worker], batch_size: int) -> list[PeerSetting]:
+    """All that is tried for a batch size: parts can be cut by tokens where there are parts."""
+    settings = []
+    for process in peers:
+        has_parts = process.threads.inter > 1 and batch_size > 1
+        ways: tuple[Batching, ...] = ("examples", "tokens") if has_parts else ("examples",)
+        settings += [PeerSetting(process, batching) for batching in ways]
+    return settings
+
+
+def count_runs(workload: Workload, field: Field, rounds: int) -> int:
+    """How many runs `race` takes."""
+    settings = peer_settings(field.peers, workload.search.batch_size)
+    trials = TRIAL_ROUNDS * len(settings) + len(field.ours)
+    return trials + rounds * (len(field.ours) + 1)
+
+
+def race(
+    workload: Workload, field: Field, rounds: int, advance: Callable[[], None]
+) -> tuple[list[EngineCase], PeerSetting]:
+    """Find CTranslate2's best setting for a workload, then race against it.
+
+    Args:
+        workload: what to translate.
+        field: who.
+        rounds: in each of which everyone runs once.
+        advance: called after each run.
+
+    Returns:
+        A case a precision of ours, and the setting.
+    """
+    best = best_setting(workload, field, advance)
+    runners: dict[Precision | PeerSetting, Runner] = {
+        precision: partial(worker.run, workload.inputs, workload.search)
+        for precision, worker in field.ours.items()
+    }
+    for worker in field.ours.values():  # the peer has warmed up in the choice of its best
+        worker.run(workload.trial, workload.search)
+        advance()
+    runners[best] = _peer_runner(workload, field, best, workload.inputs)
+    samples = alternate(runners, rounds, advance)
+    cases = [
+        EngineCase(
+            test=workload.model,
+            beam_width=workload.search.beam_width,
+            batch_size=workload.search.batch_size,
+            sentences=len(workload.inputs),
+            source_tokens=workload.source_tokens,
+            dragoman=samples[precision],
+            ctranslate2={str(best): samples[best]},
+            precision=precision,
+        )
+        for precision in field.ours
+    ]
+    return cases, best
+
+
+def best_setting(workload: Workload, field: Field, advance: Callable[[], None]) -> PeerSetting:
+    """The setting with which CTranslate2 is the fastest on the beginning of a workload."""
+    runners = {
+        setting: _peer_runner(workload, field, setting, workload.trial)
+        for setting in peer_settings(field.peers, workload.search.batch_size)
+    }
+    return fastest(alternate(runners, TRIAL_ROUNDS, advance))
+
+
+def _peer_runner(workload: Workload, field: Field, setting: PeerSetting, inputs: Inputs) -> Runner:
+    search = replace(workload.search, batching=setting.batching)
+    return partial(field.peers[setting.process].run, inputs, search)

@@ -1,0 +1,139 @@
+"""Our engine in a process of its own, asked over pipes.
+
+For texts the clock runs from text to text, tokenisation included; for ids over the engine alone.
+Knows the engine and what stands before it; must not know CTranslate2, which suffers in a process
+with ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.models.loading import open_engine
+from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.translation.translation import Translation
+from dragoman_serving.translation.translator import Translator
+
+from benchmarks.peers.worker_protocol import (
+    Answer,
+    Answerer,
+    BatchSearch,
+    Inputs,
+    Texts,
+    TokenIds,
+    in_batches,
+    serve,
+)
+from dragoman import __version__
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import Manifest
+
+_NO_ID = -1
+"""As end symbol, one that the model never writes."""
+
+
+class TextAnswerer:
+    """The engine behind the tokenizer."""
+
+    def __init__(self, translator: Translator) -> None:
+        """Take a loaded bundle."""
+        self._translator = translator
+
+    def answer(self, inputs: Inputs, search: BatchSearch) -> Answer:
+        """Translate texts, and say how long it took."""
+        assert isinstance(inputs, Texts)
+        options = RequestOptions(
+            target_language=inputs.target_language,
+            beam_width=search.beam_width,
+            length_penalty=search.length_penalty,
+        )
+        found: list[Translation] = []
+        begin = time.perf_counter()
+        for batch in in_batches(inputs.texts, search.batch_size):
+            found += self._translator.translate(batch, options)
+        elapsed_s = time.perf_counter() - begin
+        tokens = [translation.output_tokens for translation in found]
+        cut = [not translation.complete for translation in found]
+        return Answer(elapsed_s, tokens, cut, texts=[translation.text for translation in found])
+
+
+class IdAnswerer:
+    """The engine alone."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Take a running engine."""
+        self._engine = engine
+
+    def answer(self, inputs: Inputs, search: BatchSearch) -> Answer:
+        """Translate ids, and say how long it took."""
+        assert isinstance(inputs, TokenIds)
+        options = SearchOptions(search.beam_width, search.length_penalty)
+        sentences = [
+            Sentence(tuple(ids), max_tokens, options)
+            for ids, max_tokens in zip(inputs.sources, inputs.max_tokens, strict=True)
+        ]
+        found: list[Hypothesis] = []
+        begin = time.perf_counter()
+        for batch in in_batches(sentences, search.batch_size):
+            found += [future.result() for future in self._engine.submit(batch)]
+        elapsed_s = time.perf_counter() - begin
+        ids = [list(hypothesis.ids) for hypothesis in found]
+        cut = [not hypothesis.complete for hypothesis in found]
+        return Answer(elapsed_s, [len(one) for one in ids], cut, ids=ids)
+
+
+@contextlib.contextmanager
+def opened(arguments: argparse.Namespace) -> Iterator[Answerer]:
+    """What the command line asks for, closed in the end.
+
+    Raises:
+        DragomanError: the bundle cannot be loaded.
+    """
+    settings = EngineSettings(precision=arguments.precision, runtime=arguments.runtime)
+    if arguments.input == "texts":
+        with contextlib.closing(Translator(arguments.bundle, settings)) as translator:
+            yield TextAnswerer(translator).answer
+        return
+    manifest = Manifest.load(arguments.bundle)
+    ids = replace(manifest.special_ids, end=_NO_ID) if arguments.endless else None
+    with contextlib.closing(
+        open_engine(arguments.bundle, manifest, settings, ids).engine
+    ) as engine:
+        yield IdAnswerer(engine).answer
+
+
+def main() -> int:
+    """Answer requests until the input ends."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.engine_worker")
+    parser.add_argument("--bundle", type=Path, required=True)
+    parser.add_argument("--precision", choices=("fp32", "int8"), required=True)
+    parser.add_argument("--runtime", choices=("auto", "onnxruntime", "native"), default="auto")
+    parser.add_argument("--input", choices=("texts", "ids"), required=True)
+    parser.add_argument("--endless", action="store_true", help="ids alone: never end early")
+    arguments = parser.parse_args()
+    if arguments.endless and arguments.input != "ids":
+        parser.error("--endless needs --input ids")
+    try:
+        with opened(arguments) as answer:
+            gc.collect()  # as the served model does
+            gc.freeze()
+            serve(__version__, answer)
+    except DragomanError as error:
+        print(f"benchmarks.peers.engine_worker: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""The contenders that run in processes of their own, driven over pipes.
+
+Knows how each is started and asked; must not know test sets, rounds or tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from benchmarks.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE, Output, Run
+from benchmarks.peers.worker_protocol import BatchSearch, Inputs, Texts, write_request
+from dragoman.kernel.errors import DragomanError, UsageError
+
+Precision = Literal["fp32", "int8"]
+ComputeType = Literal["float32", "int8"]
+_PROJECT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Threads:
+    """CTranslate2's two ways to use cores: within a batch (`intra`), and batches beside each other.
+
+    Source: https://opennmt.net/CTranslate2/parallel.html
+    """
+
+    intra: int
+    inter: int
+
+    def __str__(self) -> str:
+        """As the tables name it."""
+        return f"intra {self.intra}, inter {self.inter}"
+
+
+class WorkerProcess:
+    """A contender in a process of its own; the clock runs inside it."""
+
+    def __init__(self, module: str, words: Sequence[str]) -> None:
+        """Start the process and wait until it has loaded the model.
+
+        Args:
+            module: speaks `benchmarks.peers.worker_protocol`.
+            words: its command line.
+
+        Raises:
+            DragomanError: it did not start.
+        """
+        self._module = module
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            cwd=_PROJECT,
+        )
+        self.peak_bytes = 0
+        """The most memory it had resident up to its last answer."""
+        try:
+            self.version: str = self._read()["version"]
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """The contender itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the process."""
+        self.close()
+
+    def close(self) -> None:
+        """Stop the process, which ends with its input."""
+        self._process.communicate()
+
+    def translate(self, texts: Sequence[str], beam_width: int, batch_size: int) -> Run:
+        """See `Contender.translate`."""
+        search = BatchSearch(beam_width, batch_size, LENGTH_PENALTY)
+        return self.run(Texts(texts, TARGET_LANGUAGE), search)
+
+    def run(self, inputs: Inputs, search: BatchSearch) -> Run:
+        """Translate sentences in their order, one batch after the other.
+
+        Args:
+            inputs: what to translate.
+            search: how.
+
+        Returns:
+            As many outputs; with empty texts where the inputs are ids.
+
+        Raises:
+            DragomanError: the process ended.
+        """
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # then there is nothing to read either
+            self._process.stdin.write(write_request(inputs, search) + "\n")
+            self._process.stdin.flush()
+        answer = self._read()
+        self.peak_bytes = answer["peak_bytes"]
+        texts = answer["texts"] or [""] * len(inputs)
+        ids = answer["ids"] or [None] * len(inputs)
+        rows = zip(texts, answer["tokens"], answer["cut"], ids, strict=True)
+        outputs = tuple(
+            Output(text, tokens, cut, None if one is None else tuple(one))
+            for text, tokens, cut, one in rows
+        )
+        return Run(answer["elapsed_s"], outputs)
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise DragomanError(f"the process of {self._module} ended; see above why")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+class CTranslate2Process(WorkerProcess):
+    """CTranslate2."""
+
+    def __init__(
+        self,
+        model: Path,
+        bundle: Path,
+        threads: Threads,
+        compute_type: ComputeType = "float32",
+        endless: bool = False,
+    ) -> None:
+        """Start the process and wait until it has loaded the model.
+
+        Args:
+            model: folder written by `benchmarks.peers.ctranslate2_model`.
+            bundle: the bundle of the same weights, for its vocabulary and limits.
+            threads: CTranslate2's settings.
+            compute_type: CTranslate2's precision.
+            endless: go on to the limit of tokens in every translation.
+
+        Raises:
+            DragomanError: it did not start.
+        """
+        words = [
+            *("--model", str(model.resolve()), "--bundle", str(bundle.resolve())),
+            *("--intra-threads", str(threads.intra), "--inter-threads", str(threads.inter)),
+            *("--compute-type", compute_type),
+        ]
+        super().__init__("benchmarks.peers.ctranslate2_worker", words + ["--endless"] * endless)
+
+
+class EngineProcess(WorkerProcess):
+    """Our engine, without Triton."""
+
+    def __init__(
+        self,
+        bundle: Path,
+        precision: Precision,
+        takes: Literal["texts", "ids"],
+        endless: bool = False,
+    ) -> None:
+        """Start the process and wait until it has loaded the model.
+
+        Args:
+            bundle: folder of the bundle.
+            precision: the engine's.
+            takes: the kind of inputs that it will be asked with.
+            endless: with ids, go on to the limit of tokens in every translation.
+
+        Raises:
+            DragomanError: it did not start.
+        """
+        words = ["--bundle", str(bundle.resolve()), "--precision", precision, "--input", takes]
+        super().__init__("benchmarks.peers.engine_worker", words + ["--endless"] * endless)
+
+
+def convert_for_ctranslate2(bundle: Path, model: Path) -> None:
+    """Run `benchmarks.peers.ctranslate2_model` in its own process, to keep this one small.
+
+    Args:
+        bundle: a bundle or a checkpoint.
+        model: folder to make.
+
+    Raises:
+        DragomanError: CTranslate2 is missing, or the conversion failed.
+    """
+    if importlib.util.find_spec("ctranslate2") is None:
+        raise UsageError("ctranslate2 is not installed: pip install 'dragoman[benchmark]'")
+    command = [sys.executable, "-m", "benchmarks.peers.ctranslate2_model", str(bundle.resolve())]
+    if subprocess.run([*command, "--out", str(model)], cwd=_PROJECT).returncode:
+        raise DragomanError(f"{bundle}: could not be converted; the message above says why")

@@ -1,0 +1,82 @@
+"""Which setting serves CTranslate2 best, for each case.
+
+Knows the settings to try and how to try them; must not know our model, rounds or tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.peers.ctranslate2_repository import MAX_BATCH_SIZE, Layout, Setting
+from benchmarks.peers.served_report import Case
+from benchmarks.served.endpoint import CTranslate2Servers
+from benchmarks.served.load import LoadPlan, LoadResult
+
+_DELAYS_US = (0, 1000, 5000)
+_PREFERRED = tuple(2**power for power in range(2, MAX_BATCH_SIZE.bit_length()))
+"""With a delay alone, Triton would make fewer requests than a full batch wait for all of it."""
+_WARM_UP_S = 1.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A short load of one case with one setting."""
+
+    case: Case
+    setting: Setting
+    result: LoadResult
+
+
+def settings(cores: int, compute_type: str) -> list[Setting]:
+    """The settings that are tried.
+
+    Args:
+        cores: that may be used.
+        compute_type: CTranslate2's precision.
+    """
+    layouts = dict.fromkeys((Layout(cores, 1, 1), Layout(1, cores, 1), Layout(1, 1, cores)))
+    return [
+        Setting(layout, delay_us, _PREFERRED if delay_us else (), compute_type)
+        for layout in layouts
+        for delay_us in _DELAYS_US
+    ]
+
+
+def try_all(
+    servers: CTranslate2Servers,
+    candidates: Sequence[Setting],
+    cases: Sequence[Case],
+    texts: Sequence[str],
+    duration_s: float,
+    advance: Callable[[str], None],
+) -> list[Trial]:
+    """Put a server with each setting under the load of each case.
+
+    Args:
+        servers: what they are made of; one runs at a time.
+        candidates: the settings.
+        cases: the loads.
+        texts: one is sent a request.
+        duration_s: of each load.
+        advance: told of each load.
+    """
+    trials = []
+    for setting in candidates:
+        with servers.serve(setting) as endpoint:
+            for case in cases:
+                plan = LoadPlan(case.concurrency, _WARM_UP_S, duration_s)
+                result = endpoint.load(texts, case.beam_width, plan)
+                trials.append(Trial(case, setting, result))
+                advance(f"trying {setting}: {case}")
+    return trials
+
+
+def best_settings(trials: Sequence[Trial]) -> dict[Case, Setting]:
+    """The setting with the most sentences a second, for each case; of equal ones the first."""
+    best: dict[Case, Trial] = {}
+    for trial in trials:
+        before = best.setdefault(trial.case, trial)
+        if trial.result.sentences_per_s > before.result.sentences_per_s:
+            best[trial.case] = trial
+    return {case: trial.setting for case, trial in best.items()}

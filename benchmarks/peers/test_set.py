@@ -1,0 +1,56 @@
+"""Test sets: sentences that all contenders can translate, with references.
+
+Knows files of text and a bundle's limits; must not know contenders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman_training.text.parallel_text import read_pairs
+
+from benchmarks.peers.contenders import SOURCE_LANGUAGE, TARGET_LANGUAGE
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Sentences that both can translate, with references; `left_out` were too long."""
+
+    name: str
+    texts: tuple[str, ...]
+    references: tuple[str, ...]
+    source_tokens: int
+    left_out: int
+
+
+def read_test_set(
+    data_dir: Path, name: str, sentences: int | None, bundle: Path, manifest: Manifest
+) -> TestSet:
+    """Read the first sentences of a test set, without those that the model does not take.
+
+    Args:
+        data_dir: where `name` begins.
+        name: prefix of the two files.
+        sentences: how many, the long ones counted; None for all.
+        bundle: for its vocabulary.
+        manifest: of the bundle.
+
+    Raises:
+        UsageError: a file is missing, or no sentence is left.
+    """
+    tokenizer = manifest.open_tokenizer(bundle)
+    pairs = read_pairs(data_dir / name, (SOURCE_LANGUAGE, TARGET_LANGUAGE))[:sentences]
+    kept = []
+    source_tokens = 0
+    for src, tgt in pairs:
+        length = len(tokenizer.encode_source(src, TARGET_LANGUAGE))
+        if length <= manifest.limits.max_source_tokens:
+            kept.append((src, tgt))
+            source_tokens += length - 2  # the output is counted without specials too
+    if not kept:
+        raise UsageError(f"{data_dir / name}: no sentence that the model takes")
+    texts, references = zip(*kept, strict=True)
+    return TestSet(name, texts, references, source_tokens, len(pairs) - len(kept))

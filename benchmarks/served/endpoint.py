@@ -1,0 +1,151 @@
+"""Running servers of the model `translate`, ours or CTranslate2's, as something to put under load.
+
+Knows the launcher and the processes it starts; must not know rounds, settings tried or tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from dragoman_client.request import MODEL
+from dragoman_load_test.messages import INFER, Option, grpc_request, read_grpc_answer
+from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+from benchmarks.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE
+from benchmarks.peers.ctranslate2_repository import Setting, write_repository
+from benchmarks.served.load import LoadPlan, LoadResult
+from benchmarks.served.load_process import LoadJob, measure
+from dragoman.kernel.errors import CheckFailed, UsageError
+
+SERVER, ENGINE, IDLE = "server", "engine", "idle"
+"""Triton's own process, those that do its model's work, and all of the servers not under load:
+names among `LoadResult.cpu_s`."""
+_CONFIG = "config.pbtxt"
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A running server.
+
+    Attributes:
+        address: host and port of gRPC.
+        server_pid: Triton's own process.
+        engine_pids: the processes that do its model's work.
+    """
+
+    address: str
+    server_pid: int
+    engine_pids: tuple[int, ...]
+
+    def load(
+        self,
+        texts: Sequence[str],
+        beam_width: int,
+        plan: LoadPlan,
+        others: Sequence[Endpoint] = (),
+        more: Mapping[str, Option] | None = None,
+    ) -> LoadResult:
+        """Put it under load.
+
+        Args:
+            texts: one is sent a request.
+            beam_width: 1 for greedy search.
+            plan: how much load.
+            others: servers that should be idle meanwhile.
+            more: options of every request beside those of all contenders.
+        """
+        idle = [pid for other in others for pid in (other.server_pid, *other.engine_pids)]
+        watched = {SERVER: [self.server_pid], ENGINE: self.engine_pids, IDLE: idle}
+        options = {**_options(beam_width), **(more or {})}
+        return measure(LoadJob(self.address, texts, options, plan, watched))
+
+    def translate(self, texts: Sequence[str], beam_width: int) -> list[str]:
+        """Translate one text after the other.
+
+        Raises:
+            CheckFailed: a request failed.
+        """
+        found: list[str] = []
+        with grpc.insecure_channel(self.address) as channel:
+            call = channel.unary_unary(INFER)
+            try:
+                for text in texts:
+                    message = call(grpc_request([text], _options(beam_width)), timeout=_TIMEOUT_S)
+                    found += read_grpc_answer(message).texts
+            except (grpc.RpcError, ValueError) as error:
+                raise CheckFailed(f"a request failed: {error}") from error
+        return found
+
+
+@contextlib.contextmanager
+def serve(repository: Path) -> Iterator[Endpoint]:
+    """Start a server on free ports and stop it at the end.
+
+    Args:
+        repository: a model repository with a model `translate`.
+    """
+    options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
+    with TritonServer(options) as server:
+        address = server.grpc_url.removeprefix("grpc://")
+        yield Endpoint(address, server.pid, tuple(server.model_pids))
+
+
+@dataclass(frozen=True)
+class CTranslate2Servers:
+    """What servers of CTranslate2 are made of: its model, and the bundle of the same weights."""
+
+    model: Path
+    bundle: Path
+
+    @contextlib.contextmanager
+    def serve(self, setting: Setting) -> Iterator[Endpoint]:
+        """Start a server with a setting and stop it at the end."""
+        with tempfile.TemporaryDirectory() as scratch:
+            repository = Path(scratch) / "repository"
+            write_repository(repository, setting, self.model, self.bundle)
+            with serve(repository) as endpoint:
+                yield endpoint
+
+
+def with_precision(repository: Path, precision: str, folder: Path) -> Path:
+    """A repository with the same model, set to a precision.
+
+    Args:
+        repository: a model repository with our model.
+        precision: of its engine.
+        folder: where to; made here.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UsageError: there is no such model.
+    """
+    source = repository.resolve() / MODEL
+    try:
+        text = (source / _CONFIG).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{source / _CONFIG}: cannot be read: {error.strerror}") from error
+    config = text_format.Parse(text, model_config_pb2.ModelConfig())
+    config.parameters["precision"].string_value = precision
+    model = folder / MODEL
+    model.mkdir(parents=True)
+    (model / "1").symlink_to(source / "1", target_is_directory=True)
+    (model / _CONFIG).write_text(text_format.MessageToString(config), encoding="utf-8")
+    return folder
+
+
+def _options(beam_width: int) -> dict[str, Option]:
+    return {
+        "target_language": TARGET_LANGUAGE,
+        "beam_width": beam_width,
+        "length_penalty": LENGTH_PENALTY,
+    }

@@ -1,0 +1,96 @@
+"""The load generator in a process of its own: a job as JSON in, a result as JSON out.
+
+Knows jobs and the processes to watch; must not know contenders or tables. In a process of its own
+the generator's CPU time is told apart, and nothing that the caller holds slows it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from dragoman_client.access import Access
+from dragoman_client.address import Address
+from dragoman_load_test.messages import Option
+from dragoman_load_test.target import Target
+
+from benchmarks.served.load import LoadPlan, LoadResult, run_load
+from benchmarks.served.processor_time import cpu_s, machine_busy_s
+from dragoman.kernel.errors import DragomanError
+
+MACHINE = "machine"
+"""Name of the whole machine's busy seconds among `LoadResult.cpu_s`."""
+_PROJECT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class LoadJob:
+    """A load, with what it is made of.
+
+    Attributes:
+        address: host and port of the server.
+        texts: one is sent a request.
+        options: of every request.
+        plan: how much load.
+        watched: processes whose CPU seconds are asked for, by name.
+    """
+
+    address: str
+    texts: Sequence[str]
+    options: Mapping[str, Option]
+    plan: LoadPlan
+    watched: Mapping[str, Sequence[int]]
+
+
+def measure(job: LoadJob) -> LoadResult:
+    """Run a job in a new process.
+
+    Raises:
+        DragomanError: the process failed.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.served.load_process"],
+        input=json.dumps(asdict(job)),
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        cwd=_PROJECT,
+    )
+    if done.returncode:
+        raise DragomanError("the load generator failed; its traceback above says why")
+    return LoadResult(**json.loads(done.stdout))
+
+
+def run_job(job: LoadJob) -> LoadResult:
+    """Run a job in this process."""
+    target = Target(
+        f"grpc://{job.address}",
+        Address(is_grpc=True, tls=False, authority=job.address),
+        Access(),
+        dict(job.options),
+        streamed=False,
+        timeout_s=job.plan.timeout_s,
+    )
+
+    def watch() -> dict[str, float]:
+        return {
+            MACHINE: machine_busy_s(),
+            **{name: cpu_s(pids) for name, pids in job.watched.items()},
+        }
+
+    return run_load(target, job.texts, job.plan, watch)
+
+
+def main() -> int:
+    """Read a job, run it, write its result."""
+    values = json.load(sys.stdin)
+    plan = LoadPlan(**values.pop("plan"))
+    print(json.dumps(asdict(run_job(LoadJob(plan=plan, **values)))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Questions that were answered once; docs/ has the answers."""

@@ -1,0 +1,197 @@
+"""How well the model's attention links words, beside a statistical aligner.
+
+Run from the project's folder; PATH is `eflomal-align`, which the package eflomal installs, in an
+environment of its own:
+
+    python -m studies.alignment --data-dir CORPORA --eflomal PATH
+
+Links of the reference translations of a test set, teacher-forced. eflomal is trained on the
+training text with the test set behind it, in lower case and with punctuation apart; its links are
+then told of the words that `str.split` gives. Links that both of its directions have are held to be
+sure, links of one of them possible, and the alignment error rate is reckoned from them. That is
+agreement with eflomal, which errs too.
+
+Source: Och and Ney 2003, https://aclanthology.org/J03-1002/, for the alignment error rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from dragoman_serving.scoring.alignment import Linked, Words, moses_pairs
+from dragoman_serving.scoring.score_graphs import Pair, ScoreGraph, looked_at
+from dragoman_training.text.parallel_text import Side, read_directions, read_pairs
+
+from benchmarks.console import positive, progress
+from benchmarks.report import markdown_table
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_TOGETHER = 16
+
+Link = tuple[int, int]
+Links = set[Link]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of links with those that are sure and those that are possible."""
+
+    precision: float
+    recall: float
+    error_rate: float
+
+    @classmethod
+    def of(
+        cls, found: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links]
+    ) -> Agreement:
+        """Over all sentences."""
+        total, all_sure = sum(map(len, found)), sum(map(len, sure))
+        in_sure = sum(len(a & s) for a, s in zip(found, sure, strict=True))
+        in_possible = sum(len(a & p) for a, p in zip(found, possible, strict=True))
+        error_rate = 1 - (in_sure + in_possible) / (total + all_sure)
+        return cls(in_possible / total, in_sure / all_sure, error_rate)
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--eflomal", type=Path, required=True, metavar="PATH")
+    parser.add_argument("--bundle", type=Path, default=Path("model_repository/translate/1/bundle"))
+    parser.add_argument("--test", default="tatoeba-en-de/test")
+    parser.add_argument("--train", default="tatoeba-en-de/train")
+    parser.add_argument("--train-pairs", type=positive, default=200_000)
+    arguments = parser.parse_args()
+    manifest = Manifest.load(arguments.bundle)
+    if manifest.alignment is None:
+        raise UsageError(f"{arguments.bundle}: no heads; choose them with: dragoman align-heads")
+    directions = read_directions(arguments.data_dir / arguments.test, manifest.all_directions)
+    languages = list(dict.fromkeys(side.language for sides in directions for side in sides))
+    if len(languages) != 2:
+        raise UsageError(f"{arguments.test}: is in {', '.join(languages)}; give text in two")
+    pairs = read_pairs(arguments.data_dir / arguments.test, languages)
+    train = read_pairs(arguments.data_dir / arguments.train, languages)
+    forward, reverse = eflomal_links(
+        arguments.eflomal, [*train[: arguments.train_pairs], *pairs], len(pairs)
+    )
+    rows = []
+    for src, tgt in directions:
+        as_read = src.language == languages[0]
+        both = (forward, reverse) if as_read else (_turned(forward), _turned(reverse))
+        sure = [one & other for one, other in zip(*both, strict=True)]
+        possible = [one | other for one, other in zip(*both, strict=True)]
+        name = f"{src.language}-{tgt.language}"
+        for method, found in model_links(arguments.bundle, manifest, src, tgt):
+            agreement = Agreement.of(found, sure, possible)
+            rows.append(
+                [
+                    name,
+                    method,
+                    f"{agreement.precision:.1%}",
+                    f"{agreement.recall:.1%}",
+                    f"{agreement.error_rate:.3f}",
+                ]
+            )
+    print(markdown_table(["direction", "links", "precision", "recall", "error rate"], rows))
+
+
+def model_links(
+    bundle: Path, manifest: Manifest, src_side: Side, tgt_side: Side
+) -> Iterator[tuple[str, list[Links]]]:
+    """Links by the chosen heads, by all of them, and by the diagonal."""
+    tokenizer, graph = manifest.open_tokenizer(bundle), ScoreGraph(bundle, manifest)
+    vocabulary = tokenizer.target
+    chosen, sizes = manifest.alignment, manifest.dimensions
+    assert chosen is not None
+    every = tuple(product(range(sizes.decoder_layers), range(sizes.heads)))
+    methods = {
+        "chosen heads": chosen,
+        "all heads": dataclasses.replace(chosen, heads=every),
+        "diagonal": None,
+    }
+    found: dict[str, list[Links]] = {name: [] for name in methods}
+    language, pairs = tgt_side.language, list(zip(src_side.texts, tgt_side.texts, strict=True))
+    with progress(len(pairs)) as advance:
+        for begin in range(0, len(pairs), _TOGETHER):
+            texts = pairs[begin : begin + _TOGETHER]
+            given = [
+                Pair(tuple(tokenizer.encode_source(s, language)), tuple(vocabulary.encode(t)))
+                for s, t in texts
+            ]
+            _, attention = graph.run(given)
+            for (source, target), of_pair in zip(texts, attention, strict=True):
+                src, tgt = tokenizer.pieces(source), vocabulary.pieces(target)
+                for name, heads in methods.items():
+                    if heads is None:
+                        weights = np.zeros((len(tgt), len(src)), np.float32)
+                        at = (np.arange(len(tgt)) + 0.5) / len(tgt) * len(src)
+                        weights[np.arange(len(tgt)), at.astype(int)] = 1
+                    else:
+                        weights = looked_at(of_pair, heads)[:, tokenizer.tags : -1]
+                    links = moses_pairs(source, target, [Linked(src, tgt, weights)])
+                    found[name].append(_links(links))
+                advance(language)
+    yield from found.items()
+
+
+def eflomal_links(
+    program: Path, pairs: Sequence[Sequence[str]], last: int
+) -> tuple[list[Links], list[Links]]:
+    """Links of words of the last pairs, by its two directions."""
+    tokens = [[list(_TOKEN.finditer(text)) for text in pair] for pair in pairs]
+    with tempfile.TemporaryDirectory() as folder:
+        given = Path(folder, "pairs")
+        lines = [
+            " ||| ".join(" ".join(one[0].lower() for one in side) for side in sides)
+            for sides in tokens
+        ]
+        given.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        outputs = Path(folder, "forward"), Path(folder, "reverse")
+        subprocess.run(
+            [program, "-i", given, "-f", outputs[0], "-r", outputs[1], "--overwrite"], check=True
+        )
+        told = [path.read_text().splitlines()[-last:] for path in outputs]
+    forward, reverse = (
+        [
+            _of_words(pair, sides, _links(line))
+            for pair, sides, line in zip(pairs[-last:], tokens[-last:], lines_of_one, strict=True)
+        ]
+        for lines_of_one in told
+    )
+    return forward, reverse
+
+
+def _of_words(pair: Sequence[str], sides: Sequence[Sequence[re.Match[str]]], links: Links) -> Links:
+    """Links of tokens as links of the words that they stand in."""
+    source, target = map(Words, pair)
+    found = set()
+    for src, tgt in links:
+        one, other = source.at(sides[0][src].start()), target.at(sides[1][tgt].start())
+        assert one is not None  # a token stands in a word
+        assert other is not None
+        found.add((one, other))
+    return found
+
+
+def _links(moses: str) -> Links:
+    split = (link.split("-") for link in moses.split())
+    return {(int(source), int(target)) for source, target in split}
+
+
+def _turned(links: Sequence[Links]) -> list[Links]:
+    return [{(target, source) for source, target in of_one} for of_one in links]
+
+
+if __name__ == "__main__":
+    main()
