@@ -26,7 +26,10 @@ _LIBRARY = "dragoman_serving.engine.compiled._kernels"
 _FUZZER = Path(__file__).parent / "relay"
 _SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 _COPIED = ("dragoman", "training", "export", "serving", "tests", "client")
-_TESTS = ("tests/unit/serving/test_native.py", "tests/unit/serving/test_frames.py")
+_TESTS = (
+    "tests/unit/serving/engine/compiled/test_native.py",
+    "tests/unit/serving/service/test_frames.py",
+)
 _ROOTS = ("", "client/src", "export", "serving", "training")
 """Folders in which packages begin."""
 _LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.serving import fake_triton
+from tests.unit.serving.relay import fake_triton
 
 OURS = "dragoman_serving.relay"
 

@@ -31,7 +31,7 @@ from dragoman_serving.service.frames import (
     unpack_cancel,
 )
 
-from tests.unit.serving.fake_triton import FINAL, InferenceRequest, TritonError
+from tests.unit.serving.relay.fake_triton import FINAL, InferenceRequest, TritonError
 
 GONE = "UNAVAILABLE: the engine's process has gone"
 ARGUMENTS = {

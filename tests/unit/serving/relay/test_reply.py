@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.serving.fake_triton import (
+from tests.unit.serving.relay.fake_triton import (
     FINAL,
     InferenceRequest,
     InferenceResponse,

@@ -39,8 +39,8 @@ from hypothesis import strategies as st
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest, SpecialIds
-from tests.unit.serving.copy_session import CopySession
-from tests.unit.serving.wishes import is_plain, search_options, wishes
+from tests.unit.serving.engine.copy_session import CopySession
+from tests.unit.serving.engine.wishes import is_plain, search_options, wishes
 
 GREEDY = SearchOptions(beam_width=1, length_penalty=0.0)
 SPECIAL_IDS = SpecialIds(tags={"en": 4, "de": 5})
