@@ -1,7 +1,4 @@
-"""On what, with what and how a benchmark was run.
-
-Knows the machine and the installed packages; must not know what was measured.
-"""
+"""On what, with what and how a benchmark was run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the benchmarks' command lines share: a progress bar, and a type of option.
-
-Knows the terminal; must not know contenders or figures.
-"""
+"""What the benchmarks' command lines share: a progress bar, and a type of option."""
 
 from __future__ import annotations
 

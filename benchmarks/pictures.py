@@ -1,7 +1,4 @@
-"""Pictures of the benchmarks, as SVG.
-
-Knows matplotlib; must not know figures.
-"""
+"""Pictures of the benchmarks, as SVG."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What was measured, and the tables and the JSON made of it.
-
-Knows figures alone; must not know how they came about.
-"""
+"""What was measured, and the tables and the JSON made of it."""
 
 from __future__ import annotations
 

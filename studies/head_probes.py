@@ -1,7 +1,7 @@
 """Made-up sentences in which it is known what a word should look at.
 
 Twins are two sentences that differ in little, and in which another word is the right one; a head
-that goes by position alone is right in one of them. Must not know models.
+that goes by position alone is right in one of them.
 """
 
 from __future__ import annotations

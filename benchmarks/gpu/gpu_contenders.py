@@ -1,7 +1,4 @@
-"""What decodes in the GPU check: the engine over each runtime that is here, and PyTorch.
-
-Knows how each is started and run on token ids; must not know what is measured.
-"""
+"""What decodes in the GPU check: the engine over each runtime that is here, and PyTorch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A model of the paper's base size with random weights, and random sources for it.
 
 Speed does not depend on what the weights are, as long as every translation has the same length.
-Knows checkpoints and bundles; must not know contenders.
 
 Source: Vaswani et al. 2017, table 3.
 """

@@ -1,7 +1,4 @@
-"""What the compared sides are asked for, and what comes of it.
-
-Must not know how any of them is started, nor rounds or tables.
-"""
+"""What the compared sides are asked for, and what comes of it."""
 
 from __future__ import annotations
 

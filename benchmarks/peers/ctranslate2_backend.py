@@ -1,8 +1,5 @@
 """The Triton model that translates with CTranslate2: one call for each batch that Triton gathers.
 
-Knows Triton's request and response objects, and CTranslate2; must not know ONNX Runtime, beside
-which CTranslate2 runs at half its speed, or how it is measured.
-
 Source: https://github.com/triton-inference-server/python_backend#default-mode
 """
 

@@ -1,7 +1,6 @@
 """A checkpoint as a model folder of CTranslate2.
 
-Run as `python -m benchmarks.peers.ctranslate2_model CHECKPOINT --out DIR`. Knows both layouts of
-weights; must not know text or speed.
+Run as `python -m benchmarks.peers.ctranslate2_model CHECKPOINT --out DIR`.
 
 Source: https://opennmt.net/CTranslate2/conversion.html
 """

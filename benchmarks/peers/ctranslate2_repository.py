@@ -1,7 +1,7 @@
 """Model repositories that serve CTranslate2 behind Triton's own dynamic batcher.
 
 The usual recipe: Triton gathers single requests into a batch, a Python model translates the batch
-in one call. Knows what can be set, and Triton's configuration; must not know CTranslate2 or speed.
+in one call.
 
 Source: https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/user_guide/batcher.html
 """

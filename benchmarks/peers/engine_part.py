@@ -1,8 +1,4 @@
-"""All cases of one model, raced: what is loaded, what is translated, who runs.
-
-Knows both models of `benchmarks.peers.engine` and the contenders' processes; must not know how
-figures are shown.
-"""
+"""All cases of one model, raced: what is loaded, what is translated, who runs."""
 
 from __future__ import annotations
 

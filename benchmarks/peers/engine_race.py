@@ -1,7 +1,4 @@
-"""The race of our engine against the best that CTranslate2 can be set to, case by case.
-
-Knows the settings and the order of runs; must not know where models and sentences come from.
-"""
+"""The race of our engine against the best that CTranslate2 can be set to, case by case."""
 
 from __future__ import annotations
 

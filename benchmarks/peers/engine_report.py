@@ -1,7 +1,4 @@
-"""What was measured of the engine in process, and its tables.
-
-Knows figures alone; must not know how they came about.
-"""
+"""What was measured of the engine in process, and its tables."""
 
 from __future__ import annotations
 

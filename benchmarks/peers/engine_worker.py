@@ -1,8 +1,6 @@
 """Our engine in a process of its own, asked over pipes.
 
 For texts the clock runs from text to text, tokenisation included; for ids over the engine alone.
-Knows the engine and what stands before it; must not know CTranslate2, which suffers in a process
-with ONNX Runtime.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A model of OPUS-MT's size with random weights, as `transformers` writes it.
 
 Speed does not depend on what the weights are, as long as every translation has the same length.
-Knows the folder's layout; must not know contenders.
 
 Source: https://huggingface.co/Helsinki-NLP/opus-mt-en-de/blob/main/config.json
 """

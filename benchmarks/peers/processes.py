@@ -1,7 +1,4 @@
-"""The contenders that run in processes of their own, driven over pipes.
-
-Knows how each is started and asked; must not know test sets, rounds or tables.
-"""
+"""The contenders that run in processes of their own, driven over pipes."""
 
 from __future__ import annotations
 

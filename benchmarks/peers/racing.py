@@ -1,7 +1,4 @@
-"""Rounds in which contenders run one after the other, and the choice of the fastest.
-
-Knows that each run takes some seconds; must not know what runs.
-"""
+"""Rounds in which contenders run one after the other, and the choice of the fastest."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whether our engine and CTranslate2 give the same translations, in each precision.
 
 Both are asked with token ids, one sentence a call where that matters to the result: CTranslate2 has
-one limit of tokens a call. Knows contenders by what they answer; must not know speed.
+one limit of tokens a call.
 """
 
 from __future__ import annotations

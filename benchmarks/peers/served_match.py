@@ -1,7 +1,4 @@
-"""Our model and CTranslate2, both behind Triton: compared, tuned and measured case by case.
-
-Knows running servers and the order of things; must not know files of text, command lines or tables.
-"""
+"""Our model and CTranslate2, both behind Triton: compared, tuned and measured case by case."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What servers did under load, and the tables made of it.
-
-Knows the results of loads; must not know how they came about.
-"""
+"""What servers did under load, and the tables made of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which setting serves CTranslate2 best, for each case.
-
-Knows the settings to try and how to try them; must not know our model, rounds or tables.
-"""
+"""Which setting serves CTranslate2 best, for each case."""
 
 from __future__ import annotations
 

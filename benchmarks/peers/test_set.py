@@ -1,7 +1,4 @@
-"""Test sets: sentences that all contenders can translate, with references.
-
-Knows files of text and a bundle's limits; must not know contenders.
-"""
+"""Test sets: sentences that all contenders can translate, with references."""
 
 from __future__ import annotations
 

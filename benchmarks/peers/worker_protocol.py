@@ -1,7 +1,7 @@
 """What goes over the pipes between a benchmark and a contender in a process of its own.
 
 The first line out of a worker says which version it is. Then each line in is a request, answered by
-one line; the worker ends with its input. Knows messages alone; must not know who translates.
+one line; the worker ends with its input.
 """
 
 from __future__ import annotations

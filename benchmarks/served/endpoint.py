@@ -1,7 +1,4 @@
-"""Running servers of the model `translate`, ours or CTranslate2's, as something to put under load.
-
-Knows the launcher and the processes it starts; must not know rounds, settings tried or tables.
-"""
+"""Running servers of the model `translate`, ours or CTranslate2's, to put under load."""
 
 from __future__ import annotations
 

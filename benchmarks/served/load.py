@@ -2,8 +2,6 @@
 
 The loop is that of `dragoman load-test`. Here it runs for one window, in a comparison that takes
 turns, and processes on the same machine are watched.
-
-Knows the generator; must not know processes, contenders or tables.
 """
 
 from __future__ import annotations

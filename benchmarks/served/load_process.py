@@ -1,7 +1,7 @@
 """The load generator in a process of its own: a job as JSON in, a result as JSON out.
 
-Knows jobs and the processes to watch; must not know contenders or tables. In a process of its own
-the generator's CPU time is told apart, and nothing that the caller holds slows it.
+In a process of its own the generator's CPU time is told apart, and nothing that the caller holds
+slows it.
 """
 
 from __future__ import annotations

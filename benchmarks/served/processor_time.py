@@ -1,7 +1,5 @@
 """CPU seconds that processes and processors have used, read from Linux's /proc.
 
-Knows process ids; must not know what the processes do.
-
 Source: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html, and proc_stat.5.html beside it
 """
 

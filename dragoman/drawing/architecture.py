@@ -1,7 +1,4 @@
-"""A model as it was built, in boxes: the paper's Figure 1 with the model's own sizes.
-
-Knows the sizes that stand in a bundle, and matplotlib; must not know weights.
-"""
+"""A model as it was built, in boxes: the paper's Figure 1 with the model's own sizes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Pictures for print: lines between tokens, every head at a glance, the position encodings.
 
-Knows attention and matplotlib; must not know models. `draw_architecture` stands by itself.
+`draw_architecture` stands by itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A page that shows what every head looked at: one HTML file that asks the network for nothing.
-
-Knows attention and the parts of the page, which lie beside it; must not know models or files.
-"""
+"""A page that shows what every head looked at: one HTML file that asks the network for nothing."""
 
 from __future__ import annotations
 

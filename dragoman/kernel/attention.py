@@ -1,7 +1,4 @@
-"""What every head of a model looked at while it read a text and wrote a translation.
-
-Knows tokens and weights, and their form in JSON; must not know models, files or drawing.
-"""
+"""What every head of a model looked at while it read a text and wrote a translation."""
 
 from __future__ import annotations
 

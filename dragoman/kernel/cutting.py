@@ -1,8 +1,5 @@
 # ruff: noqa: RUF001  the punctuation of several languages
-"""A sentence that is too long for the model, cut where it hurts least.
-
-Knows clauses and counts tokens; must not know models or requests.
-"""
+"""A sentence that is too long for the model, cut where it hurts least."""
 
 from __future__ import annotations
 

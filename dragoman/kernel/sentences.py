@@ -1,8 +1,5 @@
 # ruff: noqa: RUF001  the quotation marks and dashes of several languages
-"""A text cut into sentences: which characters are translated, and which stay as they are.
-
-Knows lines, the marks of lists and what ends a sentence; must not know tokens or models.
-"""
+"""A text cut into sentences: which characters are translated, and which stay as they are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Strict configuration: frozen dataclasses filled from mappings, TOML files and `key=value` words.
-
-Knows types and names; must not know what any setting means.
-"""
+"""Strict configuration: frozen dataclasses from mappings, TOML files and `key=value` words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Text to token ids and back.
-
-Knows the vocabulary file and the language tags; must not know models, requests or files of text.
-"""
+"""Text to token ids and back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""When requests arrive that nobody waits for: an open loop's intended times.
-
-Knows seconds; must not know requests or clocks.
-"""
+"""When requests arrive that nobody waits for: an open loop's intended times."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The search for the highest rate that keeps the objectives.
-
-Knows rates, and a function that tries one; must not know servers.
-"""
+"""The search for the highest rate that keeps the objectives."""
 
 from __future__ import annotations
 

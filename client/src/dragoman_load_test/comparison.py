@@ -1,7 +1,4 @@
-"""Two load tests side by side, and which of their differences are beyond noise.
-
-Knows results; must not know how they are shown.
-"""
+"""Two load tests side by side, and which of their differences are beyond noise."""
 
 from __future__ import annotations
 

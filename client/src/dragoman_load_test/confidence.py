@@ -1,7 +1,5 @@
 """How sure a figure is that was taken several times.
 
-Knows numbers; must not know what they mean.
-
 Source: W. S. Gosset ("Student"), "The Probable Error of a Mean", Biometrika 6 (1908); for two
 samples B. L. Welch, "The generalization of Student's problem", Biometrika 34 (1947).
 """

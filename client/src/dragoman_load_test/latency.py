@@ -1,7 +1,5 @@
 """Latencies in a histogram that can be sent, merged and asked for percentiles.
 
-Knows HdrHistogram; must not know where the latencies come from.
-
 Source: https://github.com/HdrHistogram/HdrHistogram_py
 """
 

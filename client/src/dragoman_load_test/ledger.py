@@ -1,8 +1,7 @@
 """The book in which every request is entered, by the window of time that it belongs to.
 
 A request belongs to the window in which it was to be sent, so that a server that stalls cannot put
-slow requests off to where nobody looks; throughput counts answers where they came. Knows seconds
-and answers; must not know connections or how requests come about.
+slow requests off to where nobody looks; throughput counts answers where they came.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A whole load test: a sweep over loads, or the search for what a server can hold.
-
-Knows measurements and objectives; must not know command lines or how results are shown.
-"""
+"""A whole load test: a sweep over loads, or the search for what a server can hold."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How requests come about: from clients that wait for each answer, or at times of their own.
-
-Knows clocks and functions that send; must not know protocols or what comes of the ledger.
-"""
+"""How requests come about: from clients that wait for each answer, or at times of their own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""On what a load test ran.
-
-Knows the machine; must not know what was measured.
-"""
+"""On what a load test ran."""
 
 from __future__ import annotations
 

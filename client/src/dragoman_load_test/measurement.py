@@ -1,7 +1,4 @@
-"""A server under one load: warm-up, windows, and whether they agree.
-
-Knows loops, the ledger and the watchers; must not know objectives or how results are shown.
-"""
+"""A server under one load: warm-up, windows, and whether they agree."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Requests to the models `translate` and `translate_stream`, and their answers, as on the wire.
 
-Knows Triton's protocols; must not know connections, clocks or where texts come from. All of a
-request is written before it is sent.
+All of a request is written before it is sent.
 
 Source: https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 """

@@ -1,7 +1,4 @@
-"""What a service promises (SLO), and whether a load test kept it.
-
-Knows percentiles and shares; must not know how they were taken.
-"""
+"""What a service promises (SLO), and whether a load test kept it."""
 
 from __future__ import annotations
 

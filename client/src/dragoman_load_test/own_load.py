@@ -1,7 +1,4 @@
-"""The generator's look at itself: whether it, and not the server, was the limit.
-
-Knows this process and its event loop; must not know requests.
-"""
+"""The generator's look at itself: whether it, and not the server, was the limit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Pictures of load tests, as SVG.
-
-Knows results and matplotlib; must not know pages or files.
-"""
+"""Pictures of load tests, as SVG."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Load tests as pages that hold all they need: text, tables and pictures.
-
-Knows results and templates; must not know servers.
-"""
+"""Load tests as pages that hold all they need: text, tables and pictures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a load test found, as it is kept in JSON and CSV.
-
-Knows figures; must not know how they were taken or how they are shown.
-"""
+"""What a load test found, as it is kept in JSON and CSV."""
 
 from __future__ import annotations
 

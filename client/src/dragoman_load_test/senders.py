@@ -1,7 +1,4 @@
-"""Requests over open connections, each as a function that sends it and waits for its answer.
-
-Knows connections and what their errors mean; must not know when or how often something is sent.
-"""
+"""Requests over open connections, each as a function that sends it and waits for its answer."""
 
 from __future__ import annotations
 

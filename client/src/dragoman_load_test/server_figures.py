@@ -1,7 +1,5 @@
 """What a server tells of itself meanwhile, on its port for Prometheus.
 
-Knows Triton's and the engine's metrics; must not know requests.
-
 Source: https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md
 """
 

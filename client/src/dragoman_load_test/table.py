@@ -1,7 +1,4 @@
-"""Load tests as lines of text, for a terminal or a log.
-
-Knows results; must not know where lines go.
-"""
+"""Load tests as lines of text, for a terminal or a log."""
 
 from __future__ import annotations
 

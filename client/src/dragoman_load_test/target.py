@@ -1,7 +1,4 @@
-"""What is put under load: a server, and how it is asked.
-
-Knows the client's addresses and options; must not know how much load there is.
-"""
+"""What is put under load: a server, and how it is asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The texts that requests are made of, and how long they are.
-
-Knows files of lines; must not know requests.
-"""
+"""The texts that requests are made of, and how long they are."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The Transformer's building blocks as ONNX nodes, in fp32, in the form that every runtime takes.
 
-Knows the Transformer as `dragoman_training.network.transformer` defines it, tensor by tensor; the
-shape letters are explained there. Must not know which graphs there are. Activations are flat: N
-rows of E, whatever the rows are (B x S source tokens, or R hypotheses).
+The Transformer is the one of `dragoman_training.network.transformer`, tensor by tensor; its shape
+letters are explained there. Activations are flat: N rows of E, whatever the rows are (B x S source
+tokens, or R hypotheses).
 
 Source: https://onnx.ai/onnx/operators/onnx__TensorScatter.html and onnx__Attention.html
 """

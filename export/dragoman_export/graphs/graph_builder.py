@@ -1,7 +1,5 @@
 """A small writer of ONNX graphs.
 
-Knows ONNX and where the weights lie; must not know what a Transformer is.
-
 Weights are not copied into the graphs: each graph refers to ranges of the one `model.safetensors`
 that lies beside it, so that four graphs and the PyTorch checkpoint share the same bytes. They are
 stored in the checkpoint's own precision and cast to fp32 in the graph, which a runtime folds once

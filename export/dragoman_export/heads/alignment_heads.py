@@ -1,8 +1,7 @@
 """Choosing the attention heads that tell what a word was translated from.
 
 No alignments by people are at hand. Heads are judged by how far the links of the two directions
-agree (`agreement`) and by words that are spelt alike in both languages (`anchors`). Must not know
-how either judges.
+agree (`agreement`) and by words that are spelt alike in both languages (`anchors`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Fetching a Marian model's files from a hub by HTTP.
 
-Knows addresses and file names; must not know what is in the files.
-
 Source: https://huggingface.co/docs/hub/models-downloading
 """
 

@@ -1,7 +1,4 @@
-"""From a folder with a Marian model to a checkpoint of ours.
-
-Knows which files there are; must not know where they come from.
-"""
+"""From a folder with a Marian model to a checkpoint of ours."""
 
 from __future__ import annotations
 

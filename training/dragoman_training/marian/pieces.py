@@ -3,8 +3,6 @@
 A Marian model has a SentencePiece model a side, which cuts text into pieces, and a list that gives
 each piece its id. Here every entry of the list becomes an entry of a SentencePiece file, at the
 place of its id, so that cutting gives ids.
-
-Knows pieces and ids; must not know weights.
 """
 
 from __future__ import annotations

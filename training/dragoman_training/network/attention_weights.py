@@ -1,7 +1,4 @@
-"""Looking at a model's attention weights without changing how it computes.
-
-Knows the network's modules; must not know text, graphs or drawing.
-"""
+"""Looking at a model's attention weights without changing how it computes."""
 
 from __future__ import annotations
 

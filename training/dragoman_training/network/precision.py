@@ -1,7 +1,4 @@
-"""What numbers products are computed in on a device.
-
-Knows devices; must not know models.
-"""
+"""What numbers products are computed in on a device."""
 
 from __future__ import annotations
 

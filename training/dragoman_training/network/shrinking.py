@@ -1,7 +1,5 @@
 """A smaller model made of a larger one: some of its layers, and some of their feed-forward units.
 
-Knows weights by their names; must not know files or runs.
-
 Source: Shleifer & Rush 2020, "Pre-trained Summarization Distillation",
 https://arxiv.org/abs/2010.13002
 """

@@ -1,7 +1,5 @@
 """The Transformer of Vaswani et al. 2017, "Attention Is All You Need".
 
-What it knows: the network alone. It must not know about text, files, optimisation or search.
-
 Shape letters, used throughout the project:
 
     B sentences       R rows (sentence x beam)     S source length    T target length

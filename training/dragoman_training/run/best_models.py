@@ -1,7 +1,4 @@
-"""The models of a run's best validations: which are kept, and when there will be no better one.
-
-Knows validations and folders; must not know how a model learns.
-"""
+"""The models of a run's best validations: which are kept, and when there will be no better one."""
 
 from __future__ import annotations
 

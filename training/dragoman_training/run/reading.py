@@ -1,7 +1,4 @@
-"""A checkpoint's attention over a text and its translation.
-
-Knows text, the search and the weights that a model leaves behind; must not know drawing.
-"""
+"""A checkpoint's attention over a text and its translation."""
 
 from __future__ import annotations
 

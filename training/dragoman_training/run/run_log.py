@@ -1,7 +1,4 @@
-"""What a run says while it goes on: `log.jsonl`, TensorBoard's events, and lines on stderr.
-
-Knows figures and files; must not know the model or the text.
-"""
+"""What a run says while it goes on: `log.jsonl`, TensorBoard's events, and lines on stderr."""
 
 from __future__ import annotations
 

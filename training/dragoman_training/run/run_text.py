@@ -1,7 +1,4 @@
-"""The text of a run: its vocabulary, what is learnt and what is held out.
-
-Knows corpora and the run's folder; must not know the model.
-"""
+"""The text of a run: its vocabulary, what is learnt and what is held out."""
 
 from __future__ import annotations
 

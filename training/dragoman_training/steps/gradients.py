@@ -1,8 +1,4 @@
-"""The gradients of a step: its parts through the model, forward and back.
-
-Knows the model and the device's memory; must not know which examples there are, or what the
-gradients are for.
-"""
+"""The gradients of a step: its parts through the model, forward and back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What fp16's loss is multiplied by.
-
-Knows steps and whether they overflowed; must not know gradients.
-"""
+"""What fp16's loss is multiplied by."""
 
 from __future__ import annotations
 

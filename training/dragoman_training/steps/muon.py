@@ -1,7 +1,5 @@
 """Muon: steps whose matrices are orthogonal, as nearly as a few products make them.
 
-Knows matrices and their gradients; must not know models.
-
 Source: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; the size of the steps: Liu et
 al. 2025, https://arxiv.org/abs/2502.16982
 """

@@ -1,7 +1,4 @@
-"""The processes that train one model together, each with its share of every step.
-
-Knows ranks and sums; must not know text, the model's architecture or what is optimised.
-"""
+"""The processes that train one model together, each with its share of every step."""
 
 from __future__ import annotations
 

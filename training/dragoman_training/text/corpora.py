@@ -1,7 +1,4 @@
-"""The registry of parallel text that anyone may fetch: where it lies, its licence, what it holds.
-
-Knows entries; must not know how they are downloaded or unpacked.
-"""
+"""The registry of public parallel text: its addresses, licences and contents."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Text for a student to learn from: the sources of parallel text with a teacher's translations.
 
-Knows texts, and a teacher that is given to it; must not know how the teacher translates.
-
 Source: Kim & Rush 2016, "Sequence-Level Knowledge Distillation", https://arxiv.org/abs/1606.07947
 """
 

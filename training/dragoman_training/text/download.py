@@ -1,7 +1,4 @@
-"""Files from the network: gone on with where a transfer broke off, and held against their digests.
-
-Knows URLs and bytes; must not know what is in them.
-"""
+"""Downloads: broken transfers are resumed, and files are checked against their digests."""
 
 from __future__ import annotations
 

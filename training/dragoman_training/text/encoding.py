@@ -1,7 +1,4 @@
-"""Token ids of parallel text: encoded once, kept in memory or in files that are mapped into it.
-
-Knows texts, ids and files; must not know in which order they are learnt.
-"""
+"""Token ids of parallel text: encoded once, kept in memory or in files that are mapped into it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Examples: sentence pairs as token ids, the order in which an epoch shows them, and their batches.
-
-Knows token ids and lengths; must not know the model or how it is optimised.
-"""
+"""Examples: sentence pairs as token ids, their order in an epoch, and their batches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Adding the pieces of further languages to a vocabulary, without changing what it has.
-
-Knows pieces and text; must not know models or runs.
-"""
+"""Adding the pieces of further languages to a vocabulary, without changing what it has."""
 
 from __future__ import annotations
 

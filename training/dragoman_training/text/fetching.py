@@ -1,7 +1,4 @@
-"""Fetching corpora of the registry: downloads become text, whole or not at all.
-
-Knows which files are there already; must not know what is in a download.
-"""
+"""Fetching corpora of the registry: downloads become text, whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Parallel text: reading it line by line, and drawing pairs from it.
-
-Knows files and lines; must not know token ids.
-"""
+"""Parallel text: reading it line by line, and drawing pairs from it."""
 
 from __future__ import annotations
 

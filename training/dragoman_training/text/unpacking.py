@@ -1,7 +1,4 @@
-"""From downloads to parallel text: archives, SGML, columns and plain lines, one side a language.
-
-Knows archives and lines; must not know the network or what is learnt from the text.
-"""
+"""From downloads to parallel text: archives, SGML, columns and plain lines, one side a language."""
 
 from __future__ import annotations
 
