@@ -10,7 +10,7 @@ usual recipe. First its settings are tried, and for each case the one with the m
 second takes part.
 
 A case is a search and a number of requests at once: so many clients each send a sentence, wait for
-the translation and send the next (`benchmarks.served.load`). Sentences come in a shuffled order, so
+the translation and send the next (`benchmarks.load`). Sentences come in a shuffled order, so
 that short and long ones meet. Both servers of a case stay up, and rounds alternate between them, so
 that a machine that grows slower or faster does so for both; the table of CPU time says what the
 idle one took meanwhile, and whether anything else ran.
@@ -35,9 +35,9 @@ from benchmarks.conditions import conditions
 from benchmarks.console import positive
 from benchmarks.peers.contenders import LENGTH_PENALTY, SOURCE_LANGUAGE, TARGET_LANGUAGE
 from benchmarks.peers.processes import convert_for_ctranslate2
+from benchmarks.peers.served_endpoint import CTranslate2Servers
 from benchmarks.peers.served_match import COMPARED, Loads, Match, Outcome, play
 from benchmarks.peers.served_report import Case, processor_table, throughput_table
-from benchmarks.served.endpoint import CTranslate2Servers
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 from dragoman.kernel.manifest import Manifest
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.console import Advance, progress
+from benchmarks.load import LoadPlan, LoadResult
 from benchmarks.peers.ctranslate2_repository import Setting
+from benchmarks.peers.served_endpoint import CTranslate2Servers, Endpoint, serve, with_precision
 from benchmarks.peers.served_report import Case, Contest, Rounds
 from benchmarks.peers.served_tuning import Trial, best_settings, settings, try_all
-from benchmarks.served.endpoint import CTranslate2Servers, Endpoint, serve, with_precision
-from benchmarks.served.load import LoadPlan, LoadResult
 from dragoman.kernel.errors import CheckFailed
 
 LEAST_EQUAL = 0.95

@@ -10,10 +10,10 @@ from typing import Any
 
 from dragoman_load_test.latency import Latency, LatencyHistogram
 
+from benchmarks.load import GENERATOR, LoadResult
+from benchmarks.load_process import MACHINE
+from benchmarks.peers.served_endpoint import ENGINE, IDLE, SERVER
 from benchmarks.report import markdown_table, search_name, spread
-from benchmarks.served.endpoint import ENGINE, IDLE, SERVER
-from benchmarks.served.load import GENERATOR, LoadResult
-from benchmarks.served.load_process import MACHINE
 
 
 @dataclass(frozen=True)

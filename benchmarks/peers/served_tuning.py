@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from benchmarks.load import LoadPlan, LoadResult
 from benchmarks.peers.ctranslate2_repository import MAX_BATCH_SIZE, Layout, Setting
+from benchmarks.peers.served_endpoint import CTranslate2Servers
 from benchmarks.peers.served_report import Case
-from benchmarks.served.endpoint import CTranslate2Servers
-from benchmarks.served.load import LoadPlan, LoadResult
 
 _DELAYS_US = (0, 1000, 5000)
 _PREFERRED = tuple(2**power for power in range(2, MAX_BATCH_SIZE.bit_length()))

@@ -24,15 +24,15 @@ from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.translation.translator import Translator
 
 from benchmarks.console import positive, progress
+from benchmarks.load import GENERATOR, LoadPlan
 from benchmarks.peers.base_model import (
     SOURCE_TOKENS,
     TARGET_TOKENS,
     random_texts,
     write_random_bundle,
 )
+from benchmarks.peers.served_endpoint import ENGINE, SERVER, Endpoint, serve
 from benchmarks.report import markdown_table
-from benchmarks.served.endpoint import ENGINE, SERVER, Endpoint, serve
-from benchmarks.served.load import GENERATOR, LoadPlan
 from dragoman.kernel.errors import CheckFailed
 
 AT_ONCE = 32

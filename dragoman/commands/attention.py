@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dragoman.drawing.architecture import Architecture
-    from dragoman.kernel.attention import Attention, Kind
+    from dragoman.kernel.attention_maps import Attention, Kind
 
 HELP = "draw what each attention head of a model looks at, as a page or for print"
 
@@ -233,7 +233,7 @@ def _by_bundle(arguments: argparse.Namespace) -> tuple[Attention, str]:
 def _through_server(arguments: argparse.Namespace) -> tuple[Attention, str]:
     from dragoman_client import InvalidRequest, TranslationError
 
-    from dragoman.kernel.attention import Attention
+    from dragoman.kernel.attention_maps import Attention
 
     options: Any = _options(arguments)
     try:

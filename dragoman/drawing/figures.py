@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from dragoman.drawing.colours import head_colours
 from dragoman.drawing.page import LEAST, NAMES
 from dragoman.drawing.style import plain, style
-from dragoman.kernel.attention import Attention, Kind
+from dragoman.kernel.attention_maps import Attention, Kind
 from dragoman.kernel.errors import writing
 from dragoman.kernel.positions import sinusoidal_positions
 

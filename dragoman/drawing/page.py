@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from dragoman.drawing.colours import head_colours
-from dragoman.kernel.attention import Attention, Kind
+from dragoman.kernel.attention_maps import Attention, Kind
 
 LEAST = 0.02
 """Weights below it have no line: a token has at most fifty of them a head."""

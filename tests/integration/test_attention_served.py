@@ -17,7 +17,7 @@ from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.cli import main
-from dragoman.kernel.attention import KINDS
+from dragoman.kernel.attention_maps import KINDS
 from tests.integration.conftest import Served
 from tests.integration.test_served_translations import BUNDLE
 

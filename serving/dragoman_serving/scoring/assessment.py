@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from dragoman.kernel.attention import MOST_WEIGHTS, Attention, count_weights, shifted
+from dragoman.kernel.attention_maps import MOST_WEIGHTS, Attention, count_weights, shifted
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman.kernel.text import Piece, Tokenizer

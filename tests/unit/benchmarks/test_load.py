@@ -18,9 +18,9 @@ import pytest
 from dragoman_load_test.target import Target
 from tritonclient.grpc import service_pb2
 
-from benchmarks.served.load import GENERATOR, LoadPlan, run_load
-from benchmarks.served.load_process import MACHINE, LoadJob, run_job
-from benchmarks.served.processor_time import cpu_s, machine_busy_s
+from benchmarks.load import GENERATOR, LoadPlan, run_load
+from benchmarks.load_process import MACHINE, LoadJob, run_job
+from benchmarks.processor_time import cpu_s, machine_busy_s
 
 PLAN = LoadPlan(concurrency=3, warm_up_s=0.05, duration_s=0.25)
 

@@ -17,7 +17,7 @@ from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
 
 from benchmarks.peers.ctranslate2_repository import Layout, Setting, build_config, write_repository
-from benchmarks.served.endpoint import with_precision
+from benchmarks.peers.served_endpoint import with_precision
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Limits
 from tests.conftest import REPOSITORY

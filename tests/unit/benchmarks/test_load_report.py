@@ -9,14 +9,14 @@ from typing import Any, cast
 import pytest
 from dragoman_load_test.latency import LatencyHistogram
 
+from benchmarks.load import GENERATOR, LoadPlan, LoadResult
+from benchmarks.load_process import MACHINE
 from benchmarks.peers import served, served_match
 from benchmarks.peers.ctranslate2_repository import Layout, Setting
+from benchmarks.peers.served_endpoint import ENGINE, IDLE, SERVER, Endpoint
 from benchmarks.peers.served_match import Loads, Match, Outcome, compare, race
 from benchmarks.peers.served_report import Case, Contest, Rounds, processor_table, throughput_table
 from benchmarks.peers.served_tuning import Trial, best_settings, settings
-from benchmarks.served.endpoint import ENGINE, IDLE, SERVER, Endpoint
-from benchmarks.served.load import GENERATOR, LoadPlan, LoadResult
-from benchmarks.served.load_process import MACHINE
 from dragoman.kernel.errors import CheckFailed, UsageError
 
 CASE = Case(beam_width=4, concurrency=8)

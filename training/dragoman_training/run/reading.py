@@ -7,7 +7,7 @@ from reprlib import repr as brief
 
 import torch
 
-from dragoman.kernel.attention import MOST_WEIGHTS, Attention, count_weights, shifted
+from dragoman.kernel.attention_maps import MOST_WEIGHTS, Attention, count_weights, shifted
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import BEGIN_ID, END_ID
 from dragoman_training.network.attention_weights import look

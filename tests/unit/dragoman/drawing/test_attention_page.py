@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dragoman.drawing.page import LEAST, write_page
-from dragoman.kernel.attention import KINDS, Attention
+from dragoman.kernel.attention_maps import KINDS, Attention
 from tests.browser import Page, browsing, find_chromium
 
 NASTY = "<script>document.title='run'</script>"

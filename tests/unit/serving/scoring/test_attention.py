@@ -15,7 +15,7 @@ from dragoman_serving.request.options import InvalidRequest, RequestOptions
 from dragoman_serving.scoring import assessment
 from dragoman_serving.translation.translator import Translator
 
-from dragoman.kernel.attention import KINDS, Attention
+from dragoman.kernel.attention_maps import KINDS, Attention
 
 
 @pytest.fixture(scope="module")

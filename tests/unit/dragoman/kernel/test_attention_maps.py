@@ -22,7 +22,7 @@ from dragoman.drawing.architecture import Architecture, draw_architecture
 from dragoman.drawing.colours import head_colours
 from dragoman.drawing.figures import draw_lines, save
 from dragoman.drawing.page import write_page
-from dragoman.kernel.attention import KINDS, Attention
+from dragoman.kernel.attention_maps import KINDS, Attention
 from dragoman.kernel.manifest import Dimensions, Manifest, digests
 from dragoman.kernel.text import Tokenizer
 from tests.conftest import MakeBundle

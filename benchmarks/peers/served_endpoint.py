@@ -15,10 +15,10 @@ from dragoman_serving.launch.launcher import ServeOptions, TritonServer
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from benchmarks.load import LoadPlan, LoadResult
+from benchmarks.load_process import LoadJob, measure
 from benchmarks.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE
 from benchmarks.peers.ctranslate2_repository import Setting, write_repository
-from benchmarks.served.load import LoadPlan, LoadResult
-from benchmarks.served.load_process import LoadJob, measure
 from dragoman.kernel.errors import CheckFailed, UsageError
 
 SERVER, ENGINE, IDLE = "server", "engine", "idle"

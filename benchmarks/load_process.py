@@ -18,13 +18,13 @@ from dragoman_client.address import Address
 from dragoman_load_test.messages import Option
 from dragoman_load_test.target import Target
 
-from benchmarks.served.load import LoadPlan, LoadResult, run_load
-from benchmarks.served.processor_time import cpu_s, machine_busy_s
+from benchmarks.load import LoadPlan, LoadResult, run_load
+from benchmarks.processor_time import cpu_s, machine_busy_s
 from dragoman.kernel.errors import DragomanError
 
 MACHINE = "machine"
 """Name of the whole machine's busy seconds among `LoadResult.cpu_s`."""
-_PROJECT = Path(__file__).parents[2]
+_PROJECT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def measure(job: LoadJob) -> LoadResult:
         DragomanError: the process failed.
     """
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.served.load_process"],
+        [sys.executable, "-m", "benchmarks.load_process"],
         input=json.dumps(asdict(job)),
         stdout=subprocess.PIPE,
         encoding="utf-8",
