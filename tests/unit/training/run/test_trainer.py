@@ -194,7 +194,7 @@ def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
 
 SMALL_SECOND_GPU = """
 import os, runpy, sys, torch
-from training.model import Transformer
+from dragoman_training.network.transformer import Transformer
 whole = Transformer.forward
 def forward(self, src, mask, tgt):
     tokens = src.size(0) * max(src.size(1), tgt.size(1))
