@@ -1,10 +1,10 @@
 """Why the engine does not translate a sentence.
 
 DragomanError
-├── Overloaded         there is more work than can be done in time: try again later
-├── Closed             the engine takes no more sentences
-├── DeadlineExceeded   the deadline passed, or will pass before the translation is done
-└── EngineFailure      the engine broke, through no fault of the request
+├── Overloaded         more work than can be done in time: try again later  (UNAVAILABLE)
+├── Closed             the engine takes no more sentences                   (UNAVAILABLE)
+├── DeadlineExceeded   the deadline passed, or will before it is done       (CANCELLED)
+└── EngineFailure      the engine broke, through no fault of the request    (INTERNAL)
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from dragoman.kernel.errors import DragomanError
 
 class Overloaded(DragomanError):
     """More work waits than the engine may hold, or can do before a request's deadline."""
+
+    status = "UNAVAILABLE"
 
     def __init__(self, why: str, retry_after_s: float | None = None) -> None:
         """Say why, and when to try again.
@@ -30,9 +32,13 @@ class Overloaded(DragomanError):
 class Closed(DragomanError):
     """The engine takes no more sentences."""
 
+    status = "UNAVAILABLE"
+
 
 class DeadlineExceeded(DragomanError):
     """The deadline passed before the translation was done, or would pass before it can be."""
+
+    status = "CANCELLED"
 
 
 class EngineFailure(DragomanError):

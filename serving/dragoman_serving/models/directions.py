@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from reprlib import repr as brief
 
-from dragoman.kernel.errors import UsageError
+from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
 from dragoman_serving.models.language import OtherLanguage, detect_language
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 
 AUTO = "auto"
 
@@ -49,8 +49,6 @@ class Directions:
             source = detect_language(text, [one for one in known if one != target], known)
         except OtherLanguage as error:
             raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
-        except UsageError as error:
-            raise InvalidRequest(str(error)) from error
         return self._learnt(source, target)
 
     def _languages(self, options: RequestOptions) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Collection
 from typing import Any
 
-from dragoman.kernel.errors import UsageError
+from dragoman.kernel.errors import InvalidRequest, UsageError
 
 _SURE = 0.999
 """Probability from which a text counts as one of a language that was not asked about."""
@@ -33,13 +33,13 @@ def detect_language(text: str, among: Collection[str], known: Collection[str]) -
 
     Raises:
         OtherLanguage: it is surely in none of the known languages.
-        UsageError: a language in question is one that nobody can detect.
+        InvalidRequest: a language in question is one that nobody can detect.
     """
     ranked: list[tuple[str, float]] = _identifier().rank(text)
     labels = [label for label, _ in ranked]
     for language in among:
         if language not in labels:
-            raise UsageError(f"source_language auto: {language!r} cannot be detected, name it")
+            raise InvalidRequest(f"source_language auto: {language!r} cannot be detected, name it")
     likeliest, probability = ranked[0]
     is_long = len(text.strip()) >= _FEWEST_CHARACTERS
     if likeliest not in known and probability > _SURE and is_long:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.errors import DragomanError, as_dragoman_error
 from dragoman_serving.relay.cancellation import CancellationWatch
 from dragoman_serving.relay.messages import read_request, response_of
 from dragoman_serving.relay.metrics_port import FigurePublisher
@@ -83,7 +83,7 @@ class Relay:
             frame = read_request(request, number).pack()
         except Exception as error:  # one request's error must not reach the others
             log.error("a request cannot be handed over: %s", type(error).__name__)
-            message = f"the request failed: {type(error).__name__}"
+            message = str(as_dragoman_error(error))
             reply.send(response_of(Failure(number, ErrorCode.INTERNAL, message)))
             return
         if len(frame) > MOST_BYTES:

@@ -9,6 +9,8 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
+from dragoman.kernel.errors import as_dragoman_error
+
 log = logging.getLogger(__name__)
 
 
@@ -77,7 +79,7 @@ def _send(sender: Any, response: Any, final: bool) -> bool:
 
 def _failure(error: Exception) -> Any:
     log.error("an answer cannot be sent: %s", type(error).__name__)
-    message = f"the request failed: {type(error).__name__}"
+    message = str(as_dragoman_error(error))
     return pb_utils.InferenceResponse(
         error=pb_utils.TritonError(message, pb_utils.TritonError.INTERNAL)
     )

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from reprlib import repr as brief
 
+from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import MOST_LENGTH_PENALTY, Limits
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.scoring.alignment import FORMS
 
 OF_SCORING = (

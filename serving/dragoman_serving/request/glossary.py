@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from reprlib import repr as brief
 
-from dragoman.kernel.errors import UsageError
+from dragoman.kernel.errors import InvalidRequest
 
 _MOST_TERMS = 1000
 _MOST_CHARACTERS = 200
@@ -27,17 +27,17 @@ class Glossary:
             terms: target term by source term.
 
         Raises:
-            UsageError: there are too many, or one is empty or too long.
+            InvalidRequest: there are too many, or one is empty or too long.
         """
         if len(terms) > _MOST_TERMS:
-            raise UsageError(f"glossary has {len(terms)} terms, more than {_MOST_TERMS}")
+            raise InvalidRequest(f"glossary has {len(terms)} terms, more than {_MOST_TERMS}")
         for term in (*terms, *terms.values()):
             if not term.strip():
-                raise UsageError("glossary has an empty term")
+                raise InvalidRequest("glossary has an empty term")
             if any(0xD800 <= ord(character) <= 0xDFFF for character in term):
-                raise UsageError(f"glossary: {brief(term)} holds half of a character")
+                raise InvalidRequest(f"glossary: {brief(term)} holds half of a character")
             if len(term) > _MOST_CHARACTERS:
-                raise UsageError(
+                raise InvalidRequest(
                     f"glossary: {brief(term)} has more than {_MOST_CHARACTERS} characters"
                 )
         self._targets = {term.strip().casefold(): target for term, target in terms.items()}
@@ -51,14 +51,14 @@ class Glossary:
         """Read a JSON object of target terms by source term.
 
         Raises:
-            UsageError: it is not one, or see `__init__`.
+            InvalidRequest: it is not one, or see `__init__`.
         """
         try:
             terms = json.loads(written)
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"glossary is not valid JSON: {error}") from error
+            raise InvalidRequest(f"glossary is not valid JSON: {error}") from error
         if not isinstance(terms, dict) or not all(type(term) is str for term in terms.values()):
-            raise UsageError('glossary is not a JSON object of strings, such as {"tea": "Tee"}')
+            raise InvalidRequest('glossary is not a JSON object of strings, such as {"tea": "Tee"}')
         return cls(terms)
 
     def targets_of(self, text: str) -> tuple[str, ...]:

@@ -10,11 +10,7 @@ from dataclasses import dataclass
 from reprlib import repr as brief
 from typing import Any, get_args, get_origin, get_type_hints
 
-from dragoman.kernel.errors import UsageError
-
-
-class InvalidRequest(UsageError):
-    """A request that cannot be served; the message says why and names the text's index."""
+from dragoman.kernel.errors import InvalidRequest
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from reprlib import repr as brief
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.kernel.errors import UsageError
+from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import END_ID, UNKNOWN_ID, Tokenizer
 from dragoman_serving.engine.search.constraints import (
@@ -30,7 +30,7 @@ from dragoman_serving.engine.search.constraints import (
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.request.checks import alpha_of, check_options
 from dragoman_serving.request.glossary import Glossary
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.placeholders import find_placeholders, is_tag
 from dragoman_serving.request.suppression import SuppressedWords
 
@@ -64,10 +64,7 @@ class SearchPlan:
         """Source ids that are no text: the tag, if there are any, and the end symbol."""
         check_options(options, limits, tokenizer.target.vocab_size)
         self._prefixes = self._of_texts(options.prefix, texts)
-        try:
-            self._glossary = Glossary.from_json(options.glossary) if options.glossary else None
-        except UsageError as error:
-            raise InvalidRequest(str(error)) from error
+        self._glossary = Glossary.from_json(options.glossary) if options.glossary else None
         self.alpha = alpha_of(options, limits)
         self.width = self._width()
         self.hypotheses = self._hypotheses()

@@ -11,15 +11,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from dragoman.kernel.attention_maps import MOST_WEIGHTS, Attention, count_weights, shifted
+from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import when_all_done
 from dragoman_serving.engine.search.plain_search import length_penalty
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json
 from dragoman_serving.scoring.score_graphs import Pair
-from dragoman_serving.scoring.scorer import Scored, Scorer, TooLong
+from dragoman_serving.scoring.scorer import Scored, Scorer
 
 _MOST_TOKENS = 1_000_000
 """Whose scores an answer may hold."""
@@ -178,10 +179,7 @@ class Assessor:
             for candidate in candidates
             for one in candidate.sentences
         ]
-        try:
-            futures = self._scorer.submit(pairs)
-        except TooLong as error:
-            raise InvalidRequest(str(error)) from error
+        futures = self._scorer.submit(pairs)
         return when_all_done(futures, lambda found: self._join(candidates, found, options))
 
     def _join(

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.errors import DragomanError, InvalidRequest
 from dragoman.kernel.manifest import Manifest
 from dragoman_serving.engine.batching.acceptance import Acceptance, Estimate
 from dragoman_serving.engine.batching.line import Line, Turns
@@ -39,10 +39,6 @@ them, be it more important or overdue."""
 
 class ScoringFailure(DragomanError):
     """The graph could not be loaded or run, through no fault of the request."""
-
-
-class TooLong(DragomanError):
-    """A pair has more tokens than the graph has positions."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +138,7 @@ class Scorer:
             A future a pair, in their order. Cancelling it gives the pair up.
 
         Raises:
-            TooLong: the graph has not so many positions.
+            InvalidRequest: the graph has not so many positions.
             Overloaded: too many are waiting.
             Closed: the scorer was closed.
         """
@@ -181,7 +177,7 @@ class Scorer:
         sides = ("text", len(pair.src_ids)), ("translation", len(pair.tgt_ids) + pair.complete)
         for (what, tokens), most in zip(sides, self._most_ids, strict=True):
             if tokens > most:
-                raise TooLong(
+                raise InvalidRequest(
                     f"a {what} of {tokens} tokens cannot be scored, more than {most}: "
                     "send shorter texts"
                 )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.errors import as_dragoman_error
 from dragoman_serving.scoring.assessment import Assessment
 from dragoman_serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
 from dragoman_serving.service.requests import Asked
@@ -22,18 +22,6 @@ FINISHED, CUT, GOING_ON = "stop", "length", ""
 """Why a translation ends where it ends."""
 _LONGEST_MESSAGE = 500
 """Characters: it may quote what was asked, which may be long."""
-_CODES = {
-    "InvalidRequest": ErrorCode.INVALID_ARG,
-    "Overloaded": ErrorCode.UNAVAILABLE,
-    "Closed": ErrorCode.UNAVAILABLE,
-    "DeadlineExceeded": ErrorCode.CANCELLED,
-    "CancelledError": ErrorCode.CANCELLED,
-}
-_STATUSES = {
-    ErrorCode.UNAVAILABLE: "UNAVAILABLE",
-    ErrorCode.CANCELLED: "CANCELLED",
-    ErrorCode.INTERNAL: "INTERNAL",
-}
 
 
 @dataclass(frozen=True)
@@ -128,16 +116,15 @@ def of_error(error: BaseException, number: int) -> Failure:
     one that is not the request's fault begins with gRPC's name of its status, as in
     `UNAVAILABLE: ...`.
     """
-    kind = type(error).__name__
-    if kind not in _CODES:
-        log.error("a request failed: %s", kind)  # its message might quote the text
-    message = str(error) if isinstance(error, DragomanError) else f"the request failed: {kind}"
+    known = as_dragoman_error(error)
+    if known.status == "INTERNAL":
+        log.error("a request failed: %s", type(error).__name__)  # its message might quote the text
+    message = str(known)
     if len(message) > _LONGEST_MESSAGE:
         message = message[:_LONGEST_MESSAGE] + "..."
-    code = _CODES.get(kind, ErrorCode.INTERNAL)
-    if code != ErrorCode.INVALID_ARG:
-        message = f"{_STATUSES[code]}: {message}"
-    return Failure(number, code, message)
+    if known.status != "INVALID_ARGUMENT":
+        message = f"{known.status}: {message}"
+    return Failure(number, ErrorCode[known.status], message)
 
 
 def of_stream_error(error: BaseException, number: int) -> Failure:

@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from dragoman.kernel.errors import InvalidRequest
+
 MOST_BYTES = 64 << 20
 """Of a frame: more than a request may hold, less than would hurt."""
 
@@ -57,10 +59,11 @@ class DataType(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Triton's numbers of its errors."""
+    """Triton's numbers of its errors, by its names and gRPC's."""
 
     INTERNAL = 1
     INVALID_ARG = 3
+    INVALID_ARGUMENT = 3
     UNAVAILABLE = 4
     CANCELLED = 7
 
@@ -102,7 +105,7 @@ class Tensor:
         """Its elements in order: numbers, or byte strings.
 
         Raises:
-            Damaged: a type that is not used, or a length that does not fit.
+            InvalidRequest: a type that is not used, or a length that does not fit.
         """
         try:
             if self.datatype == DataType.BYTES:
@@ -112,7 +115,7 @@ class Tensor:
                 struct.unpack(f"<{len(self.data) // struct.calcsize(form)}{form}", self.data)
             )
         except (ValueError, struct.error):
-            raise Damaged(f"input {self.name} is damaged") from None
+            raise InvalidRequest(f"input {self.name} is damaged") from None
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman_serving.request.options import OF_SEVERAL_VALUES, InvalidRequest, RequestOptions
-from dragoman_serving.service.frames import Damaged, Request
+from dragoman.kernel.errors import InvalidRequest
+from dragoman_serving.request.options import OF_SEVERAL_VALUES, RequestOptions
+from dragoman_serving.service.frames import Request
 from dragoman_serving.translation.translator import Terms
 
 TEXT, TARGET = "text_input", "target_input"
@@ -62,10 +63,7 @@ def read_request(request: Request, rules: RequestRules) -> Asked:
     for tensor in request.inputs:
         if math.prod(tensor.shape) > _MOST_VALUES:
             raise InvalidRequest(f"input {tensor.name} has more than {_MOST_VALUES} values")
-        try:
-            values = tensor.values
-        except Damaged as error:
-            raise InvalidRequest(str(error)) from None
+        values = tensor.values
         if tensor.name == TEXT:
             shape = tensor.shape
             texts = [_decode(value, "text", index) for index, value in enumerate(values)]

@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from dragoman_serving.request.options import InvalidRequest
+from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form, of_stream_error
 from dragoman_serving.service.configuration import RULES, check_names, request_rules

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from dragoman.kernel.cutting import Uncuttable
-from dragoman.kernel.errors import UsageError
+from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.sentences import LineBreaks
@@ -25,7 +25,7 @@ from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.models.directions import Directions
 from dragoman_serving.models.loading import open_engine
 from dragoman_serving.request.checks import scoring_alpha
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Assessor, Candidate, SentencePair
 from dragoman_serving.scoring.scorer import Scorer

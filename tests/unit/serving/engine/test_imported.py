@@ -16,7 +16,7 @@ import torch
 from dragoman_export.bundle import export_bundle
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.follow_up import FollowUp
@@ -28,6 +28,7 @@ from dragoman_training.oracle.search import Translator as Oracle
 from dragoman_training.run import checkpoint
 
 from dragoman.cli import main
+from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.text import BEGIN_ID, END_ID, UNKNOWN_ID

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import sentencepiece
 from dragoman_serving.engine.search.constraints import FewestTokens
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.plan import SearchPlan
 
+from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, Tokenizer
 from tests.conftest import REPOSITORY

@@ -16,7 +16,7 @@ import pytest
 from dragoman_serving.engine.errors import DeadlineExceeded
 from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.scoring import assessment
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.translation.translation import Translation
@@ -24,6 +24,7 @@ from dragoman_serving.translation.translator import Terms, Translator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from tests.conftest import REPOSITORY
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.scoring import assessment
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.kernel.attention_maps import KINDS, Attention
+from dragoman.kernel.errors import InvalidRequest
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,10 @@ from dragoman_serving.scoring.score_graphs import (
     like_lengths,
     looked_at,
 )
-from dragoman_serving.scoring.scorer import Scorer, ScoringFailure, TooLong
+from dragoman_serving.scoring.scorer import Scorer, ScoringFailure
 from dragoman_training.network.transformer import Transformer
 
+from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.text import BEGIN_ID, END_ID
 from tests.conftest import tiny_model
@@ -139,7 +140,7 @@ def test_what_is_longer_is_refused_by_name(scorer: Scorer) -> None:
         (replace(ended, tgt_ids=cut.tgt_ids), "a translation of 321 tokens cannot be scored"),
         (replace(cut, src_ids=(9,) * 257), "a text of 257 tokens cannot be scored, more than 256"),
     ):
-        with pytest.raises(TooLong, match=message):
+        with pytest.raises(InvalidRequest, match=message):
             scorer.submit([ended, pair])
     assert not scorer._waiting
 

@@ -5,7 +5,6 @@ from concurrent.futures import CancelledError
 
 import pytest
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
-from dragoman_serving.request.options import InvalidRequest
 from dragoman_serving.service.answers import (
     Form,
     of_beginning,
@@ -15,6 +14,8 @@ from dragoman_serving.service.answers import (
 )
 from dragoman_serving.service.frames import Answer, ErrorCode, Failure
 from dragoman_serving.translation.translation import Translation
+
+from dragoman.kernel.errors import InvalidRequest
 
 ALL = ("text_output", "output_tokens", "finish_reason")
 TRANSLATIONS = [Translation("Grün.", 3, True), Translation("Rot", 2, False)]

@@ -32,6 +32,8 @@ from dragoman_serving.service.frames import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.kernel.errors import InvalidRequest
+
 HEAD_BYTES = 5
 Unpack = Callable[[bytes], Any]
 
@@ -136,7 +138,7 @@ def test_tensors_keep_their_elements(datatype: DataType, values: list[Any]) -> N
     ],
 )
 def test_damaged_tensors_have_no_elements(tensor: Tensor) -> None:
-    with pytest.raises(Damaged, match="input x is damaged"):
+    with pytest.raises(InvalidRequest, match="input x is damaged"):
         _ = tensor.values
 
 

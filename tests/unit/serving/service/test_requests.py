@@ -5,9 +5,11 @@ import time
 from typing import Any
 
 import pytest
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.service.frames import DataType, Request, Tensor
 from dragoman_serving.service.requests import RequestRules, read_request
+
+from dragoman.kernel.errors import InvalidRequest
 
 RULES = RequestRules()
 TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), [b"red", "grün".encode()])

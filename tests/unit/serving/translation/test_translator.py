@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from dragoman_serving.engine.errors import DeadlineExceeded
 from dragoman_serving.engine.futures import outcome_error
-from dragoman_serving.request.options import InvalidRequest, RequestOptions
+from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.translation.translator import MAX_TEXT_CHARACTERS, Terms, Translator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.kernel.errors import UsageError
+from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.manifest import Manifest
 
 
