@@ -152,7 +152,7 @@ def _translate(
     futures = [
         translator.submit(
             [text], RequestOptions(target_language="de", glossary=json.dumps(dict(of_text)))
-        )
+        ).future
         for text, of_text in zip(texts, terms, strict=True)
     ]
     return [future.result()[0].text for future in futures]

@@ -218,7 +218,7 @@ def _by_bundle(arguments: argparse.Namespace) -> tuple[Attention, str]:
     translator = Translator(arguments.model)
     try:
         if (given := arguments.translation) is not None:
-            (assessment,) = translator.score([arguments.text], [given], options).result()
+            (assessment,) = translator.score([arguments.text], [given], options).future.result()
             translation = given
         else:
             (found,) = translator.translate([arguments.text], options)

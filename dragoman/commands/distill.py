@@ -61,7 +61,7 @@ class _Engine:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         from dragoman_serving.engine.settings import EngineSettings
-        from dragoman_serving.request.plan import SearchPlan
+        from dragoman_serving.request.plan import plan_request
         from dragoman_serving.translation.translator import Translator
 
         settings = EngineSettings(precision=arguments.precision)
@@ -76,7 +76,7 @@ class _Engine:
             "length_penalty": arguments.length_penalty,
         }
         # What is refused must not become part of what is gone on from.
-        plan = SearchPlan(self._options(*self.directions[0]), manifest.limits, self._tokenizer)
+        plan = plan_request(self._options(*self.directions[0]), manifest.limits, self._tokenizer)
         files = (manifest.weights, manifest.tokenizer, manifest.tgt_tokenizer)
         self.settings: Mapping[str, object] = {
             "teacher": [manifest.files[name] for name in files if name is not None],
@@ -100,7 +100,7 @@ class _Engine:
     def begin(
         self, texts: Sequence[str], source: str, target: str
     ) -> Callable[[], list[tuple[str, ...]]]:
-        begun = self._translator.submit(texts, self._options(source, target))
+        begun = self._translator.submit(texts, self._options(source, target)).future
 
         def wait() -> list[tuple[str, ...]]:
             return [

@@ -129,7 +129,6 @@ def _options(arguments: argparse.Namespace) -> ScoringArguments:
 
 
 def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:
-    from dragoman_serving.request.checks import scoring_alpha
     from dragoman_serving.request.options import RequestOptions
     from dragoman_serving.translation.translator import Translator
 
@@ -138,18 +137,18 @@ def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> 
     translator = Translator(arguments.bundle)
 
     def score(sources: Sequence[str], targets: Sequence[str]) -> list[_Scored]:
+        begun = translator.score(sources, targets, options)
         return [
             _Scored(
-                one.score(alpha),
+                one.score(begun.plan.alpha),
                 one.confidence,
                 json.loads(one.token_scores) if arguments.json else None,
                 one.alignment,
             )
-            for one in translator.score(sources, targets, options).result()
+            for one in begun.future.result()
         ]
 
     try:
-        alpha = scoring_alpha(options, translator.manifest.limits)
         use(score)
     finally:
         translator.close()

@@ -31,7 +31,7 @@ def test_attention_is_the_bundles(shipped: Served, protocol: str) -> None:
     found = client.score(TEXT, TARGET, return_attention=True).attention
     translator = Translator(BUNDLE)
     options = RequestOptions(return_attention=True)
-    (right,) = translator.score([TEXT], [TARGET], options).result(60)
+    (right,) = translator.score([TEXT], [TARGET], options).future.result(60)
     translator.close()
     assert isinstance(found, Attention)
     assert right.attention is not None

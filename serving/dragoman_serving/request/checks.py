@@ -1,7 +1,4 @@
-"""What a request's options may be, and which of them go together.
-
-Knows options and the model's limits; must not know texts, tokens or how anything is searched for.
-"""
+"""What a request's options may be, and which of them go together."""
 
 from __future__ import annotations
 
@@ -12,12 +9,9 @@ from reprlib import repr as brief
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import MOST_LENGTH_PENALTY, Limits
 from dragoman_serving.request.options import RequestOptions
-from dragoman_serving.scoring.alignment import FORMS
+from dragoman_serving.request.outputs import ALIGNMENT_FORMS, OPTIONS_OF_OUTPUTS
 
-OF_SCORING = (
-    *("source_language", "target_language", "length_penalty", "return_scores"),
-    *("return_token_scores", "return_alignments", "return_confidence", "return_attention"),
-)
+OF_SCORING = ("source_language", "target_language", "length_penalty", *OPTIONS_OF_OUTPUTS)
 """Options that the scoring of given translations knows."""
 _LEAST_SENTENCE_TOKENS = 8
 """Most characters have fewer, so that a sentence can be cut between two of them."""
@@ -88,12 +82,8 @@ def alpha_of(options: RequestOptions, limits: Limits) -> float:
     return limits.length_penalty if alpha is None else alpha
 
 
-def scoring_alpha(options: RequestOptions, limits: Limits) -> float:
-    """The exponent of the length penalty by which given translations are scored.
-
-    Args:
-        options: of a request.
-        limits: of the model.
+def check_scoring(options: RequestOptions) -> None:
+    """Refuse what cannot be asked for given translations.
 
     Raises:
         InvalidRequest: a value out of range, or an option that is for translating, by name.
@@ -105,7 +95,6 @@ def scoring_alpha(options: RequestOptions, limits: Limits) -> float:
             )
     _RANGES["length_penalty"].check("length_penalty", options.length_penalty)
     _check_alignments(options)
-    return alpha_of(options, limits)
 
 
 def _check_ranges(options: RequestOptions, limits: Limits, vocab_size: int) -> None:
@@ -121,8 +110,9 @@ def _check_ranges(options: RequestOptions, limits: Limits, vocab_size: int) -> N
 
 def _check_alignments(options: RequestOptions) -> None:
     wanted = options.return_alignments
-    if wanted is not None and wanted not in FORMS:
-        raise InvalidRequest(f"return_alignments is {brief(wanted)}: give {' or '.join(FORMS)}")
+    if wanted is not None and wanted not in ALIGNMENT_FORMS:
+        forms = " or ".join(ALIGNMENT_FORMS)
+        raise InvalidRequest(f"return_alignments is {brief(wanted)}: give {forms}")
 
 
 def _check_sentence_tokens(options: RequestOptions, limits: Limits) -> None:

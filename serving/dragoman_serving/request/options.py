@@ -59,18 +59,6 @@ class RequestOptions:
         asked = (self.temperature, self.top_k, self.top_p, self.seed)
         return any(value is not None for value in asked)
 
-    @property
-    def assessed(self) -> bool:
-        """Whether translations are to be scored once they are there."""
-        altered = (self.repetition_penalty, self.coverage_penalty, self.keep_placeholders or None)
-        return (
-            self.return_token_scores
-            or self.return_alignments is not None
-            or self.return_attention
-            # Else a search knows it: it has the sum of the log-probabilities.
-            or (self.return_confidence and any(one is not None for one in altered))
-        )
-
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RequestOptions:
         """Check names and types of options.

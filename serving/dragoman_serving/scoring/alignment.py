@@ -10,15 +10,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.text import Piece
 
-Form = Literal["hard", "soft"]
-FORMS: tuple[Form, ...] = ("hard", "soft")
 _WORD = re.compile(r"\S+")
 """As `str.split` has them."""
 _DIGITS = 4

@@ -1,7 +1,4 @@
-"""What the model thinks of whole translations: scores of tokens, confidence, alignment, attention.
-
-Knows the tokenizer and the scorer; must not know requests, searches or Triton.
-"""
+"""Assesses whole translations: scores of tokens, confidence, alignment, attention."""
 
 from __future__ import annotations
 
@@ -17,14 +14,15 @@ from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import when_all_done
 from dragoman_serving.engine.search.plain_search import length_penalty
-from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.request.outputs import AlignmentForm, Outputs
+from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json
 from dragoman_serving.scoring.score_graphs import Pair
 from dragoman_serving.scoring.scorer import Scored, Scorer
 
 _MOST_TOKENS = 1_000_000
 """Whose scores an answer may hold."""
-_MOST_WEIGHTS = {"hard": 20_000_000, "soft": 2_000_000}
+_MOST_WEIGHTS: dict[AlignmentForm, int] = {"hard": 20_000_000, "soft": 2_000_000}
 """Of attention, in one request: soft alignments are sent, hard ones hold memory for a while."""
 _DIGITS = 6
 """Of a log-probability: fp32 has no more."""
@@ -97,66 +95,63 @@ class Assessor:
 
     def check(
         self,
-        sentences: int,
-        options: RequestOptions,
-        priority: int = 0,
-        deadline_s: float | None = None,
+        translations: int,
+        outputs: Outputs,
+        urgency: Urgency,
+        coverage: bool = False,
     ) -> None:
         """Refuse early what could not be assessed.
 
         Args:
-            sentences: that a request has, each translation of one counted.
-            options: of the request.
-            priority: of the request.
-            deadline_s: of the request, on the clock of `time.monotonic`.
+            translations: of sentences, that a request has.
+            outputs: of the request.
+            urgency: of the request.
+            coverage: whether they are scored for the coverage penalty.
 
         Raises:
             InvalidRequest: there are too many, or nothing is known of alignments or of heads.
             Overloaded: too many others are waiting.
             DeadlineExceeded: it takes longer than it allows.
         """
-        wanted = options.return_alignments is not None or options.coverage_penalty
+        wanted = outputs.alignments is not None or coverage
         if wanted and self._manifest.alignment is None:
-            name = "coverage_penalty" if options.coverage_penalty else "return_alignments"
+            name = "coverage_penalty" if coverage else "return_alignments"
             raise InvalidRequest(
                 f"{name}: the manifest does not say which attention heads align; "
                 "choose them with: dragoman align-heads BUNDLE --text PREFIX"
             )
-        if options.return_attention and ATTENTION_GRAPH not in self._manifest.graphs:
+        if outputs.attention and ATTENTION_GRAPH not in self._manifest.graphs:
             raise InvalidRequest(
                 "return_attention: the bundle has no graph 'attention'; "
                 "add it with: dragoman export attention BUNDLE"
             )
-        if sentences > self._scorer.most_of_request:
+        if translations > self._scorer.most_of_request:
             raise InvalidRequest(
-                f"{sentences} translations to be scored in one request, more than "
+                f"{translations} translations to be scored in one request, more than "
                 f"{self._scorer.most_of_request}: send fewer"
             )
-        self._scorer.check(sentences, priority, deadline_s)
+        self._scorer.check(translations, urgency.priority, urgency.deadline_s)
 
-    def check_lengths(
-        self, lengths: Sequence[int], translations: int, options: RequestOptions
-    ) -> None:
+    def check_lengths(self, lengths: Sequence[int], translations: int, outputs: Outputs) -> None:
         """Refuse early what would have too much attention, however short the translations.
 
         Args:
             lengths: tokens of each sentence of a request.
             translations: of each.
-            options: of the request.
+            outputs: of the request.
 
         Raises:
             InvalidRequest: it would.
         """
         least = translations * sum(self._weights(length, 1) for length in lengths)
-        if options.return_attention and least > MOST_WEIGHTS:
+        if outputs.attention and least > MOST_WEIGHTS:
             raise InvalidRequest(_too_many(f"{least} or more"))
 
     def assess(
         self,
         candidates: Sequence[Candidate],
-        options: RequestOptions,
-        priority: int = 0,
-        deadline_s: float | None = None,
+        outputs: Outputs,
+        urgency: Urgency,
     ) -> Future[list[Assessment]]:
         """Begin to assess translations.
 
@@ -168,22 +163,22 @@ class Assessor:
             Overloaded: too many are waiting.
             Closed: the scorer was closed.
         """
-        _check_amount(candidates, options)
-        self._check_heads(candidates, options)
-        attention = options.return_alignments is not None
+        _check_amount(candidates, outputs)
+        self._check_heads(candidates, outputs)
+        attention = outputs.alignments is not None
         pairs = [
             Pair(
-                *(one.src_ids, one.tgt_ids, one.complete, attention, priority, deadline_s),
-                heads=options.return_attention,
+                *(one.src_ids, one.tgt_ids, one.complete, attention),
+                *(urgency.priority, urgency.deadline_s, outputs.attention),
             )
             for candidate in candidates
             for one in candidate.sentences
         ]
         futures = self._scorer.submit(pairs)
-        return when_all_done(futures, lambda found: self._join(candidates, found, options))
+        return when_all_done(futures, lambda found: self._join(candidates, found, outputs))
 
     def _join(
-        self, candidates: Sequence[Candidate], found: Sequence[Scored], options: RequestOptions
+        self, candidates: Sequence[Candidate], found: Sequence[Scored], outputs: Outputs
     ) -> list[Assessment]:
         target = self._tokenizer.target
         remaining = iter(found)
@@ -196,10 +191,10 @@ class Assessor:
                 tokens += [target.piece(self._manifest.special_ids.end)] * one.complete
             log_probs = tuple(log_prob for one in scored for log_prob in one.log_probs)
             alignment = None
-            if options.return_alignments is not None:
-                alignment = self._alignment(candidate, scored, options.return_alignments)
+            if outputs.alignments is not None:
+                alignment = self._alignment(candidate, scored, outputs.alignments)
             attention = None
-            if options.return_attention:
+            if outputs.attention:
                 attention = self._attention(candidate.sentences[0], tokens, scored[0])
             assessments.append(Assessment(tuple(tokens), log_probs, alignment, attention))
         return assessments
@@ -210,13 +205,13 @@ class Assessor:
         read = shifted(said, piece(self._manifest.special_ids.begin))
         return Attention(tuple(map(piece, pair.src_ids)), read, tuple(said), *found.heads)
 
-    def _check_heads(self, candidates: Sequence[Candidate], options: RequestOptions) -> None:
+    def _check_heads(self, candidates: Sequence[Candidate], outputs: Outputs) -> None:
         """Refuse attention that would make an answer too large.
 
         Raises:
             InvalidRequest: it would.
         """
-        if not options.return_attention:
+        if not outputs.attention:
             return
         number = sum(
             self._weights(len(one.src_ids), len(one.tgt_ids) + 1)
@@ -230,7 +225,9 @@ class Assessor:
         sizes = self._manifest.dimensions
         return count_weights((src, tgt), sizes.encoder_layers, sizes.decoder_layers, sizes.heads)
 
-    def _alignment(self, candidate: Candidate, scored: Sequence[Scored], form: str) -> str:
+    def _alignment(
+        self, candidate: Candidate, scored: Sequence[Scored], form: AlignmentForm
+    ) -> str:
         linked = []
         for pair, found in zip(candidate.sentences, scored, strict=True):
             assert found.attention is not None  # it was asked for
@@ -260,20 +257,20 @@ def _too_many(weights: str) -> str:
     )
 
 
-def _check_amount(candidates: Sequence[Candidate], options: RequestOptions) -> None:
+def _check_amount(candidates: Sequence[Candidate], outputs: Outputs) -> None:
     """Refuse what would make an answer, or what it is made of, too large.
 
     Raises:
         InvalidRequest: it would.
     """
-    if options.return_token_scores:
+    if outputs.token_scores:
         tokens = sum(len(one.tgt_ids) for two in candidates for one in two.sentences)
         if tokens > _MOST_TOKENS:
             raise InvalidRequest(
                 f"return_token_scores: the translations have {tokens} tokens, more than "
                 f"{_MOST_TOKENS}: send fewer texts"
             )
-    if (form := options.return_alignments) is None:
+    if (form := outputs.alignments) is None:
         return
     weights = 0
     for candidate in candidates:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.kernel.errors import as_dragoman_error
+from dragoman_serving.request.outputs import Outputs
+from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.assessment import Assessment
 from dragoman_serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
-from dragoman_serving.service.requests import Asked
 from dragoman_serving.translation.translation import Translation
 
 log = logging.getLogger(__name__)
@@ -32,30 +33,9 @@ class Form:
     """Of the request."""
     outputs: Collection[str]
     shape: tuple[int, ...]
-    scores: bool = False
-    """Whether they were asked for; so the next four."""
-    token_scores: bool = False
-    alignments: bool = False
-    confidences: bool = False
-    attention: bool = False
-
-    @classmethod
-    def asked(cls, number: int, outputs: Collection[str], asked: Asked) -> Form:
-        """As a request wants it."""
-        options = asked.options
-        return cls(
-            number,
-            outputs,
-            asked.shape,
-            options.return_scores,
-            options.return_token_scores,
-            options.return_alignments is not None,
-            options.return_confidence,
-            options.return_attention,
-        )
 
 
-def of_translations(translations: Sequence[Translation], form: Form) -> Answer:
+def of_translations(translations: Sequence[Translation], wanted: Outputs, form: Form) -> Answer:
     """The last answer to a request: one element a text, or several that follow each other."""
     all_of_them = [one for best in translations for one in (best, *best.others)]
     each = len(all_of_them) // len(translations)
@@ -64,41 +44,35 @@ def of_translations(translations: Sequence[Translation], form: Form) -> Answer:
     tokens = [translation.output_tokens for translation in all_of_them]
     texts = [translation.text for translation in all_of_them]
     more: Columns = {}
-    scores = [t.score for t in all_of_them if t.score is not None] if form.scores else []
-    if scores:
+    scores = [t.score for t in all_of_them if t.score is not None]
+    if wanted.scores and scores:
         more["scores"] = (DataType.FP32, scores)
     confidences = [t.confidence for t in all_of_them if t.confidence is not None]
-    if form.confidences and confidences:
+    if wanted.confidence and confidences:
         more["confidences"] = (DataType.FP32, confidences)
     if assessments := [t.assessment for t in all_of_them if t.assessment is not None]:
-        more |= _assessed(assessments, form)
+        more |= _assessed(assessments, wanted)
     return Answer(form.number, _outputs(texts, tokens, reasons, form, more))
 
 
-def of_assessments(assessments: Sequence[Assessment], alpha: float, form: Form) -> Answer:
-    """The last answer to a request for scores of given translations.
-
-    Args:
-        assessments: one a translation.
-        alpha: exponent of the length penalty.
-        form: of the answer.
-    """
-    columns: Columns = {"scores": (DataType.FP32, [one.score(alpha) for one in assessments])}
-    columns |= _assessed(assessments, form)
+def of_assessments(assessments: Sequence[Assessment], plan: ScoringPlan, form: Form) -> Answer:
+    """The last answer to a request for scores of given translations."""
+    columns: Columns = {"scores": (DataType.FP32, [one.score(plan.alpha) for one in assessments])}
+    columns |= _assessed(assessments, plan.outputs)
     columns["confidences"] = (DataType.FP32, [one.confidence for one in assessments])
     return Answer(form.number, _tensors(columns, form))
 
 
-def _assessed(assessments: Sequence[Assessment], form: Form) -> Columns:
-    """What was asked for of assessments."""
+def _assessed(assessments: Sequence[Assessment], wanted: Outputs) -> Columns:
+    """The outputs that assessments hold."""
     columns: Columns = {}
-    if form.token_scores:
+    if wanted.token_scores:
         found = [one.token_scores.encode("utf-8") for one in assessments]
         columns["token_scores"] = (DataType.BYTES, found)
-    if form.alignments:
+    if wanted.alignments is not None:
         found = [(one.alignment or "").encode("utf-8") for one in assessments]
         columns["alignments"] = (DataType.BYTES, found)
-    if form.attention:
+    if wanted.attention:
         found = [one.attention.to_json().encode("utf-8") for one in assessments if one.attention]
         columns["attention"] = (DataType.BYTES, found)
     return columns

@@ -9,8 +9,8 @@ from typing import Any
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.request.options import OF_SEVERAL_VALUES, RequestOptions
+from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.service.frames import Request
-from dragoman_serving.translation.translator import Terms
 
 TEXT, TARGET = "text_input", "target_input"
 _PRIORITY = "queue_priority"
@@ -40,18 +40,18 @@ class Asked:
     texts: list[str]
     shape: tuple[int, ...]
     options: RequestOptions
-    terms: Terms
+    urgency: Urgency
     targets: tuple[str, ...] = ()
 
 
 def read_request(request: Request, rules: RequestRules) -> Asked:
-    """Texts, options and terms of a request.
+    """Texts, options and urgency of a request.
 
     Raises:
         InvalidRequest: a text that is not UTF-8, or an option that is unknown or ill-typed.
     """
     timeout_us = request.parameters.get(_TIMEOUT) or request.timeout_us
-    terms = _terms(timeout_us, request.parameters.get(_PRIORITY), rules)
+    urgency = _urgency(timeout_us, request.parameters.get(_PRIORITY), rules)
     options: dict[str, Any] = {
         name: value
         for name, value in request.parameters.items()
@@ -71,10 +71,10 @@ def read_request(request: Request, rules: RequestRules) -> Asked:
             targets = tuple(_decode(value, "target", index) for index, value in enumerate(values))
         else:
             options[tensor.name] = _option(tensor.name, values)
-    return Asked(texts, shape, RequestOptions.from_mapping(options), terms, targets)
+    return Asked(texts, shape, RequestOptions.from_mapping(options), urgency, targets)
 
 
-def _terms(timeout_us: Any, priority: Any, rules: RequestRules) -> Terms:
+def _urgency(timeout_us: Any, priority: Any, rules: RequestRules) -> Urgency:
     if priority is not None and not rules.priorities:
         raise InvalidRequest(f"option {_PRIORITY} is not allowed by this server")
     if priority is None:
@@ -84,7 +84,7 @@ def _terms(timeout_us: Any, priority: Any, rules: RequestRules) -> Terms:
     if type(timeout_us) is not int or timeout_us < 0:
         raise InvalidRequest(f"option {_TIMEOUT} is {timeout_us!r}: give microseconds")
     allowed_s = min(timeout_us / 1e6, rules.deadline_s) if timeout_us else rules.deadline_s
-    return Terms(priority, time.monotonic() + allowed_s)
+    return Urgency(priority, time.monotonic() + allowed_s)
 
 
 def _option(name: str, values: list[Any]) -> Any:

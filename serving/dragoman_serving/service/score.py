@@ -6,21 +6,19 @@ It holds no weights: the engine of `translate` does it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
 
-from dragoman_serving.engine.futures import outcome_error
-from dragoman_serving.request.checks import scoring_alpha
+from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.assessment import Assessment
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
-from dragoman_serving.service.configuration import RULES, check_names, request_rules
-from dragoman_serving.service.frames import Hello, Request
-from dragoman_serving.service.served_model import InFlight, Send, parameters, understand
-from dragoman_serving.translation.translator import Translator
+from dragoman_serving.service.configuration import RULES, check_names
+from dragoman_serving.service.frames import Answer, Hello
+from dragoman_serving.service.requests import Asked
+from dragoman_serving.service.served_model import OneAnswerModel, Send, parameters
+from dragoman_serving.translation.translator import Submitted, Translator
 
 
-class ScoreModel:
+class ScoreModel(OneAnswerModel[Assessment]):
     """See `Model`."""
 
     def __init__(self, hello: Hello, send: Send, translator: Callable[[], Translator]) -> None:
@@ -34,40 +32,15 @@ class ScoreModel:
         Raises:
             DragomanError: the configuration is not usable.
         """
-        given = parameters(hello)
-        check_names(given, RULES)
-        self._rules = request_rules(given)
-        self._send = send
+        check_names(parameters(hello), RULES)
+        super().__init__(hello, send)
         self._translator = translator
-        self.in_flight = InFlight()
 
-    def ask(self, request: Request) -> None:
-        """See `Model`."""
-        try:
-            asked, form = understand(request, self._rules)
-            translator = self._translator()
-            alpha = scoring_alpha(asked.options, translator.manifest.limits)
-            future = translator.score(asked.texts, asked.targets, asked.options, asked.terms)
-        except Exception as error:  # one request's error must not reach the others
-            self._send(answers.of_error(error, request.number).pack())
-            return
-        self.in_flight.add(request.number, future)
-        future.add_done_callback(partial(self._answer, form, alpha))
+    def begin(self, asked: Asked) -> Submitted[Assessment]:
+        """See `OneAnswerModel`."""
+        translator = self._translator()
+        return translator.score(asked.texts, asked.targets, asked.options, asked.urgency)
 
-    def cancel(self, number: int) -> None:
-        """See `Model`."""
-        self.in_flight.cancel(number)
-
-    def close(self) -> None:
-        """See `Model`."""
-        self.in_flight.cancel_all()
-
-    def _answer(self, form: Form, alpha: float, done: Future[list[Assessment]]) -> None:
-        try:
-            if failure := outcome_error(done):
-                self._send(answers.of_error(failure, form.number).pack())
-                return
-            answer = answers.of_assessments(done.result(), alpha, form).pack()
-        except Exception as error:  # whatever it was, the client must hear of it
-            answer = answers.of_error(error, form.number).pack()
-        self._send(answer)
+    def answer(self, found: list[Assessment], plan: ScoringPlan, form: Form) -> Answer:
+        """See `OneAnswerModel`."""
+        return answers.of_assessments(found, plan, form)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
-from dragoman_serving.service.frames import Answer, Failure, Hello, Request
-from dragoman_serving.service.requests import TARGET, Asked, RequestRules, read_request
-from dragoman_serving.translation.translation import Translation
+from dragoman_serving.service.configuration import request_rules
+from dragoman_serving.service.frames import Answer, Hello, Request
+from dragoman_serving.service.requests import TARGET, Asked, read_request
+from dragoman_serving.translation.translator import Submitted
 
 Send = Callable[[bytes], None]
 """Sends a frame to Triton's side of the model."""
 
-OfError = Callable[[BaseException, int], Failure]
-"""Answers the request of that number, which failed."""
+_Found = TypeVar("_Found")
 
 
 class InFlight:
@@ -80,20 +83,59 @@ def parameters(hello: Hello) -> dict[str, str]:
     return {name: entry["string_value"] for name, entry in entries.items()}
 
 
-def understand(request: Request, rules: RequestRules) -> tuple[Asked, Form]:
-    """What a request asks for, and how it wants its answer.
+class OneAnswerModel(ABC, Generic[_Found]):
+    """A model that answers each request once. See `Model`."""
 
-    Raises:
-        InvalidRequest: see `read_request`.
-    """
-    asked = read_request(request, rules)
-    return asked, Form.asked(request.number, request.outputs, asked)
+    def __init__(self, hello: Hello, send: Send) -> None:
+        """Begin with nothing in flight.
 
+        Args:
+            hello: from Triton's side.
+            send: to it.
 
-def last_answer(
-    done: Future[list[Translation]], form: Form, of_error: OfError = answers.of_error
-) -> Answer | Failure:
-    """The answer to a request whose future is done."""
-    if failure := outcome_error(done):
-        return of_error(failure, form.number)
-    return answers.of_translations(done.result(), form)
+        Raises:
+            DragomanError: the configuration is not usable.
+        """
+        self._rules = request_rules(parameters(hello))
+        self._send = send
+        self.in_flight = InFlight()
+
+    @abstractmethod
+    def begin(self, asked: Asked) -> Submitted[_Found]:
+        """Begin to answer a request."""
+
+    @abstractmethod
+    def answer(self, found: list[_Found], plan: ScoringPlan, form: Form) -> Answer:
+        """The answer to a request that was answered without an error."""
+
+    def ask(self, request: Request) -> None:
+        """See `Model`."""
+        try:
+            asked = read_request(request, self._rules)
+            begun = self.begin(asked)
+        except Exception as error:  # one request's error must not reach the others
+            self._send(answers.of_error(error, request.number).pack())
+            return
+        form = Form(request.number, request.outputs, asked.shape)
+        self.in_flight.add(request.number, begun.future)
+        begun.future.add_done_callback(partial(self._answer, begun.plan, form))
+
+    def cancel(self, number: int) -> None:
+        """See `Model`."""
+        self.in_flight.cancel(number)
+
+    def close(self) -> None:
+        """See `Model`."""
+        self.in_flight.cancel_all()
+
+    def _answer(self, plan: ScoringPlan, form: Form, done: Future[list[_Found]]) -> None:
+        try:
+            failure = outcome_error(done)
+            answer = (
+                answers.of_error(failure, form.number)
+                if failure
+                else self.answer(done.result(), plan, form)
+            )
+            self._send(answer.pack())
+        except Exception as error:  # the client must be answered, whatever it was
+            self._send(answers.of_error(error, form.number).pack())

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 
 from dragoman.kernel.manifest import Manifest
 from dragoman_serving.engine.errors import EngineFailure
+from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
 from dragoman_serving.service.configuration import check_languages, engine_settings, request_rules
-from dragoman_serving.service.frames import Hello, Request
+from dragoman_serving.service.frames import Answer, Hello
 from dragoman_serving.service.metrics import FigureReporter
-from dragoman_serving.service.served_model import (
-    InFlight,
-    Send,
-    last_answer,
-    parameters,
-    understand,
-)
+from dragoman_serving.service.requests import Asked
+from dragoman_serving.service.served_model import OneAnswerModel, Send, parameters
 from dragoman_serving.translation.translation import Translation
-from dragoman_serving.translation.translator import Translator
+from dragoman_serving.translation.translator import Submitted, Translator
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +46,7 @@ def load_translator(hello: Hello, on_failure: Callable[[EngineFailure], None]) -
     return translator
 
 
-class TranslateModel:
+class TranslateModel(OneAnswerModel[Translation]):
     """See `Model`."""
 
     def __init__(self, hello: Hello, send: Send, translator: Translator) -> None:
@@ -63,35 +57,19 @@ class TranslateModel:
             send: to it.
             translator: of this model; it stays open when the model is closed.
         """
-        self._rules = request_rules(parameters(hello))
+        super().__init__(hello, send)
         self._translator = translator
-        self._send = send
-        self.in_flight = InFlight()
         self._reporter = FigureReporter(translator, send)
 
-    def ask(self, request: Request) -> None:
-        """See `Model`."""
-        try:
-            asked, form = understand(request, self._rules)
-            future = self._translator.submit(asked.texts, asked.options, asked.terms)
-        except Exception as error:  # one request's error must not reach the others
-            self._send(answers.of_error(error, request.number).pack())
-            return
-        self.in_flight.add(request.number, future)
-        future.add_done_callback(partial(self._answer, form))
+    def begin(self, asked: Asked) -> Submitted[Translation]:
+        """See `OneAnswerModel`."""
+        return self._translator.submit(asked.texts, asked.options, asked.urgency)
 
-    def cancel(self, number: int) -> None:
-        """See `Model`."""
-        self.in_flight.cancel(number)
+    def answer(self, found: list[Translation], plan: ScoringPlan, form: Form) -> Answer:
+        """See `OneAnswerModel`."""
+        return answers.of_translations(found, plan.outputs, form)
 
     def close(self) -> None:
         """See `Model`."""
-        self.in_flight.cancel_all()
+        super().close()
         self._reporter.close()
-
-    def _answer(self, form: Form, done: Future[list[Translation]]) -> None:
-        try:
-            answer = last_answer(done, form)
-        except Exception as error:  # whatever it was, the client must hear of it
-            answer = answers.of_error(error, form.number)
-        self._send(answer.pack())

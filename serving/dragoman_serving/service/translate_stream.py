@@ -7,12 +7,15 @@ import threading
 from collections.abc import Callable
 
 from dragoman.kernel.errors import InvalidRequest
+from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.request.outputs import Outputs
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form, of_stream_error
 from dragoman_serving.service.configuration import RULES, check_names, request_rules
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import Hello, Request
-from dragoman_serving.service.served_model import InFlight, last_answer, parameters, understand
+from dragoman_serving.service.requests import read_request
+from dragoman_serving.service.served_model import InFlight, parameters
 from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translator import Translator
 
@@ -57,19 +60,12 @@ class TranslateStreamModel:
     def ask(self, request: Request) -> None:
         """See `Model`."""
         try:
-            asked, form = understand(request, self._rules)
+            asked = read_request(request, self._rules)
             if len(asked.texts) != 1:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
-            if asked.options.return_scores:
-                raise InvalidRequest("return_scores: a stream has no scores")
-            if asked.options.assessed or asked.options.return_confidence:
-                raise InvalidRequest(
-                    "a stream has no return_token_scores, return_attention, return_alignments or "
-                    "return_confidence: ask the model translate"
-                )
-            growing = _Growing(form)
+            growing = _Growing(Form(request.number, request.outputs, asked.shape))
             stream = growing.stream = self._translator().stream(
-                asked.texts[0], asked.options, lambda: self._look_at(growing), asked.terms
+                asked.texts[0], asked.options, lambda: self._look_at(growing), asked.urgency
             )
         except Exception as error:  # one request's error must not reach the others
             self._connection.send(of_stream_error(error, request.number).pack())
@@ -107,7 +103,13 @@ class TranslateStreamModel:
     def _tell(self, growing: _Growing, stream: TextStream) -> None:
         if stream.future.done():
             growing.stream = None  # nothing comes any more
-            self._connection.send(last_answer(stream.future, growing.form, of_stream_error).pack())
+            failure = outcome_error(stream.future)
+            answer = (
+                of_stream_error(failure, growing.form.number)
+                if failure
+                else answers.of_translations(stream.future.result(), Outputs(), growing.form)
+            )
+            self._connection.send(answer.pack())
             return
         text = stream.read()
         # Who reads slowly holds nothing up, and hears of what came in between later.

@@ -1,7 +1,4 @@
-"""Sentences for which the engine is asked more than once: samples, alternatives, placeholders.
-
-Knows sentences and hypotheses; must not know requests or how the engine works.
-"""
+"""Sentences for which the engine is asked more than once: samples, alternatives, placeholders."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from dragoman_serving.request.placeholders import find_placeholders, split_at_pl
 from dragoman_serving.request.plan import SearchPlan, with_sample
 from dragoman_serving.scoring.score_graphs import Pair
 from dragoman_serving.scoring.scorer import Scored, Scorer
-from dragoman_serving.translation.translation import SourceSentence
+from dragoman_serving.translation.segments import SourceSentence
 
 _LEAST_SEEN = 1e-6
 """What a source token counts as that nothing looked at, so that a score stays finite."""
@@ -160,7 +157,7 @@ class FollowUp:
     def _check(self, sentence: SourceSentence, found: Hypothesis) -> Future[Hypothesis]:
         tag, end = sentence.src_ids[: self._tokenizer.tags], sentence.src_ids[-1]
         # As the target writes them: the source's vocabulary may lack some of their characters.
-        placeholders = self._plan.placeholders(sentence.text)
+        placeholders = self._plan.terms.placeholders(sentence.text)
         translated = self._tokenizer.target.decode(found.ids)
         kept = Counter(find_placeholders(translated))
         if all(kept[one] == count for one, count in Counter(placeholders).items()):

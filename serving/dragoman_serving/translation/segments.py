@@ -1,16 +1,26 @@
-"""A text taken apart into what the engine translates, and put together again.
-
-Knows sentences, their layout and their longest length; must not know requests or the engine.
-"""
+"""A text taken apart into what the engine translates, and put together again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from dragoman.kernel.cutting import cut_sentence
 from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
+
+
+@dataclass(frozen=True)
+class SourceSentence(Sentence):
+    """A sentence of a text, as it was written.
+
+    `altered` are placeholders that the vocabulary writes otherwise, and how the text has them.
+    """
+
+    text: str = ""
+    altered: tuple[tuple[str, str], ...] = ()
+
 
 Piece = Sentence | LineBreaks | str
 """A sentence to translate, the line breaks of the one before, or what stays as it is."""

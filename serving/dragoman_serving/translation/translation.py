@@ -14,7 +14,7 @@ from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.search.plain_search import length_penalty
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
-from dragoman_serving.translation.segments import Piece, join
+from dragoman_serving.translation.segments import Piece, SourceSentence, join
 
 _PIECES_OF_ONE = 2
 """Of a text that was not split: a sentence, and nothing behind it."""
@@ -36,17 +36,6 @@ class Translation:
     confidence: float | None = None
     assessment: Assessment | None = None
     """Where something of it was asked for."""
-
-
-@dataclass(frozen=True)
-class SourceSentence(Sentence):
-    """A sentence of a text, as it was written.
-
-    `altered` are placeholders that the vocabulary writes otherwise, and how the text has them.
-    """
-
-    text: str = ""
-    altered: tuple[tuple[str, str], ...] = ()
 
 
 class Composer:

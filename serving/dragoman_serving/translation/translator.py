@@ -1,7 +1,4 @@
-"""From texts to translations: checks a request, numbers its texts, asks the engine, joins answers.
-
-Knows the bundle, the tokenizer and the engine; must not know Triton.
-"""
+"""A loaded model: translates texts, streams translations, scores given ones."""
 
 from __future__ import annotations
 
@@ -10,70 +7,58 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from dragoman.kernel.cutting import Uncuttable
 from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest
-from dragoman.kernel.sentences import LineBreaks
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.statistics import Counts
 from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.engine.futures import followed_by, when_all_done
-from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.models.directions import Directions
 from dragoman_serving.models.loading import open_engine
-from dragoman_serving.request.checks import scoring_alpha
 from dragoman_serving.request.options import RequestOptions
-from dragoman_serving.request.plan import SearchPlan
-from dragoman_serving.scoring.assessment import Assessment, Assessor, Candidate, SentencePair
+from dragoman_serving.request.plan import (
+    ScoringPlan,
+    SearchPlan,
+    plan_request,
+    plan_scoring,
+    plan_stream,
+)
+from dragoman_serving.request.urgency import Urgency
+from dragoman_serving.scoring.assessment import Assessment, Assessor
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.follow_up import FollowUp
-from dragoman_serving.translation.preparation import Preparation
-from dragoman_serving.translation.segments import Piece, pieces_of_text
-from dragoman_serving.translation.streaming import TextStream
-from dragoman_serving.translation.translation import (
-    Composer,
-    SourceSentence,
-    Translation,
-    with_assessment,
+from dragoman_serving.translation.preparation import Preparation, cut, is_small
+from dragoman_serving.translation.segments import Piece, SourceSentence
+from dragoman_serving.translation.source_texts import (
+    SourceTexts,
+    check_length,
+    check_texts,
+    check_together,
 )
+from dragoman_serving.translation.streaming import TextStream
+from dragoman_serving.translation.translation import Composer, Translation, with_assessment
 
-MAX_TEXT_CHARACTERS = 100_000
-"""A longer text is refused before it is tokenized."""
-MAX_REQUEST_CHARACTERS = 2_000_000
-"""All texts of a request together."""
-_SMALL_TEXTS = 64
-_SMALL_CHARACTERS = 20_000
-"""A request up to this size is tokenised at once, in some milliseconds."""
-_PART_TEXTS = 1024
-_PART_CHARACTERS = 100_000
-"""A larger one is tokenised in parts of this size, in a thread where requests take turns. Parts of
-64 texts cost 5 % of the throughput: sentences are sorted by length within a part."""
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
-class Terms:
-    """When a request's translation is wanted.
+class Submitted(Generic[_Found]):
+    """A request under way: its options, resolved, and its results, one a text."""
 
-    Of two that wait, the one of higher `priority` goes first. After `deadline_s`, on the clock of
-    `time.monotonic`, it is not wanted any more.
-    """
-
-    priority: int = 0
-    deadline_s: float | None = None
+    plan: ScoringPlan
+    future: Future[list[_Found]]
+    """Cancelling it cancels the request."""
 
 
 class _Request:
     """A request under way."""
 
-    def __init__(
-        self, texts: Sequence[str], options: RequestOptions, plan: SearchPlan, terms: Terms
-    ) -> None:
+    def __init__(self, texts: Sequence[str], plan: SearchPlan, urgency: Urgency | None) -> None:
         """Begin with nothing submitted."""
-        self.texts, self.options, self.plan, self.terms = texts, options, plan, terms
-        self.characters = sum(map(len, texts))
+        self.texts, self.plan, self.urgency = texts, plan, urgency or Urgency()
         self.turns, self.parts = Turns(), Turns()
         """Of its sentences in the engine, and of its parts before."""
         self.searches_each = max(plan.samples, plan.alternatives, 1)
@@ -120,7 +105,7 @@ class Translator:
                     f"{self._tokenizer.tag_id(language)}, the manifest says {tag_id}"
                 )
         self._composer = Composer(self._tokenizer)
-        self._directions = Directions(self.manifest)
+        self._texts = SourceTexts(self.manifest, self._tokenizer)
         self._settings = settings or EngineSettings()
         opened = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
         self._engine, self.layout, self._limits = opened.engine, opened.layout, opened.limits
@@ -136,15 +121,12 @@ class Translator:
         Raises:
             DragomanError: as `submit`, or the engine failed.
         """
-        return self.submit(texts, options or RequestOptions()).result()
+        return self.submit(texts, options or RequestOptions()).future.result()
 
     def submit(
-        self, texts: Sequence[str], options: RequestOptions, terms: Terms | None = None
-    ) -> Future[list[Translation]]:
+        self, texts: Sequence[str], options: RequestOptions, urgency: Urgency | None = None
+    ) -> Submitted[Translation]:
         """Begin to translate texts.
-
-        Returns:
-            A future of one translation a text, in their order. Cancelling it gives them up.
 
         Raises:
             InvalidRequest: a text or an option cannot be served; like the next two, of a large
@@ -153,16 +135,15 @@ class Translator:
             DeadlineExceeded: the request takes longer than it allows.
             Closed: the translator was closed.
         """
-        if not texts:
-            raise InvalidRequest("text_input is empty: give at least one text")
-        _check_together(texts)
+        check_texts(texts)
+        check_together(texts)
         for index, text in enumerate(texts):
-            _check_length(index, text)
-        plan = SearchPlan(options, self.manifest.limits, self._tokenizer, len(texts))
-        request = _Request(texts, options, plan, terms or Terms())
+            check_length(index, text)
+        plan = plan_request(options, self.manifest.limits, self._tokenizer, len(texts))
+        request = _Request(texts, plan, urgency)
         self._check_number(request.searches_each * len(texts))
         # What is assessed is bounded as a whole.
-        parts = [range(len(texts))] if options.assessed or plan.coverage_penalty else _cut(texts)
+        parts = [range(len(texts))] if plan.assessed or plan.coverage_penalty else cut(texts)
         try:
             begun = [self._begin_part(request, part) for part in parts]
         except BaseException:
@@ -170,119 +151,49 @@ class Translator:
             raise
         whole = begun[0] if len(begun) == 1 else when_all_done(begun, _joined)
         whole.add_done_callback(lambda _: self._engine.release(request.turns))
-        return whole
-
-    def _begin_part(self, request: _Request, part: range) -> Future[list[Translation]]:
-        """Begin to translate some of a request's texts: those of a small request at once."""
-        begin = partial(self._begin, request, part)
-        if len(request.texts) <= _SMALL_TEXTS and request.characters <= _SMALL_CHARACTERS:
-            return begin()
-        prepared = self._preparation.submit(begin, request.parts, request.terms.priority)
-        return followed_by(prepared, lambda begun: begun)
-
-    def _begin(self, request: _Request, part: range) -> Future[list[Translation]]:
-        """Begin to translate some of a request's texts."""
-        options, plan, terms = request.options, request.plan, request.terms
-        pieces = self._pieces_of_all(request, part)
-        sentences = self._sentences(request, pieces)
-        if options.assessed:
-            self._assessor.check(
-                len(sentences) * plan.hypotheses, options, terms.priority, terms.deadline_s
-            )
-            lengths = [len(sentence.src_ids) for sentence in sentences]
-            self._assessor.check_lengths(lengths, plan.hypotheses, options)
-        if plan.coverage_penalty:
-            self._assessor.check(
-                len(sentences) * plan.width, options, terms.priority, terms.deadline_s
-            )
-        if part.start == 0:
-            searches = len(sentences) * request.searches_each
-            total = searches * len(request.texts) // len(part)
-            # An estimate, where texts are split; too many are refused when they are known.
-            self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
-        submit = partial(self._engine.submit, turns=request.turns)
-        follow_up = FollowUp(plan, self._tokenizer, submit, self._scorer)
-        futures = follow_up.submit(sentences)
-        if not options.assessed:
-            return when_all_done(
-                futures, lambda found: self._composer.compose(pieces, found, plan.alpha)
-            )
-        return followed_by(
-            when_all_done(futures, list),
-            lambda found: self._assessed(pieces, found, options, plan, terms),
-        )
+        return Submitted(plan, whole)
 
     def score(
         self,
         texts: Sequence[str],
         targets: Sequence[str],
         options: RequestOptions,
-        terms: Terms | None = None,
-    ) -> Future[list[Assessment]]:
+        urgency: Urgency | None = None,
+    ) -> Submitted[Assessment]:
         """Begin to score given translations.
 
         Args:
             texts: what was translated.
             targets: a translation of each.
             options: those of `OF_SCORING`.
-            terms: see `Terms`.
-
-        Returns:
-            A future of one assessment a pair, in their order. Cancelling it gives them up.
+            urgency: see `Urgency`.
 
         Raises:
             InvalidRequest: a text, a target or an option cannot be served.
             Overloaded: too many wait to be scored.
             Closed: the translator was closed.
         """
-        scoring_alpha(options, self.manifest.limits)
-        if not texts:
-            raise InvalidRequest("text_input is empty: give at least one text")
+        plan, urgency = plan_scoring(options, self.manifest.limits), urgency or Urgency()
+        check_texts(texts)
         if len(texts) != len(targets):
             raise InvalidRequest(
                 f"text_input has {len(texts)} texts and target_input {len(targets)}: "
                 "give a target for each text"
             )
-        _check_together((*texts, *targets))
-        terms = terms or Terms()
-        self._assessor.check(len(texts), options, terms.priority, terms.deadline_s)
+        check_together((*texts, *targets))
+        self._assessor.check(len(texts), plan.outputs, urgency)
         for index, (text, target) in enumerate(zip(texts, targets, strict=True)):
-            _check_length(index, text)
-            _check_length(index, target, "target")
-        candidates = [
-            self._given(index, text, target, language)
-            for index, (text, target, (_, language)) in enumerate(
-                zip(texts, targets, self._directions.of_texts(texts, options), strict=True)
-            )
-        ]
-        return self._assessor.assess(candidates, options, terms.priority, terms.deadline_s)
-
-    def _given(self, index: int, text: str, target: str, language: str) -> Candidate:
-        """A given pair as ids."""
-        limits = self.manifest.limits
-        src_ids = self._tokenizer.encode_source(text, language)
-        tgt_ids = self._tokenizer.target.encode(target)
-        if len(src_ids) == self._tokenizer.tags + 1:
-            raise InvalidRequest(f"text {index} is empty")
-        if not tgt_ids:
-            raise InvalidRequest(f"target {index} is empty")
-        for what, tokens, most in (
-            ("text", len(src_ids), limits.max_source_tokens),
-            ("target", len(tgt_ids) + 1, limits.max_target_tokens),
-        ):
-            if tokens > most:
-                raise InvalidRequest(
-                    f"{what} {index} has {tokens} tokens, more than {most}: shorten it"
-                )
-        pair = SentencePair(tuple(src_ids), tuple(tgt_ids), text, target)
-        return Candidate(text, target, (pair,))
+            check_length(index, text)
+            check_length(index, target, "target")
+        candidates = self._texts.given_pairs(texts, targets, plan)
+        return Submitted(plan, self._assessor.assess(candidates, plan.outputs, urgency))
 
     def stream(
         self,
         text: str,
         options: RequestOptions,
         changed: Callable[[], None],
-        terms: Terms | None = None,
+        urgency: Urgency | None = None,
     ) -> TextStream:
         """Begin to translate a text whose translation can be read as it grows.
 
@@ -290,20 +201,15 @@ class Translator:
             text: what to translate.
             options: see `RequestOptions`.
             changed: called in the engine's thread when there may be more to read, and at the end.
-            terms: see `Terms`.
+            urgency: see `Urgency`.
 
         Raises:
             DragomanError: as `submit`.
         """
-        _check_length(0, text)
-        plan = SearchPlan(options, self.manifest.limits, self._tokenizer)
-        if plan.hypotheses > 1 or plan.keeps_placeholders or plan.coverage_penalty:
-            raise InvalidRequest(
-                "a stream has one translation, as it comes: no num_return_sequences, "
-                "keep_placeholders or coverage_penalty"
-            )
-        request = _Request([text], options, plan, terms or Terms())
-        (pieces,) = self._pieces_of_all(request, range(1))
+        check_length(0, text)
+        plan = plan_stream(options, self.manifest.limits, self._tokenizer)
+        request = _Request([text], plan, urgency)
+        (pieces,) = self._texts.pieces(request.texts, range(1), plan, request.urgency)
         stream = TextStream(pieces, self._tokenizer.target.decode, changed)
         sentences = self._sentences(request, [pieces])
         self._engine.reserve(sentences, request.turns, len(sentences))
@@ -346,6 +252,49 @@ class Translator:
         self._engine.close()
         self._scorer.close()
 
+    def _begin_part(self, request: _Request, part: range) -> Future[list[Translation]]:
+        """Begin to translate some of a request's texts: those of a small request at once."""
+        begin = partial(self._begin, request, part)
+        if is_small(request.texts):
+            return begin()
+        prepared = self._preparation.submit(begin, request.parts, request.urgency.priority)
+        return followed_by(prepared, lambda begun: begun)
+
+    def _begin(self, request: _Request, part: range) -> Future[list[Translation]]:
+        """Begin to translate some of a request's texts."""
+        plan, urgency = request.plan, request.urgency
+        pieces = self._texts.pieces(request.texts, part, plan, urgency)
+        sentences = self._sentences(request, pieces)
+        self._check_assessment(sentences, plan, urgency)
+        if part.start == 0:
+            searches = len(sentences) * request.searches_each
+            total = searches * len(request.texts) // len(part)
+            # An estimate, where texts are split; too many are refused when they are known.
+            self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
+        submit = partial(self._engine.submit, turns=request.turns)
+        follow_up = FollowUp(plan, self._tokenizer, submit, self._scorer)
+        futures = follow_up.submit(sentences)
+        if not plan.assessed:
+            return when_all_done(
+                futures, lambda found: self._composer.compose(pieces, found, plan.alpha)
+            )
+        return followed_by(
+            when_all_done(futures, list),
+            lambda found: self._assessed(pieces, found, plan, urgency),
+        )
+
+    def _check_assessment(
+        self, sentences: Sequence[SourceSentence], plan: SearchPlan, urgency: Urgency
+    ) -> None:
+        """Refuse early what could not be assessed."""
+        count, covers = len(sentences), plan.coverage_penalty > 0
+        if plan.assessed:
+            self._assessor.check(count * plan.hypotheses, plan.outputs, urgency, covers)
+            lengths = [len(sentence.src_ids) for sentence in sentences]
+            self._assessor.check_lengths(lengths, plan.hypotheses, plan.outputs)
+        if covers:
+            self._assessor.check(count * plan.width, plan.outputs, urgency, covers)
+
     def _sentences(
         self, request: _Request, pieces: Sequence[Sequence[Piece]]
     ) -> list[SourceSentence]:
@@ -362,77 +311,17 @@ class Translator:
                 f"{sentences} sentences in one request, more than {most}: send fewer"
             )
 
-    def _pieces_of_all(self, request: _Request, part: range) -> list[list[Piece]]:
-        texts = [request.texts[index] for index in part]
-        directions = self._directions.of_texts(texts, request.options, part.start)
-        return [
-            self._pieces(index, text, *languages, request.options, request.plan, request.terms)
-            for index, text, languages in zip(part, texts, directions, strict=True)
-        ]
-
-    def _pieces(
-        self,
-        index: int,
-        text: str,
-        source: str,
-        target: str,
-        options: RequestOptions,
-        plan: SearchPlan,
-        terms: Terms,
-    ) -> list[Piece]:
-        """A text as sentences to translate and what stays as it is."""
-        limits = self.manifest.limits
-        pieces: list[Piece] = []
-        for line_breaks, kept in self._parts(index, text, source, options):
-            src_ids = self._tokenizer.encode_source(line_breaks.line, target)
-            if len(src_ids) == self._tokenizer.tags + 1:
-                pieces += [line_breaks.put_into(line_breaks.line), kept]
-                continue
-            if len(src_ids) > limits.max_source_tokens:
-                or_else = "" if options.return_attention else ", or set split_sentences"
-                raise InvalidRequest(
-                    f"text {index} has {len(src_ids)} tokens, more than "
-                    f"{limits.max_source_tokens}: shorten it{or_else}"
-                )
-            max_tokens, search = plan.of_sentence(index, line_breaks.line, src_ids)
-            pieces.append(
-                SourceSentence(
-                    *(tuple(src_ids), max_tokens, search, terms.priority, terms.deadline_s),
-                    text=line_breaks.line,
-                    altered=plan.altered_placeholders(index, line_breaks.line),
-                )
-            )
-            pieces += [line_breaks, kept] if options.split_sentences else [kept]
-        if not any(isinstance(piece, Sentence) for piece in pieces) and not (
-            options.split_sentences and text.strip()
-        ):
-            raise InvalidRequest(f"text {index} is empty")
-        return pieces
-
-    def _parts(
-        self, index: int, text: str, source: str, options: RequestOptions
-    ) -> list[tuple[LineBreaks, str]]:
-        """What is translated, each with what follows it and stays as it is."""
-        if not options.split_sentences:
-            return [(LineBreaks(text, ()), "")]
-        most_tokens = options.max_sentence_tokens or self.manifest.limits.most_text_tokens
-        try:
-            return list(pieces_of_text(text, source, most_tokens, self._tokenizer))
-        except Uncuttable as error:
-            raise InvalidRequest(f"text {index}: {error}") from error
-
     def _assessed(
         self,
         pieces: Sequence[Sequence[Piece]],
         found: Sequence[Hypothesis],
-        options: RequestOptions,
         plan: SearchPlan,
-        terms: Terms,
+        urgency: Urgency,
     ) -> Future[list[Translation]]:
-        """Translations with what the model thinks of them."""
+        """Translations with their assessments."""
         translations = self._composer.compose(pieces, found, plan.alpha)
         candidates = self._composer.candidates(pieces, found)
-        assessing = self._assessor.assess(candidates, options, terms.priority, terms.deadline_s)
+        assessing = self._assessor.assess(candidates, plan.outputs, urgency)
 
         def attach(done: list[list[Assessment]]) -> list[Translation]:
             assessments = iter(done[0])
@@ -441,45 +330,5 @@ class Translator:
         return when_all_done([assessing], attach)
 
 
-def _cut(texts: Sequence[str]) -> list[range]:
-    """Parts of a request, as ranges of indices."""
-    parts: list[range] = []
-    start = characters = 0
-    for index, text in enumerate(texts):
-        full = index - start >= _PART_TEXTS or characters + len(text) > _PART_CHARACTERS
-        if full and index > start:
-            parts.append(range(start, index))
-            start, characters = index, 0
-        characters += len(text)
-    return [*parts, range(start, len(texts))]
-
-
 def _joined(parts: Sequence[list[Translation]]) -> list[Translation]:
     return [translation for part in parts for translation in part]
-
-
-def _check_together(texts: Sequence[str]) -> None:
-    """Refuse texts whose work would hold up others for long.
-
-    Raises:
-        InvalidRequest: they are.
-    """
-    characters = sum(map(len, texts))
-    if len(texts) > 1 and characters > MAX_REQUEST_CHARACTERS:
-        raise InvalidRequest(
-            f"the texts have {characters} characters together, more than "
-            f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
-        )
-
-
-def _check_length(index: int, text: str, what: str = "text") -> None:
-    """Refuse a text that is too long to be looked at.
-
-    Raises:
-        InvalidRequest: it is.
-    """
-    if len(text) > MAX_TEXT_CHARACTERS:
-        raise InvalidRequest(
-            f"{what} {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
-            "send it in parts, as `dragoman translate --format document` does"
-        )

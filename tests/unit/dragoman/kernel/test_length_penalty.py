@@ -11,7 +11,7 @@ import pytest
 from dragoman_export.bundle import export_bundle
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.request.options import RequestOptions
-from dragoman_serving.request.plan import SearchPlan
+from dragoman_serving.request.plan import plan_request
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.oracle.search import beam_search
 from dragoman_training.run import checkpoint
@@ -71,7 +71,7 @@ def test_a_bundle_of_before_has_the_papers(bundle: Path, tmp_path: Path) -> None
 def test_a_request_may_name_another() -> None:
     limits, tokenizer = Limits(length_penalty=ALPHA), Tokenizer(SHIPPED / "tokenizer.model")
     for options, right in ((RequestOptions(), ALPHA), (RequestOptions(length_penalty=0.0), 0.0)):
-        plan = SearchPlan(options, limits, tokenizer)
+        plan = plan_request(options, limits, tokenizer)
         assert plan.alpha == right
         assert plan.of_sentence(0, "a", (1, 2))[1].length_penalty == right
 

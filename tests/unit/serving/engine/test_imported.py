@@ -17,10 +17,11 @@ from dragoman_export.bundle import export_bundle
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.request.options import RequestOptions
-from dragoman_serving.request.plan import SearchPlan
+from dragoman_serving.request.plan import plan_request
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.follow_up import FollowUp
-from dragoman_serving.translation.translation import SourceSentence, Translation
+from dragoman_serving.translation.segments import SourceSentence
+from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.network.attention_weights import look
@@ -169,7 +170,7 @@ def test_other_ways_to_ask_agree(served: Served) -> None:
     stream = served.translator.stream(text, options, lambda: None)
     assert stream.future.result()[0].text == plain
     assert stream.read() == plain
-    (scored,) = served.translator.score([text], ["Das ist gut."], RequestOptions()).result()
+    (scored,) = served.translator.score([text], ["Das ist gut."], RequestOptions()).future.result()
     tokenizer = served.oracle.tokenizer.target
     assert len(scored.tokens) == len(tokenizer.encode("Das ist gut.")) + 1
     served.translate(coverage_penalty=0.2, num_return_sequences=2)
@@ -219,7 +220,7 @@ def test_placeholders_that_the_source_cannot_read_are_kept(served: Served) -> No
 
     text = "Tom www.ö.de and www.ö.com"
     manifest = served.translator.manifest
-    plan = SearchPlan(RequestOptions(keep_placeholders=True), manifest.limits, tokenizer)
+    plan = plan_request(RequestOptions(keep_placeholders=True), manifest.limits, tokenizer)
     src_ids = tuple(tokenizer.encode_source(text, "de"))
     sentence = SourceSentence(src_ids, *plan.of_sentence(0, text, src_ids), text=text)
     with closing(Scorer(served.bundle, manifest, 8)) as scorer:

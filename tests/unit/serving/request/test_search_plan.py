@@ -11,7 +11,7 @@ import pytest
 import sentencepiece
 from dragoman_serving.engine.search.constraints import FewestTokens
 from dragoman_serving.request.options import RequestOptions
-from dragoman_serving.request.plan import SearchPlan
+from dragoman_serving.request.plan import SearchPlan, plan_request
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
@@ -28,7 +28,7 @@ def tokenizer() -> Tokenizer:
 
 
 def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
-    return SearchPlan(RequestOptions.from_mapping(options), Limits(), tokenizer, texts)
+    return plan_request(RequestOptions.from_mapping(options), Limits(), tokenizer, texts)
 
 
 @pytest.mark.parametrize(
@@ -194,6 +194,6 @@ def test_placeholders_of_unknown_characters_are_refused(tmp_path: Path) -> None:
             minloglevel=2,
         )
     planned = plan(Tokenizer(path), keep_placeholders=True)
-    assert planned.altered_placeholders(0, "{name} 名 {x}") == ()
+    assert planned.terms.altered_placeholders(0, "{name} 名 {x}") == ()
     with pytest.raises(InvalidRequest, match=r"vocabulary cannot write '\{名\}'"):
-        planned.altered_placeholders(0, "{名} is here.")
+        planned.terms.altered_placeholders(0, "{名} is here.")

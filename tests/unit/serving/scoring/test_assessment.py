@@ -17,10 +17,12 @@ from dragoman_serving.engine.errors import DeadlineExceeded
 from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.request.options import RequestOptions
+from dragoman_serving.request.outputs import Outputs
+from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.scoring import assessment
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.translation.translation import Translation
-from dragoman_serving.translation.translator import Terms, Translator
+from dragoman_serving.translation.translator import Translator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,7 +134,7 @@ def test_a_translation_of_more_tokens_is_refused(translator: Translator) -> None
     """Parts of one, joined where placeholders were lost, may come to that."""
     pair = SentencePair((4, 11, 3), (11,) * 320, "red", complete=True)
     with pytest.raises(InvalidRequest, match="a translation of 321 tokens cannot be scored"):
-        translator._assessor.assess([Candidate("red", "", (pair,))], RequestOptions())
+        translator._assessor.assess([Candidate("red", "", (pair,))], Outputs(), Urgency())
 
 
 def test_several_sentences_are_joined(translator: Translator) -> None:
@@ -175,7 +177,7 @@ def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
     texts = ["I would like a cup of coffee.", "Good morning!"]
     own = translate(shipped, texts, return_alignments="hard", return_scores=True)
     options = RequestOptions(return_alignments="hard")
-    told = shipped.score(texts, [one.text for one in own], options).result(60)
+    told = shipped.score(texts, [one.text for one in own], options).future.result(60)
     for one, found in zip(own, told, strict=True):
         assert found.tokens == assessed(one).tokens
         assert found.log_probs == pytest.approx(assessed(one).log_probs, abs=1e-4)
@@ -184,7 +186,7 @@ def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
         assert found.score(alpha) == pytest.approx(one.score, abs=1e-3)
     worse, better = shipped.score(
         ["Good morning!"] * 2, ["Gute Nacht!", "Guten Morgen!"], RequestOptions()
-    ).result(60)
+    ).future.result(60)
     assert worse.confidence < better.confidence
 
 
@@ -195,7 +197,9 @@ def test_no_text_breaks_the_assessment(
 ) -> None:
     wanted = {"return_alignments": "hard", "return_token_scores": True}
     try:
-        (found,) = shipped.score([text], [target], RequestOptions.from_mapping(wanted)).result(60)
+        (found,) = shipped.score(
+            [text], [target], RequestOptions.from_mapping(wanted)
+        ).future.result(60)
         (own,) = translate(shipped, [text], split_sentences=split, max_tokens=4, **wanted)
     except InvalidRequest:
         return
@@ -267,10 +271,10 @@ def test_assessed_requests_leave_nothing_for_the_collector_of_garbage(
         gc.disable()
         for _ in range(20):
             translator.translate(TEXTS, option)
-            late = translator.submit(TEXTS, option, Terms(deadline_s=time.monotonic() - 1))
+            late = translator.submit(TEXTS, option, Urgency(deadline_s=time.monotonic() - 1)).future
             assert wait([late]).done
             assert isinstance(outcome_error(late), DeadlineExceeded)
-            given_up = translator.submit(TEXTS * 20, option)
+            given_up = translator.submit(TEXTS * 20, option).future
             given_up.cancel()
         translator.translate(TEXTS)  # after all that was given up
         del late, given_up

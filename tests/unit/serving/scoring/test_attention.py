@@ -56,7 +56,7 @@ def test_of_its_own_translations_and_of_their_others(translator: Translator) -> 
 
 
 def test_of_given_translations(translator: Translator) -> None:
-    (found,) = translator.score(["red"], ["blue green"], options()).result(60)
+    (found,) = translator.score(["red"], ["blue green"], options()).future.result(60)
     attention = check(found.attention, len(found.tokens))
     assert attention.said == found.tokens
     assert attention.said[-1] == "</s>"
@@ -69,7 +69,7 @@ def test_it_is_not_told_unasked(translator: Translator) -> None:
 
 
 def test_its_json_has_six_digits(translator: Translator) -> None:
-    (found,) = translator.score(["red"], ["blue"], options()).result(60)
+    (found,) = translator.score(["red"], ["blue"], options()).future.result(60)
     assert found.attention is not None
     told = json.loads(found.attention.to_json())
     assert set(told) == {"source", "read", "said", *KINDS}

@@ -5,6 +5,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
+from dragoman_serving.request.outputs import Outputs
 from dragoman_serving.service.answers import (
     Form,
     of_beginning,
@@ -26,7 +27,7 @@ def elements(answer: Answer) -> dict[str, list[object]]:
 
 
 def test_an_answer_has_an_element_for_each_text() -> None:
-    answer = of_translations(TRANSLATIONS, Form(7, ALL, (1, 2)))
+    answer = of_translations(TRANSLATIONS, Outputs(), Form(7, ALL, (1, 2)))
     assert (answer.number, answer.last) == (7, True)
     assert elements(answer) == {
         "text_output": ["Grün.".encode(), b"Rot"],
@@ -43,7 +44,7 @@ def test_other_translations_follow_the_best_of_their_text() -> None:
         Translation("Rot", 2, False, -0.5, (Translation("Rotes", 3, True, -0.75),)),
     ]
     names = (*ALL, "scores")
-    answer = of_translations(found, Form(7, names, (1, 2), scores=True))
+    answer = of_translations(found, Outputs(scores=True), Form(7, names, (1, 2)))
     assert elements(answer) == {
         "text_output": ["Grün.".encode(), "Grünes.".encode(), b"Rot", b"Rotes"],
         "output_tokens": [3, 4, 2, 3],
@@ -51,11 +52,11 @@ def test_other_translations_follow_the_best_of_their_text() -> None:
         "scores": [-1.0, -2.0, -0.5, -0.75],
     }
     assert {tensor.shape for tensor in answer.outputs} == {(1, 4)}
-    assert "scores" not in elements(of_translations(found, Form(7, names, (1, 2))))
+    assert "scores" not in elements(of_translations(found, Outputs(), Form(7, names, (1, 2))))
 
 
 def test_only_what_is_wanted_is_sent() -> None:
-    answer = of_translations(TRANSLATIONS, Form(7, ("output_tokens", "colour"), (2,)))
+    answer = of_translations(TRANSLATIONS, Outputs(), Form(7, ("output_tokens", "colour"), (2,)))
     assert elements(answer) == {"output_tokens": [3, 2]}
 
 

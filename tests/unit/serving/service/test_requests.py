@@ -113,8 +113,8 @@ def test_what_is_not_as_it_should_be_is_named(tensor: Tensor, message: str) -> N
 
 def test_priorities_need_the_operators_leave() -> None:
     allowed = RequestRules(priorities=True)
-    assert read_request(asked(queue_priority=9), allowed).terms.priority == 9
-    assert read_request(asked(), allowed).terms.priority == 0
+    assert read_request(asked(queue_priority=9), allowed).urgency.priority == 9
+    assert read_request(asked(), allowed).urgency.priority == 0
     assert "is not allowed by this server" in refusal(asked(queue_priority=9))
     for wrong in (-1, 10, 1.0, True, "1"):
         message = refusal(asked(queue_priority=wrong), allowed)
@@ -133,7 +133,7 @@ def test_priorities_need_the_operators_leave() -> None:
 )
 def test_the_shortest_time_counts(request_: Request, allowed_s: float) -> None:
     before_s = time.monotonic()
-    deadline_s = read_request(request_, RULES).terms.deadline_s
+    deadline_s = read_request(request_, RULES).urgency.deadline_s
     assert deadline_s is not None
     assert before_s + allowed_s <= deadline_s <= time.monotonic() + allowed_s
 

@@ -14,7 +14,9 @@ import pytest
 from dragoman_serving.engine.errors import DeadlineExceeded
 from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.request.options import RequestOptions
-from dragoman_serving.translation.translator import MAX_TEXT_CHARACTERS, Terms, Translator
+from dragoman_serving.request.urgency import Urgency
+from dragoman_serving.translation.source_texts import MAX_TEXT_CHARACTERS
+from dragoman_serving.translation.translator import Translator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,7 +71,7 @@ def test_a_request_that_fails_gives_its_space_back(translator: Translator) -> No
 def test_a_large_request_that_is_cancelled_gives_its_space_back(translator: Translator) -> None:
     options = RequestOptions.from_mapping({"max_tokens": 1, "beam_width": 1})
     for pause_s in (0.0, 0.001, 0.01, 0.05, 0.1):
-        asked = [translator.submit(["red"] * 9_000, options) for _ in range(3)]
+        asked = [translator.submit(["red"] * 9_000, options).future for _ in range(3)]
         time.sleep(pause_s)
         for future in asked:
             future.cancel()
@@ -235,10 +237,12 @@ def test_requests_leave_nothing_for_the_collector_of_garbage(translator: Transla
         for _ in range(20):
             for one in options:
                 translator.translate(TEXTS, one)
-                late = translator.submit(TEXTS, one, Terms(deadline_s=time.monotonic() - 1))
+                late = translator.submit(
+                    TEXTS, one, Urgency(deadline_s=time.monotonic() - 1)
+                ).future
                 assert wait([late]).done
                 assert isinstance(outcome_error(late), DeadlineExceeded)
-                given_up = translator.submit(TEXTS * 20, one)
+                given_up = translator.submit(TEXTS * 20, one).future
                 given_up.cancel()
                 assert isinstance(outcome_error(given_up), CancelledError)
         translator.translate(TEXTS)  # after all that was given up

@@ -1,0 +1,96 @@
+"""What a sentence's translation must hold: terms of the glossary, and placeholders."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from reprlib import repr as brief
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.kernel.errors import InvalidRequest
+from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
+from dragoman_serving.engine.search.constraints import TermConstraints
+from dragoman_serving.request.glossary import Glossary
+from dragoman_serving.request.placeholders import find_placeholders, is_tag
+
+
+class RequiredTerms:
+    """Finds the terms that a translation must hold."""
+
+    def __init__(
+        self, glossary: Glossary | None, keeps_placeholders: bool, target: Tokenizer
+    ) -> None:
+        """Begin with the target vocabulary."""
+        self._glossary = glossary
+        self._keeps_placeholders = keeps_placeholders
+        self._target = target
+
+    def __bool__(self) -> bool:
+        """Whether a sentence may have any."""
+        return self._glossary is not None or self._keeps_placeholders
+
+    def of_sentence(self, text: str, placeholders: bool = True) -> TermConstraints | None:
+        """The terms of a sentence, with its placeholders or without; None if it has none.
+
+        Raises:
+            InvalidRequest: the vocabulary cannot write one.
+        """
+        terms: list[str] = []
+        after: list[int | None] = []
+        if self._glossary is not None:
+            terms += self._glossary.targets_of(text)
+            after += [None] * len(terms)
+        of_glossary = len(terms)
+        last_tag: int | None = None
+        if self._keeps_placeholders and placeholders:
+            for placeholder in self.placeholders(text):
+                after.append(last_tag if is_tag(placeholder) else None)
+                if is_tag(placeholder):
+                    last_tag = len(terms)
+                terms.append(placeholder)
+        if not terms:
+            return None
+        sequences = tuple(tuple(self._target.encode(term)) for term in terms)
+        for place, sequence in enumerate(sequences):
+            if not sequence or UNKNOWN_ID in sequence:
+                name = "glossary" if place < of_glossary else "keep_placeholders"
+                raise cannot_write(name, terms[place])
+        return TermConstraints(sequences, self._continuing, tuple(after))
+
+    def altered_placeholders(self, index: int, text: str) -> tuple[tuple[str, str], ...]:
+        """Placeholders that the vocabulary writes otherwise, each beside how the text has it.
+
+        Args:
+            index: of the text that the sentence stands in.
+            text: the sentence.
+
+        Raises:
+            InvalidRequest: the vocabulary lacks a character of one, or what is a placeholder in the
+                one is none in the other.
+        """
+        if not self._keeps_placeholders:
+            return ()
+        raw, written = find_placeholders(text), self.placeholders(text)
+        for placeholder in raw:
+            # As decoded it has other characters in its place, which can be written.
+            if UNKNOWN_ID in self._target.encode(placeholder):
+                raise cannot_write("keep_placeholders", placeholder)
+        if len(raw) != len(written):
+            raise InvalidRequest(
+                f"text {index} has placeholders that the model's vocabulary cannot write"
+            )
+        return tuple(pair for pair in zip(written, raw, strict=True) if pair[0] != pair[1])
+
+    def placeholders(self, text: str) -> list[str]:
+        """The placeholders of a sentence as the vocabulary writes them."""
+        return find_placeholders(self._target.decode(self._target.encode(text)))
+
+    @cached_property
+    def _continuing(self) -> npt.NDArray[np.bool_]:
+        return np.array([piece[:1].isalnum() for piece in self._target.vocabulary])
+
+
+def cannot_write(option: str, text: str) -> InvalidRequest:
+    """The refusal of text that the vocabulary has no tokens for."""
+    return InvalidRequest(f"{option}: the model's vocabulary cannot write {brief(text)}")

@@ -1,0 +1,174 @@
+"""The texts of a request: their bounds, and their sentences as token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dragoman.kernel.cutting import Uncuttable
+from dragoman.kernel.errors import InvalidRequest
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.sentences import LineBreaks
+from dragoman.kernel.text import Tokenizer
+from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.models.directions import Directions
+from dragoman_serving.request.plan import ScoringPlan, SearchPlan
+from dragoman_serving.request.urgency import Urgency
+from dragoman_serving.scoring.assessment import Candidate, SentencePair
+from dragoman_serving.translation.segments import Piece, SourceSentence, pieces_of_text
+
+MAX_TEXT_CHARACTERS = 100_000
+"""A longer text is refused before it is tokenized."""
+MAX_REQUEST_CHARACTERS = 2_000_000
+"""All texts of a request together."""
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Refuse a request without texts.
+
+    Raises:
+        InvalidRequest: there are none.
+    """
+    if not texts:
+        raise InvalidRequest("text_input is empty: give at least one text")
+
+
+def check_together(texts: Sequence[str]) -> None:
+    """Refuse texts that together would delay other requests for long.
+
+    Raises:
+        InvalidRequest: they would.
+    """
+    characters = sum(map(len, texts))
+    if len(texts) > 1 and characters > MAX_REQUEST_CHARACTERS:
+        raise InvalidRequest(
+            f"the texts have {characters} characters together, more than "
+            f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
+        )
+
+
+def check_length(index: int, text: str, what: str = "text") -> None:
+    """Refuse a text that is too long to be tokenized.
+
+    Raises:
+        InvalidRequest: it is.
+    """
+    if len(text) > MAX_TEXT_CHARACTERS:
+        raise InvalidRequest(
+            f"{what} {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
+            "send it in parts, as `dragoman translate --format document` does"
+        )
+
+
+class SourceTexts:
+    """Makes texts into what the engine and the scorer take."""
+
+    def __init__(self, manifest: Manifest, tokenizer: Tokenizer) -> None:
+        """Begin with the model's limits and languages."""
+        self._limits = manifest.limits
+        self._directions = Directions(manifest)
+        self._tokenizer = tokenizer
+
+    def pieces(
+        self, texts: Sequence[str], part: range, plan: SearchPlan, urgency: Urgency
+    ) -> list[list[Piece]]:
+        """Some texts of a request as sentences to translate and what stays as it is.
+
+        Args:
+            texts: of the request.
+            part: indices of those texts.
+            plan: of the request.
+            urgency: of the request.
+
+        Raises:
+            InvalidRequest: a text is empty or too long, or its language is not the model's.
+        """
+        of_part = [texts[index] for index in part]
+        languages = plan.source_language, plan.target_language
+        directions = self._directions.of_texts(of_part, *languages, part.start)
+        return [
+            self._pieces(index, text, *direction, plan, urgency)
+            for index, text, direction in zip(part, of_part, directions, strict=True)
+        ]
+
+    def given_pairs(
+        self, texts: Sequence[str], targets: Sequence[str], plan: ScoringPlan
+    ) -> list[Candidate]:
+        """Given translations of texts.
+
+        Raises:
+            InvalidRequest: a text or target is empty or too long, or its language not the model's.
+        """
+        languages = plan.source_language, plan.target_language
+        directions = self._directions.of_texts(texts, *languages)
+        return [
+            self._given_pair(index, text, target, language)
+            for index, (text, target, (_, language)) in enumerate(
+                zip(texts, targets, directions, strict=True)
+            )
+        ]
+
+    def _pieces(
+        self,
+        index: int,
+        text: str,
+        source: str,
+        target: str,
+        plan: SearchPlan,
+        urgency: Urgency,
+    ) -> list[Piece]:
+        most = self._limits.max_source_tokens
+        splits = plan.most_sentence_tokens is not None
+        pieces: list[Piece] = []
+        for line_breaks, kept in self._parts(index, text, source, plan.most_sentence_tokens):
+            src_ids = self._tokenizer.encode_source(line_breaks.line, target)
+            if len(src_ids) == self._tokenizer.tags + 1:
+                pieces += [line_breaks.put_into(line_breaks.line), kept]
+                continue
+            if len(src_ids) > most:
+                or_else = "" if plan.outputs.attention else ", or set split_sentences"
+                raise InvalidRequest(
+                    f"text {index} has {len(src_ids)} tokens, more than {most}: shorten it{or_else}"
+                )
+            max_tokens, search = plan.of_sentence(index, line_breaks.line, src_ids)
+            pieces.append(
+                SourceSentence(
+                    *(tuple(src_ids), max_tokens, search, urgency.priority, urgency.deadline_s),
+                    text=line_breaks.line,
+                    altered=plan.terms.altered_placeholders(index, line_breaks.line),
+                )
+            )
+            pieces += [line_breaks, kept] if splits else [kept]
+        if not any(isinstance(piece, Sentence) for piece in pieces) and not (
+            splits and text.strip()
+        ):
+            raise InvalidRequest(f"text {index} is empty")
+        return pieces
+
+    def _parts(
+        self, index: int, text: str, source: str, most_tokens: int | None
+    ) -> list[tuple[LineBreaks, str]]:
+        """What is translated, each with what follows it and stays as it is."""
+        if most_tokens is None:
+            return [(LineBreaks(text, ()), "")]
+        try:
+            return list(pieces_of_text(text, source, most_tokens, self._tokenizer))
+        except Uncuttable as error:
+            raise InvalidRequest(f"text {index}: {error}") from error
+
+    def _given_pair(self, index: int, text: str, target: str, language: str) -> Candidate:
+        src_ids = self._tokenizer.encode_source(text, language)
+        tgt_ids = self._tokenizer.target.encode(target)
+        if len(src_ids) == self._tokenizer.tags + 1:
+            raise InvalidRequest(f"text {index} is empty")
+        if not tgt_ids:
+            raise InvalidRequest(f"target {index} is empty")
+        for what, tokens, most in (
+            ("text", len(src_ids), self._limits.max_source_tokens),
+            ("target", len(tgt_ids) + 1, self._limits.max_target_tokens),
+        ):
+            if tokens > most:
+                raise InvalidRequest(
+                    f"{what} {index} has {tokens} tokens, more than {most}: shorten it"
+                )
+        pair = SentencePair(tuple(src_ids), tuple(tgt_ids), text, target)
+        return Candidate(text, target, (pair,))
