@@ -76,12 +76,6 @@ def check_options(options: RequestOptions, limits: Limits, vocab_size: int) -> N
     _check_company(options)
 
 
-def alpha_of(options: RequestOptions, limits: Limits) -> float:
-    """The exponent of the length penalty: the request's, or else the model's."""
-    alpha = options.length_penalty
-    return limits.length_penalty if alpha is None else alpha
-
-
 def check_scoring(options: RequestOptions) -> None:
     """Refuse what cannot be asked for given translations.
 

@@ -7,26 +7,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragoman.kernel.manifest import Limits
+from dragoman_serving.request.options import RequestOptions
 
 
 @dataclass(frozen=True)
 class Lengths:
     """Bounds of a translation's length; a ratio is tokens for each token of the text."""
 
+    options: RequestOptions
     limits: Limits
     specials: int
     """Source ids that are no text: the tag, if there are any, and the end symbol."""
-    max_tokens: int | None
-    max_ratio: float | None
-    min_tokens: int
-    min_ratio: float
 
     def most(self, src_ids: Sequence[int], given: int = 0) -> int:
         """The most tokens of a translation, of which so many are given."""
-        if self.max_tokens is not None:
-            return self.max_tokens
-        if self.max_ratio is not None:
-            most = max(int(self._times(self.max_ratio, src_ids)), 1) + 1  # the end symbol
+        options = self.options
+        if options.max_tokens is not None:
+            return options.max_tokens
+        if options.max_length_ratio is not None:
+            most = max(int(self._times(options.max_length_ratio, src_ids)), 1) + 1  # the end symbol
         else:
             most = self.limits.target_tokens(len(src_ids)) + given
             most = max(most, self.fewest(src_ids) + 1)
@@ -34,7 +33,8 @@ class Lengths:
 
     def fewest(self, src_ids: Sequence[int]) -> int:
         """The fewest tokens of a translation."""
-        return max(self.min_tokens, math.ceil(self._times(self.min_ratio, src_ids)))
+        by_ratio = math.ceil(self._times(self.options.min_length_ratio or 0.0, src_ids))
+        return max(self.options.min_tokens or 0, by_ratio)
 
     def _times(self, ratio: float, src_ids: Sequence[int]) -> float:
         # Ratios come as fp32, and 0.3 of 10 is to be 3 all the same.

@@ -24,13 +24,14 @@ from dragoman_serving.engine.search.constraints import (
     TermConstraints,
 )
 from dragoman_serving.engine.sentence import SearchOptions
-from dragoman_serving.request.checks import alpha_of, check_options, check_scoring
+from dragoman_serving.request.checks import check_options, check_scoring
 from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.request.lengths import Lengths
 from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.outputs import Outputs
 from dragoman_serving.request.required_terms import RequiredTerms, cannot_write
 from dragoman_serving.request.suppression import SuppressedWords
+from dragoman_serving.request.urgency import DEFAULT_URGENCY, Urgency
 
 _DEFAULTS = SearchOptions()
 _WIDTH_WITH_TERMS = 8
@@ -38,17 +39,20 @@ _WIDTH_WITH_TERMS = 8
 _MOST_SAMPLES = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoringPlan:
     """How to score given translations; `alpha` is the exponent of the length penalty."""
 
-    source_language: str | None
-    target_language: str | None
+    languages: tuple[str | None, str | None]
+    """Source and target, as the request names them."""
     outputs: Outputs
     alpha: float
+    urgency: Urgency
+    coverage_penalty: float = 0.0
+    """Weight of the coverage penalty; 0: none."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SearchPlan(ScoringPlan):
     """How to translate the texts of a request."""
 
@@ -65,9 +69,6 @@ class SearchPlan(ScoringPlan):
     """Translations of a sentence that are sampled, each by itself; 0 where none is."""
     alternatives: int
     """In how many ways a translation is to go on behind its prefix; 0 where that is open."""
-    coverage_penalty: float
-    """Weight of the coverage penalty; 0: none."""
-    keeps_placeholders: bool
     lengths: Lengths
     prefixes: tuple[str, ...]
     """Of each text; empty: none has one."""
@@ -105,7 +106,8 @@ class SearchPlan(ScoringPlan):
         if prefix and len(prefix) >= most:
             raise InvalidRequest(
                 f"the prefix of text {index} has {len(prefix)} tokens, and its translation at most "
-                f"{most}: shorten it" + (", or raise max_tokens" if self.lengths.max_tokens else "")
+                f"{most}: shorten it"
+                + (", or raise max_tokens" if self.lengths.options.max_tokens else "")
             )
         return most, self._search(prefix, terms, self._rules_of(src_ids, most))
 
@@ -141,7 +143,11 @@ class SearchPlan(ScoringPlan):
 
 
 def plan_request(
-    options: RequestOptions, limits: Limits, tokenizer: Tokenizer, texts: int = 1
+    options: RequestOptions,
+    limits: Limits,
+    tokenizer: Tokenizer,
+    texts: int = 1,
+    urgency: Urgency = DEFAULT_URGENCY,
 ) -> SearchPlan:
     """Check what a request to translate asks, and resolve it.
 
@@ -150,6 +156,7 @@ def plan_request(
         limits: of the model.
         tokenizer: of the model.
         texts: how many the request has.
+        urgency: of the request.
 
     Raises:
         InvalidRequest: a value out of range, or one that does not go with another, by name.
@@ -166,7 +173,10 @@ def plan_request(
     is_altered = options.keep_placeholders or any(one is not None for one in altered)
     widest = min(_WIDTH_WITH_TERMS, limits.max_beam_width)
     return SearchPlan(
-        *(options.source_language, options.target_language, outputs, alpha_of(options, limits)),
+        languages=(options.source_language, options.target_language),
+        outputs=outputs,
+        alpha=_alpha(options, limits),
+        urgency=urgency,
         assessed=outputs.of_scorer or (outputs.confidence and is_altered),
         most_sentence_tokens=(options.max_sentence_tokens or limits.most_text_tokens)
         if options.split_sentences
@@ -177,11 +187,7 @@ def plan_request(
         samples=hypotheses if options.sampled else 0,
         alternatives=hypotheses if options.return_alternatives else 0,
         coverage_penalty=options.coverage_penalty or 0.0,
-        keeps_placeholders=options.keep_placeholders,
-        lengths=Lengths(
-            *(limits, tokenizer.tags + 1, options.max_tokens, options.max_length_ratio),
-            *(options.min_tokens or 0, options.min_length_ratio or 0.0),
-        ),
+        lengths=Lengths(options, limits, tokenizer.tags + 1),
         prefixes=prefixes,
         terms=RequiredTerms(glossary, options.keep_placeholders, target),
         guidance=_guidance(options, target),
@@ -189,11 +195,13 @@ def plan_request(
     )
 
 
-def plan_stream(options: RequestOptions, limits: Limits, tokenizer: Tokenizer) -> SearchPlan:
+def plan_stream(
+    options: RequestOptions, limits: Limits, tokenizer: Tokenizer, urgency: Urgency
+) -> SearchPlan:
     """As `plan_request`, of one text whose translation is read as it grows."""
     Outputs.of(options).check_stream()
-    plan = plan_request(options, limits, tokenizer)
-    if plan.hypotheses > 1 or plan.keeps_placeholders or plan.coverage_penalty:
+    plan = plan_request(options, limits, tokenizer, urgency=urgency)
+    if plan.hypotheses > 1 or options.keep_placeholders or plan.coverage_penalty:
         raise InvalidRequest(
             "a stream has one translation, as it comes: no num_return_sequences, "
             "keep_placeholders or coverage_penalty"
@@ -201,7 +209,9 @@ def plan_stream(options: RequestOptions, limits: Limits, tokenizer: Tokenizer) -
     return plan
 
 
-def plan_scoring(options: RequestOptions, limits: Limits) -> ScoringPlan:
+def plan_scoring(
+    options: RequestOptions, limits: Limits, urgency: Urgency = DEFAULT_URGENCY
+) -> ScoringPlan:
     """Check what a request to score given translations asks, and resolve it.
 
     Raises:
@@ -209,10 +219,10 @@ def plan_scoring(options: RequestOptions, limits: Limits) -> ScoringPlan:
     """
     check_scoring(options)
     return ScoringPlan(
-        options.source_language,
-        options.target_language,
-        Outputs.of(options),
-        alpha_of(options, limits),
+        languages=(options.source_language, options.target_language),
+        outputs=Outputs.of(options),
+        alpha=_alpha(options, limits),
+        urgency=urgency,
     )
 
 
@@ -223,6 +233,10 @@ def with_sample(search: SearchOptions, number: int) -> SearchOptions:
     assert guidance.sampling is not None
     sampling = replace(guidance.sampling, seed=(guidance.sampling.seed[0], number))
     return replace(search, guidance=replace(guidance, sampling=sampling))
+
+
+def _alpha(options: RequestOptions, limits: Limits) -> float:
+    return limits.length_penalty if options.length_penalty is None else options.length_penalty
 
 
 def _prefixes(options: RequestOptions, texts: int) -> tuple[str, ...]:

@@ -23,12 +23,12 @@ class RequiredTerms:
     ) -> None:
         """Begin with the target vocabulary."""
         self._glossary = glossary
-        self._keeps_placeholders = keeps_placeholders
+        self.keeps_placeholders = keeps_placeholders
         self._target = target
 
     def __bool__(self) -> bool:
         """Whether a sentence may have any."""
-        return self._glossary is not None or self._keeps_placeholders
+        return self._glossary is not None or self.keeps_placeholders
 
     def of_sentence(self, text: str, placeholders: bool = True) -> TermConstraints | None:
         """The terms of a sentence, with its placeholders or without; None if it has none.
@@ -43,7 +43,7 @@ class RequiredTerms:
             after += [None] * len(terms)
         of_glossary = len(terms)
         last_tag: int | None = None
-        if self._keeps_placeholders and placeholders:
+        if self.keeps_placeholders and placeholders:
             for placeholder in self.placeholders(text):
                 after.append(last_tag if is_tag(placeholder) else None)
                 if is_tag(placeholder):
@@ -69,7 +69,7 @@ class RequiredTerms:
             InvalidRequest: the vocabulary lacks a character of one, or what is a placeholder in the
                 one is none in the other.
         """
-        if not self._keeps_placeholders:
+        if not self.keeps_placeholders:
             return ()
         raw, written = find_placeholders(text), self.placeholders(text)
         for placeholder in raw:

@@ -15,3 +15,6 @@ class Urgency:
 
     priority: int = 0
     deadline_s: float | None = None
+
+
+DEFAULT_URGENCY = Urgency()

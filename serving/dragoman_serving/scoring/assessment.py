@@ -15,7 +15,7 @@ from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import when_all_done
 from dragoman_serving.engine.search.plain_search import length_penalty
 from dragoman_serving.request.outputs import AlignmentForm, Outputs
-from dragoman_serving.request.urgency import Urgency
+from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json
 from dragoman_serving.scoring.score_graphs import Pair
 from dragoman_serving.scoring.scorer import Scored, Scorer
@@ -93,34 +93,26 @@ class Assessor:
         """Begin with nothing to assess."""
         self._tokenizer, self._manifest, self._scorer = tokenizer, manifest, scorer
 
-    def check(
-        self,
-        translations: int,
-        outputs: Outputs,
-        urgency: Urgency,
-        coverage: bool = False,
-    ) -> None:
+    def check(self, translations: int, plan: ScoringPlan) -> None:
         """Refuse early what could not be assessed.
 
         Args:
             translations: of sentences, that a request has.
-            outputs: of the request.
-            urgency: of the request.
-            coverage: whether they are scored for the coverage penalty.
+            plan: of the request.
 
         Raises:
             InvalidRequest: there are too many, or nothing is known of alignments or of heads.
             Overloaded: too many others are waiting.
             DeadlineExceeded: it takes longer than it allows.
         """
-        wanted = outputs.alignments is not None or coverage
+        wanted = plan.outputs.alignments is not None or plan.coverage_penalty
         if wanted and self._manifest.alignment is None:
-            name = "coverage_penalty" if coverage else "return_alignments"
+            name = "coverage_penalty" if plan.coverage_penalty else "return_alignments"
             raise InvalidRequest(
                 f"{name}: the manifest does not say which attention heads align; "
                 "choose them with: dragoman align-heads BUNDLE --text PREFIX"
             )
-        if outputs.attention and ATTENTION_GRAPH not in self._manifest.graphs:
+        if plan.outputs.attention and ATTENTION_GRAPH not in self._manifest.graphs:
             raise InvalidRequest(
                 "return_attention: the bundle has no graph 'attention'; "
                 "add it with: dragoman export attention BUNDLE"
@@ -130,7 +122,7 @@ class Assessor:
                 f"{translations} translations to be scored in one request, more than "
                 f"{self._scorer.most_of_request}: send fewer"
             )
-        self._scorer.check(translations, urgency.priority, urgency.deadline_s)
+        self._scorer.check(translations, plan.urgency.priority, plan.urgency.deadline_s)
 
     def check_lengths(self, lengths: Sequence[int], translations: int, outputs: Outputs) -> None:
         """Refuse early what would have too much attention, however short the translations.
@@ -148,10 +140,7 @@ class Assessor:
             raise InvalidRequest(_too_many(f"{least} or more"))
 
     def assess(
-        self,
-        candidates: Sequence[Candidate],
-        outputs: Outputs,
-        urgency: Urgency,
+        self, candidates: Sequence[Candidate], plan: ScoringPlan
     ) -> Future[list[Assessment]]:
         """Begin to assess translations.
 
@@ -163,6 +152,7 @@ class Assessor:
             Overloaded: too many are waiting.
             Closed: the scorer was closed.
         """
+        outputs, urgency = plan.outputs, plan.urgency
         _check_amount(candidates, outputs)
         self._check_heads(candidates, outputs)
         attention = outputs.alignments is not None

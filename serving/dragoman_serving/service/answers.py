@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,12 @@ Columns = dict[str, tuple[DataType, Sequence[Any]]]
 
 FINISHED, CUT, GOING_ON = "stop", "length", ""
 """Why a translation ends where it ends."""
+_OF_ASSESSMENTS: dict[str, Callable[[Assessment], str]] = {
+    "token_scores": lambda one: one.token_scores,
+    "alignments": lambda one: one.alignment or "",
+    "attention": lambda one: one.attention.to_json() if one.attention else "",
+}
+"""Outputs made of an assessment, by their names among `Outputs` and to Triton."""
 _LONGEST_MESSAGE = 500
 """Characters: it may quote what was asked, which may be long."""
 
@@ -65,17 +71,11 @@ def of_assessments(assessments: Sequence[Assessment], plan: ScoringPlan, form: F
 
 def _assessed(assessments: Sequence[Assessment], wanted: Outputs) -> Columns:
     """The outputs that assessments hold."""
-    columns: Columns = {}
-    if wanted.token_scores:
-        found = [one.token_scores.encode("utf-8") for one in assessments]
-        columns["token_scores"] = (DataType.BYTES, found)
-    if wanted.alignments is not None:
-        found = [(one.alignment or "").encode("utf-8") for one in assessments]
-        columns["alignments"] = (DataType.BYTES, found)
-    if wanted.attention:
-        found = [one.attention.to_json().encode("utf-8") for one in assessments if one.attention]
-        columns["attention"] = (DataType.BYTES, found)
-    return columns
+    return {
+        name: (DataType.BYTES, [text_of(one).encode("utf-8") for one in assessments])
+        for name, text_of in _OF_ASSESSMENTS.items()
+        if getattr(wanted, name)
+    }
 
 
 def of_beginning(text: str, form: Form) -> Answer:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.request.plan import ScoringPlan
@@ -51,19 +51,29 @@ class InFlight:
             future.cancel()
 
 
-class Model(Protocol):
+class Model(ABC):
     """The engine's side of a model."""
 
-    in_flight: InFlight
+    def __init__(self, hello: Hello) -> None:
+        """Begin with nothing in flight.
 
+        Raises:
+            DragomanError: the configuration is not usable.
+        """
+        self._rules = request_rules(parameters(hello))
+        self.in_flight = InFlight()
+
+    @abstractmethod
     def ask(self, request: Request) -> None:
         """Take a request, which is answered sooner or later."""
 
     def cancel(self, number: int) -> None:
-        """Give a request up, if it is not answered yet."""
+        """Cancel a request, if it is not answered yet."""
+        self.in_flight.cancel(number)
 
     def close(self) -> None:
-        """Give everything up."""
+        """Cancel everything."""
+        self.in_flight.cancel_all()
 
 
 def decoupled(hello: Hello) -> bool:
@@ -83,22 +93,13 @@ def parameters(hello: Hello) -> dict[str, str]:
     return {name: entry["string_value"] for name, entry in entries.items()}
 
 
-class OneAnswerModel(ABC, Generic[_Found]):
-    """A model that answers each request once. See `Model`."""
+class OneAnswerModel(Model, Generic[_Found]):
+    """A model that answers each request once."""
 
     def __init__(self, hello: Hello, send: Send) -> None:
-        """Begin with nothing in flight.
-
-        Args:
-            hello: from Triton's side.
-            send: to it.
-
-        Raises:
-            DragomanError: the configuration is not usable.
-        """
-        self._rules = request_rules(parameters(hello))
+        """See `Model`; `send` sends to Triton's side."""
+        super().__init__(hello)
         self._send = send
-        self.in_flight = InFlight()
 
     @abstractmethod
     def begin(self, asked: Asked) -> Submitted[_Found]:
@@ -119,14 +120,6 @@ class OneAnswerModel(ABC, Generic[_Found]):
         form = Form(request.number, request.outputs, asked.shape)
         self.in_flight.add(request.number, begun.future)
         begun.future.add_done_callback(partial(self._answer, begun.plan, form))
-
-    def cancel(self, number: int) -> None:
-        """See `Model`."""
-        self.in_flight.cancel(number)
-
-    def close(self) -> None:
-        """See `Model`."""
-        self.in_flight.cancel_all()
 
     def _answer(self, plan: ScoringPlan, form: Form, done: Future[list[_Found]]) -> None:
         try:

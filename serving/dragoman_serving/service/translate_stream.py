@@ -11,11 +11,11 @@ from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.request.outputs import Outputs
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form, of_stream_error
-from dragoman_serving.service.configuration import RULES, check_names, request_rules
+from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import Hello, Request
 from dragoman_serving.service.requests import read_request
-from dragoman_serving.service.served_model import InFlight, parameters
+from dragoman_serving.service.served_model import Model, parameters
 from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translator import Translator
 
@@ -31,7 +31,7 @@ class _Growing:
         """To be looked at."""
 
 
-class TranslateStreamModel:
+class TranslateStreamModel(Model):
     """See `Model`. One thread tells what is new: what came in between goes out together."""
 
     def __init__(
@@ -47,12 +47,10 @@ class TranslateStreamModel:
         Raises:
             DragomanError: the configuration is not usable.
         """
-        given = parameters(hello)
-        check_names(given, RULES)
-        self._rules = request_rules(given)
+        check_names(parameters(hello), RULES)
+        super().__init__(hello)
         self._connection = connection
         self._translator = translator
-        self.in_flight = InFlight()
         self._changed: queue.SimpleQueue[_Growing | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="dragoman-streams", daemon=True)
         self._thread.start()
@@ -73,13 +71,9 @@ class TranslateStreamModel:
         self.in_flight.add(request.number, stream.future)
         self._look_at(growing)  # what came before it had its stream
 
-    def cancel(self, number: int) -> None:
-        """See `Model`."""
-        self.in_flight.cancel(number)
-
     def close(self) -> None:
         """See `Model`."""
-        self.in_flight.cancel_all()
+        super().close()
         self._changed.put(None)
         self._thread.join()
 

@@ -63,7 +63,7 @@ class FollowUp:
             return self._sample(sentences)
         if self._plan.alternatives:
             return self._alternatives(sentences)
-        if self._plan.keeps_placeholders:
+        if self._plan.terms.keeps_placeholders:
             return self._keep(sentences)
         if self._plan.coverage_penalty:
             return self._cover(sentences)

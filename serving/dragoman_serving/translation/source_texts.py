@@ -12,7 +12,6 @@ from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.models.directions import Directions
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
-from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.scoring.assessment import Candidate, SentencePair
 from dragoman_serving.translation.segments import Piece, SourceSentence, pieces_of_text
 
@@ -68,25 +67,21 @@ class SourceTexts:
         self._directions = Directions(manifest)
         self._tokenizer = tokenizer
 
-    def pieces(
-        self, texts: Sequence[str], part: range, plan: SearchPlan, urgency: Urgency
-    ) -> list[list[Piece]]:
+    def pieces(self, texts: Sequence[str], part: range, plan: SearchPlan) -> list[list[Piece]]:
         """Some texts of a request as sentences to translate and what stays as it is.
 
         Args:
             texts: of the request.
             part: indices of those texts.
             plan: of the request.
-            urgency: of the request.
 
         Raises:
             InvalidRequest: a text is empty or too long, or its language is not the model's.
         """
         of_part = [texts[index] for index in part]
-        languages = plan.source_language, plan.target_language
-        directions = self._directions.of_texts(of_part, *languages, part.start)
+        directions = self._directions.of_texts(of_part, *plan.languages, part.start)
         return [
-            self._pieces(index, text, *direction, plan, urgency)
+            self._pieces(index, text, *direction, plan)
             for index, text, direction in zip(part, of_part, directions, strict=True)
         ]
 
@@ -98,8 +93,7 @@ class SourceTexts:
         Raises:
             InvalidRequest: a text or target is empty or too long, or its language not the model's.
         """
-        languages = plan.source_language, plan.target_language
-        directions = self._directions.of_texts(texts, *languages)
+        directions = self._directions.of_texts(texts, *plan.languages)
         return [
             self._given_pair(index, text, target, language)
             for index, (text, target, (_, language)) in enumerate(
@@ -108,13 +102,7 @@ class SourceTexts:
         ]
 
     def _pieces(
-        self,
-        index: int,
-        text: str,
-        source: str,
-        target: str,
-        plan: SearchPlan,
-        urgency: Urgency,
+        self, index: int, text: str, source: str, target: str, plan: SearchPlan
     ) -> list[Piece]:
         most = self._limits.max_source_tokens
         splits = plan.most_sentence_tokens is not None
@@ -132,7 +120,8 @@ class SourceTexts:
             max_tokens, search = plan.of_sentence(index, line_breaks.line, src_ids)
             pieces.append(
                 SourceSentence(
-                    *(tuple(src_ids), max_tokens, search, urgency.priority, urgency.deadline_s),
+                    *(tuple(src_ids), max_tokens, search),
+                    *(plan.urgency.priority, plan.urgency.deadline_s),
                     text=line_breaks.line,
                     altered=plan.terms.altered_placeholders(index, line_breaks.line),
                 )

@@ -26,7 +26,7 @@ from dragoman_serving.request.plan import (
     plan_scoring,
     plan_stream,
 )
-from dragoman_serving.request.urgency import Urgency
+from dragoman_serving.request.urgency import DEFAULT_URGENCY, Urgency
 from dragoman_serving.scoring.assessment import Assessment, Assessor
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.follow_up import FollowUp
@@ -56,9 +56,9 @@ class Submitted(Generic[_Found]):
 class _Request:
     """A request under way."""
 
-    def __init__(self, texts: Sequence[str], plan: SearchPlan, urgency: Urgency | None) -> None:
+    def __init__(self, texts: Sequence[str], plan: SearchPlan) -> None:
         """Begin with nothing submitted."""
-        self.texts, self.plan, self.urgency = texts, plan, urgency or Urgency()
+        self.texts, self.plan = texts, plan
         self.turns, self.parts = Turns(), Turns()
         """Of its sentences in the engine, and of its parts before."""
         self.searches_each = max(plan.samples, plan.alternatives, 1)
@@ -124,7 +124,7 @@ class Translator:
         return self.submit(texts, options or RequestOptions()).future.result()
 
     def submit(
-        self, texts: Sequence[str], options: RequestOptions, urgency: Urgency | None = None
+        self, texts: Sequence[str], options: RequestOptions, urgency: Urgency = DEFAULT_URGENCY
     ) -> Submitted[Translation]:
         """Begin to translate texts.
 
@@ -139,8 +139,9 @@ class Translator:
         check_together(texts)
         for index, text in enumerate(texts):
             check_length(index, text)
-        plan = plan_request(options, self.manifest.limits, self._tokenizer, len(texts))
-        request = _Request(texts, plan, urgency)
+        limits = self.manifest.limits
+        plan = plan_request(options, limits, self._tokenizer, len(texts), urgency)
+        request = _Request(texts, plan)
         self._check_number(request.searches_each * len(texts))
         # What is assessed is bounded as a whole.
         parts = [range(len(texts))] if plan.assessed or plan.coverage_penalty else cut(texts)
@@ -158,7 +159,7 @@ class Translator:
         texts: Sequence[str],
         targets: Sequence[str],
         options: RequestOptions,
-        urgency: Urgency | None = None,
+        urgency: Urgency = DEFAULT_URGENCY,
     ) -> Submitted[Assessment]:
         """Begin to score given translations.
 
@@ -173,7 +174,7 @@ class Translator:
             Overloaded: too many wait to be scored.
             Closed: the translator was closed.
         """
-        plan, urgency = plan_scoring(options, self.manifest.limits), urgency or Urgency()
+        plan = plan_scoring(options, self.manifest.limits, urgency)
         check_texts(texts)
         if len(texts) != len(targets):
             raise InvalidRequest(
@@ -181,19 +182,19 @@ class Translator:
                 "give a target for each text"
             )
         check_together((*texts, *targets))
-        self._assessor.check(len(texts), plan.outputs, urgency)
+        self._assessor.check(len(texts), plan)
         for index, (text, target) in enumerate(zip(texts, targets, strict=True)):
             check_length(index, text)
             check_length(index, target, "target")
         candidates = self._texts.given_pairs(texts, targets, plan)
-        return Submitted(plan, self._assessor.assess(candidates, plan.outputs, urgency))
+        return Submitted(plan, self._assessor.assess(candidates, plan))
 
     def stream(
         self,
         text: str,
         options: RequestOptions,
         changed: Callable[[], None],
-        urgency: Urgency | None = None,
+        urgency: Urgency = DEFAULT_URGENCY,
     ) -> TextStream:
         """Begin to translate a text whose translation can be read as it grows.
 
@@ -207,9 +208,9 @@ class Translator:
             DragomanError: as `submit`.
         """
         check_length(0, text)
-        plan = plan_stream(options, self.manifest.limits, self._tokenizer)
-        request = _Request([text], plan, urgency)
-        (pieces,) = self._texts.pieces(request.texts, range(1), plan, request.urgency)
+        plan = plan_stream(options, self.manifest.limits, self._tokenizer, urgency)
+        request = _Request([text], plan)
+        (pieces,) = self._texts.pieces(request.texts, range(1), plan)
         stream = TextStream(pieces, self._tokenizer.target.decode, changed)
         sentences = self._sentences(request, [pieces])
         self._engine.reserve(sentences, request.turns, len(sentences))
@@ -257,15 +258,15 @@ class Translator:
         begin = partial(self._begin, request, part)
         if is_small(request.texts):
             return begin()
-        prepared = self._preparation.submit(begin, request.parts, request.urgency.priority)
+        prepared = self._preparation.submit(begin, request.parts, request.plan.urgency.priority)
         return followed_by(prepared, lambda begun: begun)
 
     def _begin(self, request: _Request, part: range) -> Future[list[Translation]]:
         """Begin to translate some of a request's texts."""
-        plan, urgency = request.plan, request.urgency
-        pieces = self._texts.pieces(request.texts, part, plan, urgency)
+        plan = request.plan
+        pieces = self._texts.pieces(request.texts, part, plan)
         sentences = self._sentences(request, pieces)
-        self._check_assessment(sentences, plan, urgency)
+        self._check_assessment(sentences, plan)
         if part.start == 0:
             searches = len(sentences) * request.searches_each
             total = searches * len(request.texts) // len(part)
@@ -279,21 +280,17 @@ class Translator:
                 futures, lambda found: self._composer.compose(pieces, found, plan.alpha)
             )
         return followed_by(
-            when_all_done(futures, list),
-            lambda found: self._assessed(pieces, found, plan, urgency),
+            when_all_done(futures, list), lambda found: self._assessed(pieces, found, plan)
         )
 
-    def _check_assessment(
-        self, sentences: Sequence[SourceSentence], plan: SearchPlan, urgency: Urgency
-    ) -> None:
+    def _check_assessment(self, sentences: Sequence[SourceSentence], plan: SearchPlan) -> None:
         """Refuse early what could not be assessed."""
-        count, covers = len(sentences), plan.coverage_penalty > 0
         if plan.assessed:
-            self._assessor.check(count * plan.hypotheses, plan.outputs, urgency, covers)
+            self._assessor.check(len(sentences) * plan.hypotheses, plan)
             lengths = [len(sentence.src_ids) for sentence in sentences]
             self._assessor.check_lengths(lengths, plan.hypotheses, plan.outputs)
-        if covers:
-            self._assessor.check(count * plan.width, plan.outputs, urgency, covers)
+        if plan.coverage_penalty:
+            self._assessor.check(len(sentences) * plan.width, plan)
 
     def _sentences(
         self, request: _Request, pieces: Sequence[Sequence[Piece]]
@@ -312,16 +309,12 @@ class Translator:
             )
 
     def _assessed(
-        self,
-        pieces: Sequence[Sequence[Piece]],
-        found: Sequence[Hypothesis],
-        plan: SearchPlan,
-        urgency: Urgency,
+        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> Future[list[Translation]]:
         """Translations with their assessments."""
         translations = self._composer.compose(pieces, found, plan.alpha)
         candidates = self._composer.candidates(pieces, found)
-        assessing = self._assessor.assess(candidates, plan.outputs, urgency)
+        assessing = self._assessor.assess(candidates, plan)
 
         def attach(done: list[list[Assessment]]) -> list[Translation]:
             assessments = iter(done[0])

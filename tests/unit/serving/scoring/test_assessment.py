@@ -17,7 +17,7 @@ from dragoman_serving.engine.errors import DeadlineExceeded
 from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.request.options import RequestOptions
-from dragoman_serving.request.outputs import Outputs
+from dragoman_serving.request.plan import plan_scoring
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.scoring import assessment
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
@@ -27,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.errors import InvalidRequest
-from dragoman.kernel.manifest import AlignmentHeads, Manifest
+from dragoman.kernel.manifest import AlignmentHeads, Limits, Manifest
 from tests.conftest import REPOSITORY
 
 HEADS = AlignmentHeads(((2, 0),), False, "anchors", 1.0, 1, "nothing")
@@ -134,7 +134,9 @@ def test_a_translation_of_more_tokens_is_refused(translator: Translator) -> None
     """Parts of one, joined where placeholders were lost, may come to that."""
     pair = SentencePair((4, 11, 3), (11,) * 320, "red", complete=True)
     with pytest.raises(InvalidRequest, match="a translation of 321 tokens cannot be scored"):
-        translator._assessor.assess([Candidate("red", "", (pair,))], Outputs(), Urgency())
+        translator._assessor.assess(
+            [Candidate("red", "", (pair,))], plan_scoring(RequestOptions(), Limits())
+        )
 
 
 def test_several_sentences_are_joined(translator: Translator) -> None:
