@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import replace
@@ -276,12 +277,15 @@ def test_closing_finishes_what_waits_and_refuses_more(session: CopySession) -> N
         engine.submit([sentence(10)])
 
 
-def test_memory_is_given_back_after_a_burst(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scheduler, "_IDLE_S", 0.1)
+def test_an_idle_worker_drops_its_batches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may hold one; tests/integration/test_memory.py measures the process."""
+    monkeypatch.setattr(scheduler, "_IDLE_S", 0.5)
     results(engine, [sentence(*[11] * 40, limit=60) for _ in range(16)])
-    wait_until(lambda: engine.nbytes == 0)
+    held = [weakref.ref(batch) for of_worker in engine._batches for batch in of_worker.values()]
+    assert held
+    assert engine.nbytes > 0
+    wait_until(lambda: all(batch() is None for batch in held))
+    assert engine.nbytes == 0
 
 
 @pytest.fixture(scope="module")
