@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import tritonclient.http as triton_http
 from dragoman_client import InvalidRequest, Translator
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from tests.integration.conftest import Served
+from tests.integration.conftest import Served, wait_for
 
 LONG = "tree " * 400
 
@@ -158,7 +160,41 @@ def test_a_chunked_body_of_many_chunks(shipped: Served, chunks: int) -> None:
     assert b"error" in answer
 
 
-def test_half_a_request_does_no_harm(shipped: Served) -> None:
-    for port in (shipped.server.ports.http, shipped.server.ports.grpc):
-        with socket.create_connection(("127.0.0.1", port), 10) as connection:
-            connection.sendall(b"POST /v2/models/translate/generate HTTP/1.1\r\nContent-Le")
+HALF = b"POST /v2/models/translate/generate HTTP/1.1\r\nContent-Le"
+HALF_BODY = (
+    b"POST /v2/models/translate/generate HTTP/1.1\r\nHost: localhost\r\n"
+    b'Content-Length: 1000\r\n\r\n{"text_input": "I\'m'
+)
+MANY_CONNECTIONS = 50
+
+
+def sockets(served: Served) -> int:
+    """How many sockets Triton has open."""
+    found = 0
+    for entry in Path(f"/proc/{served.server.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            found += str(entry.readlink()).startswith("socket:")
+    return found
+
+
+@pytest.mark.parametrize("sent", [HALF, HALF_BODY], ids=["head", "body"])
+def test_half_a_request_over_http_is_freed_and_delays_nobody(shipped: Served, sent: bytes) -> None:
+    before = sockets(shipped)
+    with contextlib.ExitStack() as opened:
+        for _ in range(MANY_CONNECTIONS):
+            address = ("127.0.0.1", shipped.server.ports.http)
+            opened.enter_context(socket.create_connection(address, 10)).sendall(sent)
+        wait_for(lambda: sockets(shipped) >= before + MANY_CONNECTIONS)
+        for client in clients(shipped):
+            assert client.translate("I'm hungry.").text == "Ich habe Hunger."
+        assert sockets(shipped) >= before + MANY_CONNECTIONS  # they were still open
+    # The clients of the fixture may have opened connections of their own.
+    wait_for(lambda: sockets(shipped) < before + MANY_CONNECTIONS // 2)
+
+
+def test_what_is_no_http2_is_hung_up_on(shipped: Served) -> None:
+    with socket.create_connection(("127.0.0.1", shipped.server.ports.grpc), 10) as connection:
+        connection.sendall(HALF)
+        with contextlib.suppress(ConnectionResetError):
+            while connection.recv(4096):
+                pass  # until the server hangs up: a timeout is an error

@@ -30,6 +30,7 @@ def memory_bytes(pid: int) -> int:
 
 def test_memory_is_given_back_after_a_burst() -> None:
     with serving() as served, ThreadPoolExecutor(1) as pool:
+        assert served.server.engine is not None
         pid = served.server.engine.pid
         served.grpc.translate("I'm hungry.")
         before = memory_bytes(pid)
