@@ -27,11 +27,6 @@ class Outputs:
         """Those of a request's options, which are checked elsewhere."""
         return cls(*(getattr(options, name) for name in OPTIONS_OF_OUTPUTS))
 
-    @property
-    def of_scorer(self) -> bool:
-        """Whether translations must be scored by the graphs once they are there."""
-        return self.token_scores or self.alignments is not None or self.attention
-
     def check_stream(self) -> None:
         """Refuse what a stream does not return.
 

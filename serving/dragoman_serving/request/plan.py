@@ -168,6 +168,7 @@ def plan_request(
     width = _width(options, limits)
     hypotheses = _hypotheses(options, width)
     outputs = Outputs.of(options)
+    of_scorer = outputs.token_scores or outputs.alignments is not None or outputs.attention
     altered = (options.repetition_penalty, options.coverage_penalty)
     # A search whose scores are the model's own knows the sum of the log-probabilities.
     is_altered = options.keep_placeholders or any(one is not None for one in altered)
@@ -177,7 +178,7 @@ def plan_request(
         outputs=outputs,
         alpha=_alpha(options, limits),
         urgency=urgency,
-        assessed=outputs.of_scorer or (outputs.confidence and is_altered),
+        assessed=of_scorer or (outputs.confidence and is_altered),
         most_sentence_tokens=(options.max_sentence_tokens or limits.most_text_tokens)
         if options.split_sentences
         else None,

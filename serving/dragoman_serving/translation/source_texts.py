@@ -21,22 +21,14 @@ MAX_REQUEST_CHARACTERS = 2_000_000
 """All texts of a request together."""
 
 
-def check_texts(texts: Sequence[str]) -> None:
-    """Refuse a request without texts.
+def check_together(texts: Sequence[str]) -> None:
+    """Refuse a request without texts, or whose texts would delay other requests for long.
 
     Raises:
-        InvalidRequest: there are none.
+        InvalidRequest: it has none, or too much text.
     """
     if not texts:
         raise InvalidRequest("text_input is empty: give at least one text")
-
-
-def check_together(texts: Sequence[str]) -> None:
-    """Refuse texts that together would delay other requests for long.
-
-    Raises:
-        InvalidRequest: they would.
-    """
     characters = sum(map(len, texts))
     if len(texts) > 1 and characters > MAX_REQUEST_CHARACTERS:
         raise InvalidRequest(

@@ -35,7 +35,6 @@ from dragoman_serving.translation.segments import Piece, SourceSentence
 from dragoman_serving.translation.source_texts import (
     SourceTexts,
     check_length,
-    check_texts,
     check_together,
 )
 from dragoman_serving.translation.streaming import TextStream
@@ -135,7 +134,6 @@ class Translator:
             DeadlineExceeded: the request takes longer than it allows.
             Closed: the translator was closed.
         """
-        check_texts(texts)
         check_together(texts)
         for index, text in enumerate(texts):
             check_length(index, text)
@@ -175,13 +173,12 @@ class Translator:
             Closed: the translator was closed.
         """
         plan = plan_scoring(options, self.manifest.limits, urgency)
-        check_texts(texts)
-        if len(texts) != len(targets):
+        if texts and len(texts) != len(targets):
             raise InvalidRequest(
                 f"text_input has {len(texts)} texts and target_input {len(targets)}: "
                 "give a target for each text"
             )
-        check_together((*texts, *targets))
+        check_together((*texts, *targets) if texts else ())
         self._assessor.check(len(texts), plan)
         for index, (text, target) in enumerate(zip(texts, targets, strict=True)):
             check_length(index, text)

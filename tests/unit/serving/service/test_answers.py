@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import CancelledError
+from typing import get_args
 
 import pytest
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
@@ -16,7 +17,7 @@ from dragoman_serving.service.answers import (
 from dragoman_serving.service.frames import Answer, ErrorCode, Failure
 from dragoman_serving.translation.translation import Translation
 
-from dragoman.kernel.errors import InvalidRequest
+from dragoman.kernel.errors import InvalidRequest, Status
 
 ALL = ("text_output", "output_tokens", "finish_reason")
 TRANSLATIONS = [Translation("Grün.", 3, True), Translation("Rot", 2, False)]
@@ -92,6 +93,10 @@ def test_a_beginning_is_followed_by_more() -> None:
 )
 def test_errors_have_tritons_codes(error: BaseException, code: ErrorCode, message: str) -> None:
     assert of_error(error, 7) == Failure(7, code, message)
+
+
+def test_every_status_has_a_code() -> None:
+    assert [ErrorCode[status].value for status in get_args(Status)] == [3, 4, 7, 1]
 
 
 @pytest.mark.parametrize("error", [InvalidRequest("no"), Overloaded("no"), DeadlineExceeded("no")])
