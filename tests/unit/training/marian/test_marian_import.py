@@ -24,6 +24,8 @@ from dragoman_training.marian.languages import Languages, find_languages
 from dragoman_training.run import checkpoint
 
 from dragoman.cli import main
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.positions import sinusoidal_positions
 from tests.conftest import files_no_larger_than
 from tests.marian_models import MarianModel, write_marian
 
@@ -261,10 +263,19 @@ def test_positions_may_be_stored_where_they_are_those_of_the_paper(
 ) -> None:
     from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
+    import_marian(folder, tmp_path / "right")
+    name = "model.decoder.embed_positions.weight"
     stored = MarianSinusoidalPositionalEmbedding(96, 64).create_weight()
-    change = in_tensors(lambda t: t.update({"model.decoder.embed_positions.weight": stored}))
-    change(folder)
-    import_marian(folder, tmp_path / "checkpoint")
+    in_tensors(lambda t: t.update({name: stored}))(folder)
+    assert name in safetensors.torch.load_file(folder / "model.safetensors")
+    import_marian(folder, tmp_path / "found")
+    right, found = ((tmp_path / side / "model.safetensors") for side in ("right", "found"))
+    assert right.read_bytes() == found.read_bytes()
+    # In another order, here in that of our own tables, they are not Marian's.
+    ours = torch.from_numpy(sinusoidal_positions(96, 64))
+    in_tensors(lambda t: t.update({name: ours}))(folder)
+    with pytest.raises(UsageError, match="holds other positions than sinusoids"):
+        import_marian(folder, tmp_path / "refused")
 
 
 def test_weights_may_lie_in_the_format_of_old(folder: Path, tmp_path: Path) -> None:
