@@ -70,6 +70,19 @@ def test_parts_import_only_what_the_table_allows(part: str) -> None:
         assert not wrong, f"{path.relative_to(REPOSITORY)} imports {wrong}"
 
 
+def test_a_package_of_the_engine_imports_only_those_before_it() -> None:
+    order = ["", "search", "compiled", "runtimes", "batching"]
+    root = REPOSITORY / "serving/dragoman_serving/engine"
+    for path in root.rglob("*.py"):
+        own = path.relative_to(root).parts[0] if path.parent != root else ""
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names)):
+                    other = name.removeprefix("dragoman_serving.engine.").partition(".")[0]
+                    if other in order and name.startswith("dragoman_serving.engine."):
+                        assert order.index(other) <= order.index(own), f"{path}: {name}"
+
+
 def test_the_client_needs_nothing_of_the_load_test() -> None:
     for path in (REPOSITORY / "client/src/dragoman_client").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dragoman_serving.engine.search.constraints import Guidance
+from dragoman_serving.engine.constraints import Guidance
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from functools import cached_property
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import END_ID, UNKNOWN_ID, Tokenizer
-from dragoman_serving.engine.search.constraints import (
+from dragoman_serving.engine.constraints import (
     FewestTokens,
     Guidance,
     NoRepeatedNgrams,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from dragoman_serving.engine.runtimes.cache import Floats
+from dragoman_serving.engine.arrays import Floats
 
 _SPACE = "▁"
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import Tokenizer
+from dragoman_serving.engine.constraints import Guidance
 from dragoman_serving.engine.futures import followed_by, when_all_done
-from dragoman_serving.engine.search.constraints import Guidance
 from dragoman_serving.engine.search.plain_search import length_penalty
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders

@@ -12,14 +12,15 @@ import numpy.typing as npt
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import SpecialIds
+from dragoman_serving.engine.arrays import Floats, Ids
+from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.compiled_ranking import log_softmax, rank
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.compiled.library import Rows, Sources
 from dragoman_serving.engine.compiled.scratch import Scratch
 from dragoman_serving.engine.compiled.weights import NativeWeights
-from dragoman_serving.engine.runtimes.cache import Cache, CacheShape, Floats, Ids
 from dragoman_serving.engine.search.mixed_searches import GuidedSearches
-from dragoman_serving.engine.search.ranking import log_softmax
 from dragoman_serving.engine.sentence import Sentence
 
 
@@ -55,7 +56,7 @@ class NativeDecoding:
         self._begin_id = special_ids.begin
         self._cache = Cache(shape, width)
         self._searches = NativeSearches(width, special_ids.end)
-        self._guided = GuidedSearches(width, special_ids.end)
+        self._guided = GuidedSearches(width, special_ids.end, rank)
         self._ids: Ids = np.zeros(0, np.int64)
         self._positions: Ids = np.zeros(0, np.int64)
         self._rows = Rows(width=width, ticks=_address(scratch.ticks))

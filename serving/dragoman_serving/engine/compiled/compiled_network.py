@@ -9,11 +9,11 @@ import numpy as np
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
+from dragoman_serving.engine.cache import CacheShape
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
 from dragoman_serving.engine.compiled.scratch import Scratch
 from dragoman_serving.engine.compiled.weights import load_weights, sizes_obstacle
-from dragoman_serving.engine.runtimes.cache import CacheShape
 
 _CAPACITIES = (64, 128, 256, 512)
 """Attention reads no more than there is, so that room costs nothing but memory."""

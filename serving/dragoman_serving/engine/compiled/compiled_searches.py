@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.hypothesis import Hypothesis
+from dragoman_serving.engine.arrays import Copy
 from dragoman_serving.engine.compiled.library import Found, Searches, load
-from dragoman_serving.engine.runtimes.cache import Copy
-from dragoman_serving.engine.runtimes.session import Ranking
 from dragoman_serving.engine.search.plain_search import Advance, common_beginning
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.engine.session import Ranking
 
 _ROOM = 64
 """Tokens for which there is room at first."""

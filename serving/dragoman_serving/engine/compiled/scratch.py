@@ -7,9 +7,9 @@ import ctypes
 import numpy as np
 import numpy.typing as npt
 
+from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.library import PANEL, Model
-from dragoman_serving.engine.runtimes.cache import Floats, Ids
 
 
 class Scratch:

@@ -13,8 +13,9 @@ import onnxruntime
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import best_name, cross_names, past_names, present_names
-from dragoman_serving.engine.runtimes.cache import MOST_BINDINGS, Cache, CacheShape, Floats, Ids
-from dragoman_serving.engine.search.ranking import log_softmax
+from dragoman_serving.engine.arrays import Floats, Ids
+from dragoman_serving.engine.cache import MOST_BINDINGS, Cache, CacheShape
+from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
 from dragoman_serving.engine.settings import Precision
 
 _SUFFIXES: dict[Precision, str] = {"fp32": "", "int8": "_int8"}

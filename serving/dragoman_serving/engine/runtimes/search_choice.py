@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dragoman_serving.engine.compiled.compiled_ranking import rank
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.compiled.library import MOST_BEST, obstacle
 from dragoman_serving.engine.search.mixed_searches import MixedSearches
@@ -15,4 +16,4 @@ def begin_searches(width: int, end_id: int) -> Searches:
         plain = NativeSearches(width, end_id)
     else:
         plain = GreedySearches(end_id) if width == 1 else BeamSearches(end_id)
-    return MixedSearches(plain, width, end_id)
+    return MixedSearches(plain, width, end_id, rank)

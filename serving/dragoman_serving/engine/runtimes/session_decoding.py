@@ -9,10 +9,10 @@ import numpy as np
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import SpecialIds
-from dragoman_serving.engine.runtimes.cache import Cache, CacheShape
+from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.runtimes.search_choice import begin_searches
-from dragoman_serving.engine.runtimes.session import Session
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.engine.session import Session
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,16 @@ from typing import Protocol
 import numpy as np
 
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman_serving.engine.runtimes.cache import Floats, Ids
-from dragoman_serving.engine.search.constraints import Guidance, Progress, Sampling, TermConstraints
+from dragoman_serving.engine.arrays import Floats, Ids
+from dragoman_serving.engine.constraints import Guidance, Sampling, TermConstraints
 from dragoman_serving.engine.search.plain_search import (
     Continuation,
     common_beginning,
     length_penalty,
     place,
 )
-from dragoman_serving.engine.search.ranking import rank
+from dragoman_serving.engine.search.progress import Progress
+from dragoman_serving.engine.search.ranking import Rank
 from dragoman_serving.engine.sentence import Sentence
 
 _FEWEST_OF_NUCLEUS = 64
@@ -50,13 +51,15 @@ class GuidedSearch(Protocol):
         ...
 
 
-def begin_guided_search(sentence: Sentence, guidance: Guidance, end_id: int) -> GuidedSearch:
-    """The search that a sentence's guidance asks for."""
+def begin_guided_search(
+    sentence: Sentence, guidance: Guidance, end_id: int, rank: Rank
+) -> GuidedSearch:
+    """The search that a sentence's guidance asks for; `rank` finds the best scores."""
     if guidance.sampling is not None:
-        return SamplingSearch(sentence, guidance, guidance.sampling, end_id)
+        return SamplingSearch(sentence, guidance, guidance.sampling, end_id, rank)
     if guidance.terms is not None:
-        return TermSearch(sentence, guidance, guidance.terms, end_id)
-    return GuidedBeamSearch(sentence, guidance, end_id)
+        return TermSearch(sentence, guidance, guidance.terms, end_id, rank)
+    return GuidedBeamSearch(sentence, guidance, end_id, rank)
 
 
 class SamplingSearch:
@@ -66,7 +69,7 @@ class SamplingSearch:
     """
 
     def __init__(
-        self, sentence: Sentence, guidance: Guidance, sampling: Sampling, end_id: int
+        self, sentence: Sentence, guidance: Guidance, sampling: Sampling, end_id: int, rank: Rank
     ) -> None:
         """Begin to draw up to the sentence's `max_tokens`."""
         self._guidance = guidance
@@ -74,6 +77,7 @@ class SamplingSearch:
         self._limit = sentence.max_tokens
         self._alpha = sentence.options.length_penalty
         self._end_id = end_id
+        self._rank = rank
         self._numbers = np.random.Generator(np.random.Philox(sampling.seed))
         self._said: tuple[int, ...] = ()
         self._score = np.float32(0.0)
@@ -83,7 +87,7 @@ class SamplingSearch:
         """See `GuidedSearch`."""
         scores = log_probs[0].copy()
         self._guidance.heed(self._said, scores)
-        token = draw(scores, self._sampling, self._numbers.random())
+        token = draw(scores, self._sampling, self._numbers.random(), self._rank)
         if token is None:
             return None
         self._score += scores[token]
@@ -109,7 +113,7 @@ class SamplingSearch:
         return self._said
 
 
-def draw(scores: Floats, sampling: Sampling, number: float) -> int | None:
+def draw(scores: Floats, sampling: Sampling, number: float, rank: Rank) -> int | None:
     """A token by log-probabilities [V] and a number from 0 to 1; None where all are forbidden."""
     most = scores.max()
     if most == -math.inf:
@@ -119,7 +123,7 @@ def draw(scores: Floats, sampling: Sampling, number: float) -> int | None:
     if sampling.top_k is not None:
         kept = rank(scores, sampling.top_k)
     if sampling.top_p is not None:
-        kept = _nucleus(scores, chances, kept, sampling.top_p)
+        kept = _nucleus(scores, chances, kept, sampling.top_p, rank)
     if kept is not None:
         kept.sort()
         chances = chances[kept]
@@ -130,7 +134,7 @@ def draw(scores: Floats, sampling: Sampling, number: float) -> int | None:
     return drawn if kept is None else int(kept[drawn])
 
 
-def _nucleus(scores: Floats, chances: Floats, kept: Ids | None, share: float) -> Ids:
+def _nucleus(scores: Floats, chances: Floats, kept: Ids | None, share: float, rank: Rank) -> Ids:
     """The fewest tokens, best first, that have such a share of the chances of those kept."""
     whole = share * float((chances if kept is None else chances[kept]).sum(dtype=np.float64))
     best = rank(scores, _FEWEST_OF_NUCLEUS) if kept is None else kept
@@ -179,7 +183,7 @@ class _Finished:
 class GuidedBeamSearch:
     """Beam search as `BeamSearch`, under guidance."""
 
-    def __init__(self, sentence: Sentence, guidance: Guidance, end_id: int) -> None:
+    def __init__(self, sentence: Sentence, guidance: Guidance, end_id: int, rank: Rank) -> None:
         """Begin a search that may generate up to the sentence's `max_tokens`."""
         self._guidance = guidance
         self._width = sentence.options.beam_width
@@ -187,6 +191,7 @@ class GuidedBeamSearch:
         self._wanted = sentence.options.hypotheses
         self._limit = sentence.max_tokens
         self._end_id = end_id
+        self._rank = rank
         self.length = 0
         """Tokens that each row has said."""
         self._live = [_Live((), _ZERO, 0)]
@@ -241,7 +246,7 @@ class GuidedBeamSearch:
         flat = total.reshape(-1)
         return [
             _Candidate(flat[index], self._live[index // vocab_size], index % vocab_size)
-            for index in rank(flat, 2 * self._width).tolist()
+            for index in self._rank(flat, 2 * self._width).tolist()
         ]
 
     def _finish(self, candidates: Sequence[_Candidate]) -> None:
@@ -293,10 +298,15 @@ class TermSearch(GuidedBeamSearch):
     """
 
     def __init__(
-        self, sentence: Sentence, guidance: Guidance, terms: TermConstraints, end_id: int
+        self,
+        sentence: Sentence,
+        guidance: Guidance,
+        terms: TermConstraints,
+        end_id: int,
+        rank: Rank,
     ) -> None:
         """Begin a search that may generate up to the sentence's `max_tokens`."""
-        super().__init__(sentence, guidance, end_id)
+        super().__init__(sentence, guidance, end_id, rank)
         self._terms = terms
         self._all = len(terms.sequences)
 
@@ -334,7 +344,7 @@ class TermSearch(GuidedBeamSearch):
         progress = one.progress.say_else()
         return [
             _Candidate(scores[token], one, token, progress, one.given)
-            for token in rank(scores, 2 * self._width).tolist()
+            for token in self._rank(scores, 2 * self._width).tolist()
         ]
 
     def _finish(self, candidates: Sequence[_Candidate]) -> None:

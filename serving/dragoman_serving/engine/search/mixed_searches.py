@@ -1,6 +1,6 @@
 """Searches with guidance and without, side by side.
 
-Those without are many, and made together; the others one by one. Must not know how either is made.
+Those without are many, and made together; the others one by one.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import numpy as np
 
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman_serving.engine.runtimes.cache import Copy, Floats, Ids
-from dragoman_serving.engine.runtimes.session import Ranking
+from dragoman_serving.engine.arrays import Copy, Floats, Ids
 from dragoman_serving.engine.search.constrained_search import GuidedSearch, begin_guided_search
 from dragoman_serving.engine.search.plain_search import Advance, Searches
+from dragoman_serving.engine.search.ranking import Rank
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.engine.session import Ranking
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +30,11 @@ class SearchFailure(DragomanError):
 class GuidedSearches:
     """The searches of some slots, by slot."""
 
-    def __init__(self, width: int, end_id: int) -> None:
-        """Begin without searches."""
+    def __init__(self, width: int, end_id: int, rank: Rank) -> None:
+        """Begin without searches; `rank` finds the best scores."""
         self._width = width
         self._end_id = end_id
+        self._rank = rank
         self._by_slot: dict[int, GuidedSearch] = {}
         self._failed: set[int] = set()
         """Slots whose searches broke."""
@@ -49,7 +51,9 @@ class GuidedSearches:
         """Begin the searches of those with guidance, in the slots from `first` on."""
         for slot, sentence in enumerate(sentences, start=first):
             if (guidance := sentence.options.guidance) is not None:
-                self._by_slot[slot] = begin_guided_search(sentence, guidance, self._end_id)
+                self._by_slot[slot] = begin_guided_search(
+                    sentence, guidance, self._end_id, self._rank
+                )
 
     def advance(self, log_probs: Callable[[Ids], Floats], tokens: Ids) -> Advance:
         """Choose what their rows say next.
@@ -119,16 +123,17 @@ class GuidedSearches:
 class MixedSearches:
     """See `Searches`."""
 
-    def __init__(self, plain: Searches, width: int, end_id: int) -> None:
+    def __init__(self, plain: Searches, width: int, end_id: int, rank: Rank) -> None:
         """Begin without searches.
 
         Args:
             plain: of those without guidance.
             width: of every search.
             end_id: of the end symbol.
+            rank: finds the best scores.
         """
         self._plain = plain
-        self._guided = GuidedSearches(width, end_id)
+        self._guided = GuidedSearches(width, end_id, rank)
         self._slots = 0
 
     def join(self, sentences: Sequence[Sentence]) -> None:

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman_serving.engine.runtimes.cache import Copy, Ids
-from dragoman_serving.engine.runtimes.session import Ranking
+from dragoman_serving.engine.arrays import Copy, Ids
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.engine.session import Ranking
 
 
 @dataclass(frozen=True)

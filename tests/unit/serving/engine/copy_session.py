@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-from dragoman_serving.engine.runtimes.cache import Cache, CacheShape, Floats, Ids
-from dragoman_serving.engine.search.ranking import log_softmax
+from dragoman_serving.engine.arrays import Floats, Ids
+from dragoman_serving.engine.cache import Cache, CacheShape
+from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
 
 END, VOCAB = 3, 120
 

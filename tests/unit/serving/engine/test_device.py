@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from dragoman_serving.engine.runtimes.cache import Ids
+from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.runtimes.device.capacities import capacities
 from dragoman_serving.engine.runtimes.device.device_cache import DeviceCache
 from dragoman_serving.engine.runtimes.device.device_memory import DeviceTensor, HostMemory, Lines

@@ -17,17 +17,17 @@ from dragoman_export.tensorrt.plans import PlanSettings, requests
 from dragoman_serving.engine.batching import scheduler
 from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.batching.scheduler import BatchLimits
+from dragoman_serving.engine.cache import CAPACITIES
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.constraints import Guidance, Rule
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from dragoman_serving.engine.network import Network
-from dragoman_serving.engine.runtimes.cache import CAPACITIES
 from dragoman_serving.engine.runtimes.device.device_memory import DeviceTensor, HostMemory
 from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
 from dragoman_serving.engine.runtimes.device.onnx_runner import OnnxRunner
 from dragoman_serving.engine.runtimes.device.row_counts import padded_count
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.engine.runtimes.session_decoding import Sessions
-from dragoman_serving.engine.search.constraints import Guidance, Rule
 from dragoman_serving.engine.search.mixed_searches import SearchFailure
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import FloatPrecision

@@ -6,11 +6,10 @@ from typing import cast
 
 import numpy as np
 import pytest
+from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.compiled.library import obstacle
-from dragoman_serving.engine.runtimes.cache import Floats, Ids
 from dragoman_serving.engine.runtimes.search_choice import begin_searches
-from dragoman_serving.engine.runtimes.session import Session
 from dragoman_serving.engine.search.plain_search import (
     BeamSearches,
     GreedySearches,
@@ -18,6 +17,7 @@ from dragoman_serving.engine.search.plain_search import (
     place,
 )
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.session import Session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

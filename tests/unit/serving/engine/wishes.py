@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from dragoman_serving.engine.search.constraints import (
+from dragoman_serving.engine.constraints import (
     FewestTokens,
     Guidance,
     NoRepeatedNgrams,

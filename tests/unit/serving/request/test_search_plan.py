@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
-from dragoman_serving.engine.search.constraints import FewestTokens
+from dragoman_serving.engine.constraints import FewestTokens
 from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.plan import SearchPlan, plan_request
 

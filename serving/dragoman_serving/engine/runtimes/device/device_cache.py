@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dragoman_serving.engine.runtimes.cache import Ids
+from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.runtimes.device.device_memory import (
     ITEM_BYTES,
     Block,

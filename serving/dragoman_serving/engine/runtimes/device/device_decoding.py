@@ -10,12 +10,12 @@ import numpy as np
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Dimensions, Limits, SpecialIds
 from dragoman.kernel.tensors import best_name, cross_names, past_names, present_names
-from dragoman_serving.engine.runtimes.cache import Floats, Ids
+from dragoman_serving.engine.arrays import Floats, Ids
+from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
 from dragoman_serving.engine.runtimes.device.device_cache import DeviceCache
 from dragoman_serving.engine.runtimes.device.device_memory import Block, DeviceTensor, Memory
 from dragoman_serving.engine.runtimes.device.row_counts import padded_count
 from dragoman_serving.engine.runtimes.search_choice import begin_searches
-from dragoman_serving.engine.search.ranking import log_softmax
 from dragoman_serving.engine.sentence import Sentence
 
 _MOST_SOURCE_TOKENS = 16_384

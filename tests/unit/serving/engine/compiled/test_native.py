@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from dragoman_export.bundle import export_bundle
+from dragoman_serving.engine.arrays import Floats, Ids
+from dragoman_serving.engine.cache import Cache
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
 from dragoman_serving.engine.compiled.weights import load_weights, sizes_obstacle
-from dragoman_serving.engine.runtimes.cache import Cache, Floats, Ids
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 

@@ -4,7 +4,8 @@ import random
 
 import numpy as np
 import pytest
-from dragoman_serving.engine.runtimes.cache import CAPACITIES, Cache, CacheShape, Floats
+from dragoman_serving.engine.arrays import Floats
+from dragoman_serving.engine.cache import CAPACITIES, Cache, CacheShape
 
 SHAPE = CacheShape(parts=2, heads=2, head_size=3)
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
-Ids = npt.NDArray[np.int64]
-KeysValues = npt.NDArray[np.floating[Any]]
+from dragoman_serving.engine.arrays import Copy, Ids, KeysValues
 
 CAPACITIES = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 512)
 """Tokens a row may have room for, where attention's cost follows the room, full or not: it begins
@@ -43,14 +40,6 @@ class CacheShape:
         """Bytes of so many tokens."""
         itemsize = np.dtype(self.dtype).itemsize
         return itemsize * self.parts * self.heads * self.head_size * tokens
-
-
-class Copy(NamedTuple):
-    """A row that goes on from another one, which has so many tokens."""
-
-    source: int
-    target: int
-    tokens: int
 
 
 class _Memory:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from dragoman_serving.engine.runtimes.cache import Cache, CacheShape, Floats, Ids, KeysValues
+from dragoman_serving.engine.arrays import Floats, Ids, KeysValues
+from dragoman_serving.engine.cache import Cache, CacheShape
 
 
 class Ranking(Protocol):
