@@ -9,13 +9,36 @@ from dataclasses import dataclass
 class Hypothesis:
     """A translation.
 
-    `ids` are its tokens without start and end symbol; `score` is the sum of their
-    log-probabilities, the end symbol's included, over the length penalty; `complete` is false where
-    the limit cut it. A search that scores nothing leaves `score` at None. `others` are what it
-    found beside this best one, best first, where they were asked for.
+    `ids` are its tokens without start and end symbol. `log_prob` is the sum of their
+    log-probabilities, the end symbol's included; None if the search does not score. `complete` is
+    false if the limit cut it. `others` are further translations, best first, if they were
+    requested. `coverage` is what the coverage penalty adds to the score, if there is one.
     """
 
     ids: tuple[int, ...]
-    score: float | None
+    log_prob: float | None
     complete: bool
     others: tuple[Hypothesis, ...] = ()
+    coverage: float = 0.0
+
+    @property
+    def length(self) -> int:
+        """Number of tokens, the end symbol included."""
+        return len(self.ids) + self.complete
+
+    def score(self, alpha: float) -> float:
+        """What scored hypotheses are compared by; `alpha` as for `length_penalty`."""
+        assert self.log_prob is not None
+        return self.log_prob / length_penalty(self.length, alpha) + self.coverage
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """What a sum of log-probabilities is divided by.
+
+    Args:
+        length: number of tokens, the end symbol included.
+        alpha: 0 for none.
+
+    Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144
+    """
+    return float(((5 + length) / 6) ** alpha)

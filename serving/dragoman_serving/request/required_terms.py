@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
-from dragoman_serving.engine.search.constraints import TermConstraints
+from dragoman_serving.engine.constraints import TermConstraints
 from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.request.placeholders import find_placeholders, is_tag
 

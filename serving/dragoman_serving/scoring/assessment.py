@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from dragoman.kernel.attention_maps import MOST_WEIGHTS, Attention, count_weights, shifted
 from dragoman.kernel.errors import InvalidRequest
+from dragoman.kernel.hypothesis import length_penalty
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import when_all_done
 from dragoman_serving.engine.search.plain_search import length_penalty
+from dragoman_serving.request.options import InvalidRequest
 from dragoman_serving.request.outputs import AlignmentForm, Outputs
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json

@@ -14,7 +14,6 @@ from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.constraints import Guidance
 from dragoman_serving.engine.futures import followed_by, when_all_done
-from dragoman_serving.engine.search.plain_search import length_penalty
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
 from dragoman_serving.request.plan import SearchPlan, with_sample
@@ -132,20 +131,20 @@ class FollowUp:
 
         def rank(scored: list[Scored]) -> Hypothesis:
             covered = [
-                replace(one, score=self._covered(one, seen), others=())
+                replace(one, coverage=self._coverage(seen), others=())
                 for one, seen in zip(hypotheses, scored, strict=True)
             ]
-            best = sorted(covered, key=_score, reverse=True)
+            best = sorted(covered, key=lambda one: one.score(self._plan.alpha), reverse=True)
             missing = self._plan.hypotheses - len(best)
             return _together([*best, *best[-1:] * missing][: self._plan.hypotheses])
 
         return when_all_done(self._scorer.submit(pairs), rank)
 
-    def _covered(self, one: Hypothesis, scored: Scored) -> float:
+    def _coverage(self, scored: Scored) -> float:
         assert scored.attention is not None  # it was asked for
         seen = scored.attention[:, self._tokenizer.tags : -1].sum(axis=0)  # without the end symbol
         coverage = float(np.log(np.clip(seen, _LEAST_SEEN, 1.0)).sum())
-        return _score(one) + self._plan.coverage_penalty * coverage
+        return self._plan.coverage_penalty * coverage
 
     def _keep(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
         """Where a placeholder was lost after all, what stands between them is translated apart."""
@@ -181,8 +180,9 @@ class FollowUp:
                 ids += next(remaining).ids if part else ()
                 ids += self._tokenizer.target.encode(placeholder)
             whole = all(one.complete for one in translations) and len(ids) < sentence.max_tokens
-            score = self._score_of_parts(translations, len(ids) + 1)
-            return Hypothesis(tuple(ids[: sentence.max_tokens]), score, whole)
+            # What was put between the parts has no log-probability.
+            log_prob = sum(one.log_prob or 0.0 for one in translations)
+            return Hypothesis(tuple(ids[: sentence.max_tokens]), log_prob, whole)
 
         return when_all_done(futures, join)
 
@@ -191,19 +191,6 @@ class FollowUp:
         most, search = self._plan.of_part(text, src_ids)
         most = min(most, sentence.max_tokens)
         return replace(sentence, src_ids=src_ids, max_tokens=most, options=search)
-
-    def _score_of_parts(self, parts: Sequence[Hypothesis], length: int) -> float:
-        """All their log-probabilities over the length penalty; what was put between has none."""
-        alpha = self._plan.alpha
-        total = sum(
-            _score(one) * length_penalty(len(one.ids) + one.complete, alpha) for one in parts
-        )
-        return total / length_penalty(length, alpha)
-
-
-def _score(one: Hypothesis) -> float:
-    assert one.score is not None  # a beam scores all
-    return one.score
 
 
 def _together(found: list[Hypothesis]) -> Hypothesis:

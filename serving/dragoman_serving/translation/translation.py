@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import Tokenizer
-from dragoman_serving.engine.search.plain_search import length_penalty
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.translation.segments import Piece, SourceSentence, join
@@ -53,7 +52,7 @@ class Composer:
         Args:
             pieces: of each text.
             found: for all their sentences, in their order.
-            alpha: exponent of the length penalty in the hypotheses' scores.
+            alpha: exponent of the length penalty.
         """
         remaining = iter(found)
         translations = []
@@ -68,7 +67,7 @@ class Composer:
                     join(of_text, map(self._text, sentences, of_sentences)),
                     sum(len(one.ids) for one in of_sentences),
                     all(one.complete for one in of_sentences),
-                    confidence=_confidence(of_sentences, alpha),
+                    confidence=_confidence(of_sentences),
                 )
             )
         return translations
@@ -116,21 +115,20 @@ class Composer:
             self._text(sentence, found),
             len(found.ids),
             found.complete,
-            found.score,
+            None if found.log_prob is None else found.score(alpha),
             tuple(self._translation(sentence, other, alpha) for other in found.others),
-            confidence=_confidence([found], alpha),
+            confidence=_confidence([found]),
         )
 
 
-def _confidence(found: Sequence[Hypothesis], alpha: float) -> float | None:
+def _confidence(found: Sequence[Hypothesis]) -> float | None:
     """Log-probability of a token on average, where the searches have scored what they found."""
     total, tokens = 0.0, 0
     for one in found:
-        if one.score is None:
+        if one.log_prob is None:
             return None
-        length = len(one.ids) + one.complete
-        total += one.score * length_penalty(length, alpha)
-        tokens += length
+        total += one.log_prob
+        tokens += one.length
     return total / tokens if tokens else 0.0  # nothing was to be translated
 
 

@@ -15,10 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.hypothesis import Hypothesis, length_penalty
 from dragoman.kernel.text import BEGIN_ID, END_ID
 from dragoman_training.network.transformer import Transformer
-from dragoman_training.oracle.search import length_penalty
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,7 @@ class _Finished:
 
 
 def _finished(ids: tuple[int, ...], one: _Live, penalty: float, complete: bool) -> _Finished:
-    score = (one.score + one.given) / penalty
-    return _Finished(Hypothesis(ids, score, complete), one.score / penalty)
+    return _Finished(Hypothesis(ids, one.score + one.given, complete), one.score / penalty)
 
 
 NextScores = Callable[[Sequence[_Live]], Tensor]
@@ -170,7 +168,7 @@ def _sample(next_scores: NextScores, limit: int, wishes: Wishes) -> Hypothesis:
         complete = token == END_ID
         if not complete:
             ids = (*ids, token)
-    return Hypothesis(ids, score / length_penalty(len(ids) + complete, wishes.alpha), complete)
+    return Hypothesis(ids, score, complete)
 
 
 def _beam(next_scores: NextScores, limit: int, wishes: Wishes) -> list[Hypothesis]:

@@ -18,18 +18,6 @@ from dragoman_training.network.transformer import Transformer
 from dragoman_training.text.examples import pad
 
 
-def length_penalty(length: int, alpha: float) -> float:
-    """What a sum of log-probabilities is divided by.
-
-    Args:
-        length: number of tokens, the end symbol included.
-        alpha: 0 for none.
-
-    Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144
-    """
-    return float(((5 + length) / 6) ** alpha)
-
-
 @torch.no_grad()
 def greedy_search(
     model: Transformer, src: Sequence[Sequence[int]], limits: Sequence[int]
@@ -42,7 +30,7 @@ def greedy_search(
         limits: most tokens to generate a sentence, the end symbol included.
 
     Returns:
-        One hypothesis a sentence; its score has no length penalty.
+        One hypothesis a sentence.
     """
     device = model.embedding.weight.device
     src_ids = pad(src).to(device)  # [B, S]
@@ -122,7 +110,7 @@ def _beam_search_one(
     live = torch.full((1, 1), BEGIN_ID, device=device)  # [W, T], one row at first
     live_score = torch.zeros(1, device=device)
     finished: list[Hypothesis] = []
-    for length in range(1, limit + 1):
+    for _ in range(1, limit + 1):
         rows = live.size(0)
         hidden = model.decode(live, memory.expand(rows, -1, -1), src_keep_mask.expand(rows, -1))
         log_probs = model.project(hidden[:, -1]).log_softmax(dim=-1)  # [W, V]
@@ -134,7 +122,7 @@ def _beam_search_one(
         for rank in range(min(beam_width, len(best))):
             if ends[rank]:
                 ids = tuple(live[parent[rank], 1:].tolist())
-                score = best[rank].item() / length_penalty(length, alpha)
+                score = best[rank].item()
                 finished.append(Hypothesis(ids, score, complete=True))
         goes_on = (~ends).nonzero()[:beam_width, 0]
         live = torch.cat((live[parent[goes_on]], token[goes_on, None]), dim=1)
@@ -142,10 +130,9 @@ def _beam_search_one(
         if len(finished) >= beam_width:
             break
     else:
-        penalty = length_penalty(limit, alpha)
         for row, score in zip(live[:, 1:].tolist(), live_score.tolist(), strict=True):
-            finished.append(Hypothesis(tuple(row), score / penalty, complete=False))
-    return sorted(finished, key=_score, reverse=True)
+            finished.append(Hypothesis(tuple(row), score, complete=False))
+    return sorted(finished, key=lambda one: one.score(alpha), reverse=True)
 
 
 @dataclass(frozen=True)
@@ -180,8 +167,3 @@ class Translator:
                 hypotheses = beam_search(self.model, batch, limits, self.beam_width, alpha)
             found.update(zip(chosen, hypotheses, strict=True))
         return [found[index] for index in range(len(src))]
-
-
-def _score(hypothesis: Hypothesis) -> float:
-    assert hypothesis.score is not None  # the oracle scores all
-    return hypothesis.score

@@ -83,7 +83,7 @@ class NativeSearches:
         found = self._found
         self._library.result(self.structure, slot, rank, self._ids_address, found)
         ids = tuple(self._ids[: found.length].tolist())
-        return Hypothesis(ids, found.score if self._width > 1 else None, bool(found.complete))
+        return Hypothesis(ids, found.log_prob if self._width > 1 else None, bool(found.complete))
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """See `Searches`."""
@@ -130,7 +130,7 @@ class NativeSearches:
             "said": ((slots, room, width), np.int32),
             "parents": ((slots, room, width), np.int32),
             "finished": ((slots,), np.int64),
-            "finished_scores": ((slots, ends), np.float64),
+            "finished_log_probs": ((slots, ends), np.float32),
             "finished_places": ((slots, ends), np.int32),
             "finished_lengths": ((slots, ends), np.int32),
             "top_scores": ((slots * width, ends), np.float32),

@@ -103,7 +103,7 @@ typedef struct {
     int32_t *said;    /* [B, T, W] */
     int32_t *parents; /* [B, T, W], the place that each had before */
     int64_t *finished;         /* [B], how many */
-    double *finished_scores;   /* [B, 2W] over their length penalties */
+    float *finished_log_probs; /* [B, 2W] */
     int32_t *finished_places;  /* [B, 2W], where what they have said ends */
     int32_t *finished_lengths; /* [B, 2W], tokens said */
     float *top_scores;         /* [B x W, 2W], of a step */
@@ -116,7 +116,7 @@ typedef struct {
 typedef struct {
     int64_t length;   /* tokens */
     int64_t complete; /* ended by itself */
-    double score;
+    double log_prob;
 } Found;
 
 /* N rows of activations as codes around a zero point of 128, or from 0 if none is negative. */

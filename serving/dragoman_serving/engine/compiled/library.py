@@ -153,7 +153,7 @@ class Searches(ctypes.Structure):
         ("said", Pointer),
         ("parents", Pointer),
         ("finished", Pointer),
-        ("finished_scores", Pointer),
+        ("finished_log_probs", Pointer),
         ("finished_places", Pointer),
         ("finished_lengths", Pointer),
         ("top_scores", Pointer),
@@ -166,7 +166,7 @@ class Searches(ctypes.Structure):
 class Found(ctypes.Structure):
     """See `kernels.h`."""
 
-    _fields_ = (("length", Number), ("complete", Number), ("score", ctypes.c_double))
+    _fields_ = (("length", Number), ("complete", Number), ("log_prob", ctypes.c_double))
 
 
 class Library:

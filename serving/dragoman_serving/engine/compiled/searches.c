@@ -31,10 +31,10 @@ static void rank_continuations(const Searches *searches, int64_t slot, const flo
     }
 }
 
-static void finish(const Searches *searches, int64_t slot, double score, int64_t place, int64_t length)
+static void finish(const Searches *searches, int64_t slot, float log_prob, int64_t place, int64_t length)
 {
     const int64_t at = slot * 2 * searches->width + searches->finished[slot]++;
-    searches->finished_scores[at] = score;
+    searches->finished_log_probs[at] = log_prob;
     searches->finished_places[at] = place;
     searches->finished_lengths[at] = length;
 }
@@ -65,7 +65,6 @@ static int advance_slot(const Searches *searches, int64_t slot, const float *top
                         const int64_t *top_ids, int64_t top, int64_t *parents)
 {
     const int64_t width = searches->width, length = ++searches->lengths[slot];
-    const double penalty = pow((5 + length) / 6.0, searches->alphas[slot]); /* Wu et al. 2016 (14) */
     int32_t *const said = searches->said + (slot * searches->room + length - 1) * width;
     int32_t *const came_from = searches->parents + (slot * searches->room + length - 1) * width;
     int64_t *const rows = searches->rows + slot * width;
@@ -76,7 +75,7 @@ static int advance_slot(const Searches *searches, int64_t slot, const float *top
         const Candidate *const one = &best[rank];
         if (one->token == searches->end_id) {
             if (rank < width)
-                finish(searches, slot, one->score / penalty, one->parent, length - 1);
+                finish(searches, slot, one->score, one->parent, length - 1);
         } else if (chosen < width) {
             said[chosen] = one->token;
             came_from[chosen] = one->parent;
@@ -88,7 +87,7 @@ static int advance_slot(const Searches *searches, int64_t slot, const float *top
         return 0;
     if (length == searches->limits[slot]) {
         for (int64_t place = 0; place < width; place++)
-            finish(searches, slot, searches->scores[slot * width + place] / penalty, place, length);
+            finish(searches, slot, searches->scores[slot * width + place], place, length);
         return 0;
     }
     place_rows(parents, width, rows);
@@ -165,7 +164,7 @@ void dragoman_leave_search(Searches *searches, int64_t slot)
     MOVE(said, history, length * width);
     MOVE(parents, history, length * width);
     MOVE(finished, 1, 1);
-    MOVE(finished_scores, 2 * width, searches->finished[last]);
+    MOVE(finished_log_probs, 2 * width, searches->finished[last]);
     MOVE(finished_places, 2 * width, searches->finished[last]);
     MOVE(finished_lengths, 2 * width, searches->finished[last]);
 #undef MOVE
@@ -179,11 +178,18 @@ static Found greedy_result(const Searches *searches, int64_t slot)
     return (Found){length - complete, complete, 0.0};
 }
 
-/* Where the finished hypothesis stands that so many are better than; of equal ones the first is. */
+/* Index of the finished hypothesis that has this rank by its log-probability over the length penalty
+ * of Wu et al. 2016 (14); of equal ones the first is better. */
 static int64_t ranked(const Searches *searches, int64_t slot, int64_t rank)
 {
     const int64_t first = slot * 2 * searches->width, count = searches->finished[slot];
-    const double *const scores = searches->finished_scores + first;
+    double scores[MOST_BEST];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t ids = searches->finished_lengths[first + i];
+        const int64_t length = ids + (ids < searches->limits[slot]); /* with the end symbol */
+        scores[i] = searches->finished_log_probs[first + i] /
+                    pow((5 + length) / 6.0, searches->alphas[slot]);
+    }
     for (int64_t i = 0; i < count; i++) {
         int64_t better = 0;
         for (int64_t other = 0; other < count; other++)
@@ -207,7 +213,7 @@ void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32
     const int64_t best = ranked(searches, slot, rank);
     found->length = searches->finished_lengths[best];
     found->complete = found->length < searches->limits[slot];
-    found->score = searches->finished_scores[best];
+    found->log_prob = searches->finished_log_probs[best];
     int64_t place = searches->finished_places[best];
     for (int64_t step = found->length - 1; step >= 0; step--) {
         ids[step] = searches->said[history + step * width + place];

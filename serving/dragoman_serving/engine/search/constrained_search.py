@@ -13,13 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
-from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.hypothesis import Hypothesis, length_penalty
 from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.constraints import Guidance, Sampling, TermConstraints
 from dragoman_serving.engine.search.plain_search import (
     Continuation,
     common_beginning,
-    length_penalty,
     place,
 )
 from dragoman_serving.engine.search.progress import Progress
@@ -75,7 +74,6 @@ class SamplingSearch:
         self._guidance = guidance
         self._sampling = sampling
         self._limit = sentence.max_tokens
-        self._alpha = sentence.options.length_penalty
         self._end_id = end_id
         self._rank = rank
         self._numbers = np.random.Generator(np.random.Philox(sampling.seed))
@@ -104,9 +102,7 @@ class SamplingSearch:
 
     def found(self) -> Sequence[Hypothesis]:
         """See `GuidedSearch`."""
-        length = len(self._said) + self._complete
-        score = float(self._score) / length_penalty(length, self._alpha)
-        return [Hypothesis(self._said, score, self._complete)]
+        return [Hypothesis(self._said, float(self._score), self._complete)]
 
     def certain(self) -> tuple[int, ...]:
         """See `GuidedSearch`."""
@@ -262,9 +258,8 @@ class GuidedBeamSearch:
     def _finished_by(
         self, ids: tuple[int, ...], one: _Live | _Candidate, complete: bool
     ) -> _Finished:
-        penalty = length_penalty(max(self.length, 1), self._alpha)
-        score = float(one.score + one.given) / penalty
-        return _Finished(Hypothesis(ids, score, complete), float(one.score) / penalty)
+        merit = float(one.score) / length_penalty(self.length, self._alpha)
+        return _Finished(Hypothesis(ids, float(one.score + one.given), complete), merit)
 
     def _choose(self, candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
         return candidates[: self._width]

@@ -228,14 +228,6 @@ class Candidates:
     tokens: list[int]
 
 
-def length_penalty(length: int, alpha: float) -> float:
-    """What a sum of log-probabilities of so many tokens is divided by.
-
-    Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144
-    """
-    return float(((5 + length) / 6) ** alpha)
-
-
 class BeamSearch:
     """Beam search as `dragoman_training.oracle.search` defines it."""
 
@@ -266,7 +258,6 @@ class BeamSearch:
         """
         length = self.length + 1
         chosen: list[int] = []
-        penalty = length_penalty(length, self._alpha)
         scores, parents, tokens = candidates.scores, candidates.parents, candidates.tokens
         for rank, token in enumerate(tokens):
             if token != self._end_id:
@@ -274,7 +265,7 @@ class BeamSearch:
                     chosen.append(rank)
             elif rank < self._width:
                 ids = self._live[parents[rank]]
-                self._finished.append(Hypothesis(ids, scores[rank] / penalty, complete=True))
+                self._finished.append(Hypothesis(ids, scores[rank], complete=True))
         rows_of_parents = [self.live_rows[parents[rank]] for rank in chosen]
         self._live = [(*self._live[parents[rank]], tokens[rank]) for rank in chosen]
         self.live_scores = [scores[rank] for rank in chosen]
@@ -283,15 +274,17 @@ class BeamSearch:
             return self._continuation(rows_of_parents)
         if len(self._finished) < self._width:
             self._finished += [
-                Hypothesis(ids, score / penalty, complete=False)
+                Hypothesis(ids, score, complete=False)
                 for ids, score in zip(self._live, self.live_scores, strict=True)
             ]
-        self.result = max(self._finished, key=_score)
+        # Stable: of equal ones the first is better.
+        self._finished.sort(key=lambda one: one.score(self._alpha), reverse=True)
+        self.result = self._finished[0]
         return None
 
     def next_best(self, count: int) -> tuple[Hypothesis, ...]:
         """What was found beside the result, best first; at most so many."""
-        return tuple(sorted(self._finished, key=_score, reverse=True)[1 : 1 + count])
+        return tuple(self._finished[1 : 1 + count])
 
     def certain(self) -> tuple[int, ...]:
         """The tokens that the translation will begin with: those that no outcome differs in."""
@@ -365,8 +358,3 @@ def common_beginning(outcomes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     # What the first and the last in order have in common, all between them have too.
     pairs = zip(min(outcomes), max(outcomes), strict=False)
     return tuple(token for token, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _score(hypothesis: Hypothesis) -> float:
-    assert hypothesis.score is not None  # beam search scores all
-    return hypothesis.score

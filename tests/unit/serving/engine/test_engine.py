@@ -372,13 +372,14 @@ def assert_right(found: Hypothesis, asked: Sentence, model: Transformer, wishes:
     best, *others = oracle(model, asked, wishes)
     others += [others[-1] if others else best] * len(found.others)  # what lacks is repeated
     assert (found.ids, found.complete) == (best.ids, best.complete)
-    if found.score is not None:
-        assert found.score == pytest.approx(best.score, abs=1e-3)
+    if found.log_prob is not None:
+        assert found.log_prob == pytest.approx(best.log_prob, abs=1e-3)
+    alpha = wishes.alpha
     for rank, other in enumerate(found.others):
         # With other terms still to say, the same tokens may be there twice.
-        right = [one.score for one in (best, *others) if one.ids == other.ids]
-        assert any(other.score == pytest.approx(score, abs=1e-3) for score in right)
-        assert other.score == pytest.approx(others[rank].score, abs=1e-3)
+        right = [one.log_prob for one in (best, *others) if one.ids == other.ids]
+        assert any(other.log_prob == pytest.approx(one, abs=1e-3) for one in right)
+        assert other.score(alpha) == pytest.approx(others[rank].score(alpha), abs=1e-3)
 
 
 @st.composite

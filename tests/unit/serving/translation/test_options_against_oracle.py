@@ -112,7 +112,7 @@ def test_it_says_what_the_oracle_says(
             assert one.text == tokenizer.decode(hypothesis.ids)
             assert one.complete == hypothesis.complete
             if one.score is not None:
-                assert one.score == pytest.approx(hypothesis.score, abs=1e-3)
+                assert one.score == pytest.approx(hypothesis.score(wishes.alpha), abs=1e-3)
 
 
 def test_terms_are_said(translator: Translator, model: Transformer, tokenizer: Tokenizer) -> None:

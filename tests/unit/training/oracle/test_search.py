@@ -4,7 +4,7 @@ import pytest
 import torch
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.guided_search import Wishes, guided_search
-from dragoman_training.oracle.search import beam_search, greedy_search, length_penalty
+from dragoman_training.oracle.search import beam_search, greedy_search
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import BEGIN_ID, END_ID
@@ -30,7 +30,7 @@ def test_batched_equals_single(model: Transformer) -> None:
     for ids, limit, found in zip(src, limits, together, strict=True):
         (alone,) = greedy_search(model, [ids], [limit])
         assert alone.ids == found.ids
-        assert alone.score == pytest.approx(found.score, abs=1e-4)
+        assert alone.log_prob == pytest.approx(found.log_prob, abs=1e-4)
 
 
 def test_a_beam_of_one_is_greedy(model: Transformer) -> None:
@@ -50,7 +50,7 @@ def test_scores_are_those_of_the_tokens(model: Transformer) -> None:
         hidden = model(torch.tensor([src]), keep, torch.tensor([[BEGIN_ID, *tokens[:-1]]]))
         log_probs = model.project(hidden)[0].log_softmax(dim=-1)
     total = log_probs.gather(1, torch.tensor(tokens)[:, None]).sum().item()
-    assert found.score == pytest.approx(total / length_penalty(len(tokens), 0.6), abs=1e-4)
+    assert found.log_prob == pytest.approx(total, abs=1e-4)
 
 
 def test_all_tensors_are_on_the_models_device(model: Transformer) -> None:
