@@ -1,1 +1,1 @@
-"""Greedy and beam search in PyTorch: the definition of the right tokens."""
+"""Searches in PyTorch: the definition of the right tokens."""

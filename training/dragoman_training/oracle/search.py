@@ -1,64 +1,114 @@
-"""Greedy and beam search in PyTorch: the oracle that says what the right tokens are.
+"""Greedy, beam and sampling search in PyTorch: the oracle that defines the right tokens.
 
-Written for clarity alone: every step runs the decoder over the whole prefix, with no cache. The
-serving engine is checked against this, token by token.
+Written for clarity: every step runs the decoder over the whole prefix, without a cache, and each
+option is applied token by token. The serving engine is checked against this, token by token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.hypothesis import Hypothesis, length_penalty
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 from dragoman_training.network.transformer import Transformer
+from dragoman_training.oracle.constraints import Options, constrain, continues_a_word
 from dragoman_training.text.examples import pad
 
 
+@dataclass(frozen=True)
+class _Progress:
+    """How many of its terms a hypothesis contains."""
+
+    met: frozenset[int] = frozenset()
+    """Indices of the terms that are complete."""
+    current: tuple[int, int] | None = None
+    """A term that has begun, and its number of tokens so far."""
+    just_met: bool = False
+
+
+@dataclass(frozen=True)
+class _Live:
+    """A hypothesis in the beam, or a continuation of one, which may end with the end symbol."""
+
+    ids: tuple[int, ...] = ()
+    score: float = 0.0
+    """Sum of log-probabilities, without the tokens of each term after its first."""
+    progress: _Progress = _Progress()
+    forced: float = 0.0
+    """Sum of the log-probabilities of those tokens."""
+
+    @property
+    def begun(self) -> int:
+        """How many terms have begun."""
+        return len(self.progress.met) + (self.progress.current is not None)
+
+
+@dataclass(frozen=True)
+class _Finished:
+    hypothesis: Hypothesis
+    merit: float
+    """What hypotheses are compared by."""
+
+
+Search = Generator[list[_Live], Tensor, list[Hypothesis]]
+"""The search of one sentence, step by step: yields W hypotheses, takes the log-probabilities [W, V]
+of their next tokens, and returns what it has found, best first."""
+
+
 @torch.no_grad()
-def greedy_search(
-    model: Transformer, src: Sequence[Sequence[int]], limits: Sequence[int]
-) -> list[Hypothesis]:
-    """Take the likeliest token at each step.
+def search(
+    model: Transformer, src: Sequence[Sequence[int]], limits: Sequence[int], options: Options
+) -> list[list[Hypothesis]]:
+    """Search for the translations of sentences, which step together.
 
     Args:
         model: in evaluation mode.
         src: source ids a sentence, tag and end symbol included.
         limits: most tokens to generate a sentence, the end symbol included.
+        options: of every search.
 
     Returns:
-        One hypothesis a sentence.
+        What was found for each sentence, best first.
     """
     device = model.embedding.weight.device
     src_ids = pad(src).to(device)  # [B, S]
     src_keep_mask = src_ids != PAD_ID
     memory = model.encode(src_ids, src_keep_mask)
-    prefix = torch.full((len(src), 1), BEGIN_ID, device=device)  # [B, T]
-    score = torch.zeros(len(src), device=device)
-    limit = torch.tensor(limits, device=device)
-    done = torch.zeros(len(src), dtype=torch.bool, device=device)
-    complete = done.clone()
-    lengths = torch.zeros(len(src), dtype=torch.int64, device=device)
-    while not done.all():
-        logits = model.project(model.decode(prefix, memory, src_keep_mask)[:, -1])  # [B, V]
-        best_score, best_id = logits.log_softmax(dim=-1).max(dim=-1)
-        score += best_score.masked_fill(done, 0.0)
-        complete |= ~done & (best_id == END_ID)
-        lengths += (~done & (best_id != END_ID)).long()
-        done |= complete | (prefix.size(1) >= limit)
-        prefix = torch.cat((prefix, best_id[:, None]), dim=1)
-    return [
-        Hypothesis(tuple(row[1 : 1 + length].tolist()), total, whole)
-        for row, length, total, whole in zip(
-            prefix, lengths.tolist(), score.tolist(), complete.tolist(), strict=True
-        )
-    ]
+    begin = _sample if options.sampling else _beam
+    searches = [begin(limit, options) for limit in limits]
+    live = [next(one) for one in searches]
+    found: dict[int, list[Hypothesis]] = {}
+    while len(found) < len(src):
+        rows = torch.tensor([i for i, beam in enumerate(live) for _ in beam], device=device)  # [R]
+        prefixes = [[BEGIN_ID, *one.ids] for beam in live for one in beam]
+        tgt_ids = torch.tensor(prefixes, device=device)  # [R, T]
+        hidden = model.decode(tgt_ids, memory[rows], src_keep_mask[rows])
+        log_probs = model.project(hidden[:, -1]).log_softmax(dim=-1)  # [R, V]
+        for i, of_beam in enumerate(torch.split(log_probs, list(map(len, live)))):
+            try:
+                live[i] = searches[i].send(of_beam)
+            except StopIteration as done:
+                # Its rows stay: with fewer rows, others' scores may differ in their last bits.
+                found.setdefault(i, done.value)
+                live[i] = [replace(one, ids=(*one.ids, PAD_ID)) for one in live[i]]
+    return [found[i] for i in range(len(src))]
 
 
-@torch.no_grad()
+def greedy_search(
+    model: Transformer, src: Sequence[Sequence[int]], limits: Sequence[int]
+) -> list[Hypothesis]:
+    """The most probable token at each step; arguments as for `search`, one hypothesis each."""
+    return [found[0] for found in search(model, src, limits, Options(beam_width=1, alpha=0.0))]
+
+
 def beam_search(
     model: Transformer,
     src: Sequence[Sequence[int]],
@@ -66,73 +116,168 @@ def beam_search(
     beam_width: int,
     alpha: float,
 ) -> list[Hypothesis]:
-    """Keep the best few prefixes at each step.
-
-    Of the 2W best continuations of W live prefixes, those among the first W that end are finished;
-    the first W that do not end live on. A sentence is done once W have finished, or at its limit,
-    where the live ones count as they are. The best score over its length penalty wins.
-
-    Args:
-        model: in evaluation mode.
-        src: source ids a sentence, tag and end symbol included.
-        limits: most tokens to generate a sentence, the end symbol included.
-        beam_width: W.
-        alpha: exponent of the length penalty.
-
-    Returns:
-        The best hypothesis of each sentence.
-    """
-    return [found[0] for found in n_best_search(model, src, limits, beam_width, alpha)]
-
-
-@torch.no_grad()
-def n_best_search(
-    model: Transformer,
-    src: Sequence[Sequence[int]],
-    limits: Sequence[int],
-    beam_width: int,
-    alpha: float,
-) -> list[list[Hypothesis]]:
-    """As `beam_search`: all that each sentence's search finished, best first, at least W."""
+    """The best hypothesis of each sentence's beam search; arguments as for `search`."""
+    options = Options(beam_width, alpha)
+    # One by one, since padding may change the last bits of scores.
     return [
-        _beam_search_one(model, ids, limit, beam_width, alpha)
-        for ids, limit in zip(src, limits, strict=True)
+        search(model, [ids], [limit], options)[0][0] for ids, limit in zip(src, limits, strict=True)
     ]
 
 
-def _beam_search_one(
-    model: Transformer, src: Sequence[int], limit: int, beam_width: int, alpha: float
-) -> list[Hypothesis]:
-    device = model.embedding.weight.device
-    src_ids = torch.tensor([list(src)], device=device)  # [1, S]
-    src_keep_mask = torch.ones_like(src_ids, dtype=torch.bool)
-    memory = model.encode(src_ids, src_keep_mask)
-    live = torch.full((1, 1), BEGIN_ID, device=device)  # [W, T], one row at first
-    live_score = torch.zeros(1, device=device)
-    finished: list[Hypothesis] = []
-    for _ in range(1, limit + 1):
-        rows = live.size(0)
-        hidden = model.decode(live, memory.expand(rows, -1, -1), src_keep_mask.expand(rows, -1))
-        log_probs = model.project(hidden[:, -1]).log_softmax(dim=-1)  # [W, V]
-        vocab_size = log_probs.size(1)
-        total = (live_score[:, None] + log_probs).flatten()  # [W * V]
-        best, index = total.topk(min(2 * beam_width, len(total)))
-        parent, token = index // vocab_size, index % vocab_size
-        ends = token == END_ID
-        for rank in range(min(beam_width, len(best))):
-            if ends[rank]:
-                ids = tuple(live[parent[rank], 1:].tolist())
-                score = best[rank].item()
-                finished.append(Hypothesis(ids, score, complete=True))
-        goes_on = (~ends).nonzero()[:beam_width, 0]
-        live = torch.cat((live[parent[goes_on]], token[goes_on, None]), dim=1)
-        live_score = best[goes_on]
-        if len(finished) >= beam_width:
-            break
-    else:
-        for row, score in zip(live[:, 1:].tolist(), live_score.tolist(), strict=True):
-            finished.append(Hypothesis(tuple(row), score, complete=False))
-    return sorted(finished, key=lambda one: one.score(alpha), reverse=True)
+def _sample(limit: int, options: Options) -> Search:
+    """Sample each token: that at which the cumulative probability, by id, passes a number."""
+    numbers = np.random.Generator(np.random.Philox(options.seed))
+    ids: tuple[int, ...] = ()
+    log_prob, complete = 0.0, False
+    while len(ids) < limit and not complete:
+        (log_probs,) = yield [_Live(ids)]
+        scores = constrain(log_probs, ids, options)
+        order = _best(scores, options.top_k or len(scores))
+        probs = (scores[order].double() / options.temperature).softmax(dim=0)
+        if options.top_p is not None:
+            # The fewest with this probability together: those whose predecessors have less.
+            order = order[probs.cumsum(0) - probs < options.top_p]
+        order, _ = order.sort()
+        probs = (scores[order].double() / options.temperature).softmax(dim=0)
+        index = int((probs.cumsum(0) <= numbers.random()).sum())
+        token = int(order[min(index, len(order) - 1)])
+        log_prob += scores[token].item()
+        complete = token == END_ID
+        if not complete:
+            ids = (*ids, token)
+    return [Hypothesis(ids, log_prob, complete)]
+
+
+def _beam(limit: int, options: Options) -> Search:
+    """Keep the W best prefixes at each step.
+
+    Of the 2W best continuations, those among the first W that end are finished; the first W that do
+    not end live on. At the limit the live ones count as they are.
+    """
+    width, terms, alpha = options.beam_width, len(options.terms), options.alpha
+    live = [_Live()]
+    finished: list[_Finished] = []
+    for length in range(1, limit + 1):
+        found = _continuations(live, (yield live), options)
+        whole = [one for one in found if one.begun == terms]
+        ended = [one for one in whole[:width] if one.ids[-1] == END_ID]
+        finished += [_finish(one, alpha) for one in ended]
+        live = _share([one for one in found if one.ids[-1] != END_ID], width, terms)
+        if not live or _is_enough(finished, live, length, limit, options):
+            return _ranked(finished)
+    if not terms:
+        return _ranked([*finished, *(_finish(one, alpha) for one in live)])
+    live.sort(key=lambda one: (len(one.progress.met), one.score), reverse=True)
+    return [*_ranked(finished), *(_finish(one, alpha).hypothesis for one in live)]
+
+
+def _continuations(live: Sequence[_Live], log_probs: Tensor, options: Options) -> list[_Live]:
+    """All that may come next, best first."""
+    found: list[_Live] = []
+    for one, raw in zip(live, log_probs, strict=True):
+        met, current = one.progress.met, one.progress.current
+        if current is not None:
+            token = options.terms[current[0]][current[1]]
+            forced = (raw[token] + one.forced).item()
+            progress = _advanced(met, current, options)
+            found.append(_Live((*one.ids, token), one.score, progress, forced))
+            continue
+        scores = constrain(raw, one.ids, options)
+        if len(met) < len(options.terms):
+            scores[END_ID] = -math.inf
+        if one.progress.just_met:
+            for token, piece in enumerate(options.pieces):
+                if continues_a_word(piece):
+                    scores[token] = -math.inf
+        # No more than these can live on, or end.
+        tokens = _best(scores, 2 * options.beam_width)
+        totals = (scores[tokens] + one.score).tolist()
+        found += [
+            _Live((*one.ids, token), total, _Progress(met), one.forced)
+            for token, total in zip(tokens.tolist(), totals, strict=True)
+        ]
+        for term in _possible_terms(one, options):
+            token, progress = options.terms[term][0], _advanced(met, (term, 0), options)
+            total = (raw[token] + one.score).item()
+            found.append(_Live((*one.ids, token), total, progress, one.forced))
+    return _without_equals(sorted(found, key=attrgetter("score"), reverse=True))
+
+
+def _best(scores: Tensor, count: int) -> Tensor:
+    """Indices of the `count` best of scores [V], best first, of equal ones the first; no -inf."""
+    least = scores.topk(min(count, len(scores))).values[-1]
+    candidates = ((scores >= least) & (scores > -math.inf)).nonzero()[:, 0]
+    return candidates[scores[candidates].argsort(descending=True, stable=True)[:count]]
+
+
+def _possible_terms(one: _Live, options: Options) -> list[int]:
+    """Terms that may begin now: of equal ones the first."""
+    if len(one.ids) < len(options.prefix):
+        return []
+    left = [term for term in range(len(options.terms)) if term not in one.progress.met]
+    return [
+        term
+        for term in left
+        if not (options.after and options.after[term] in left)
+        and options.terms[term] not in [options.terms[i] for i in left if i < term]
+    ]
+
+
+def _advanced(met: frozenset[int], current: tuple[int, int], options: Options) -> _Progress:
+    """The progress after the next token of the current term."""
+    term, tokens = current
+    if tokens + 1 == len(options.terms[term]):
+        return _Progress(met | {term}, just_met=True)
+    return _Progress(met, (term, tokens + 1))
+
+
+def _without_equals(found: Sequence[_Live]) -> list[_Live]:
+    """Of those with the same tokens and terms, the best; a word may go on if it may in any."""
+    groups: dict[object, list[_Live]] = {}
+    for one in found:
+        groups.setdefault((one.ids, one.progress.met, one.progress.current), []).append(one)
+    return [
+        replace(group[0], progress=min((one.progress for one in group), key=attrgetter("just_met")))
+        for group in groups.values()
+    ]
+
+
+def _share(found: Sequence[_Live], width: int, terms: int) -> list[_Live]:
+    """Those that live on: the best, in turn of those that have begun most terms, fewer, none."""
+    banks = [[one for one in found if one.begun == n] for n in range(terms, -1, -1)]
+    in_turn = [bank[turn] for turn in range(width) for bank in banks if turn < len(bank)]
+    return sorted(in_turn[:width], key=attrgetter("score"), reverse=True)
+
+
+def _finish(one: _Live, alpha: float) -> _Finished:
+    complete = one.ids[-1] == END_ID
+    ids = one.ids[:-1] if complete else one.ids
+    hypothesis = Hypothesis(ids, one.score + one.forced, complete)
+    return _Finished(hypothesis, one.score / length_penalty(len(one.ids), alpha))
+
+
+def _is_enough(
+    finished: Sequence[_Finished],
+    live: Sequence[_Live],
+    length: int,
+    limit: int,
+    options: Options,
+) -> bool:
+    if not options.terms and options.early_stopping:
+        wanted = max(math.ceil(options.patience * options.beam_width), options.hypotheses)
+        return len(finished) >= wanted
+    kept = options.hypotheses if options.terms else max(options.beam_width, options.hypotheses)
+    if len(finished) < kept:
+        return False
+    # The best score that a live hypothesis can reach.
+    penalty = length_penalty(length if options.terms else limit, options.alpha)
+    worst = sorted((one.merit for one in finished), reverse=True)[kept - 1]
+    return max(one.score for one in live) / penalty <= worst
+
+
+def _ranked(found: Sequence[_Finished]) -> list[Hypothesis]:
+    best = sorted(found, key=attrgetter("merit"), reverse=True)
+    return [one.hypothesis for one in best]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Searches that heed more than the model's scores, for one sentence each.
 
-They see all scores of their rows at every step. `dragoman_training.oracle.guided_search` defines
+They see all scores of their rows at every step. `dragoman_training.oracle.search` defines
 what they find.
 """
 

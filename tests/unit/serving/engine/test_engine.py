@@ -32,8 +32,8 @@ from dragoman_serving.engine.search.mixed_searches import SearchFailure
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import FloatPrecision
 from dragoman_training.network.transformer import Transformer
-from dragoman_training.oracle.guided_search import Wishes, guided_search
-from dragoman_training.oracle.search import greedy_search, n_best_search
+from dragoman_training.oracle.constraints import Options
+from dragoman_training.oracle.search import search
 from dragoman_training.run import checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -41,7 +41,7 @@ from hypothesis import strategies as st
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest, SpecialIds
 from tests.unit.serving.engine.copy_session import CopySession
-from tests.unit.serving.engine.wishes import is_plain, search_options, wishes
+from tests.unit.serving.engine.random_options import options, search_options
 
 GREEDY = SearchOptions(beam_width=1, length_penalty=0.0)
 SPECIAL_IDS = SpecialIds(tags={"en": 4, "de": 5})
@@ -351,30 +351,24 @@ class PaddedRunner(PlannedRunner):
         super().run(graph, tensors)
 
 
-def oracle(model: Transformer, asked: Sentence, wishes: Wishes | None = None) -> list[Hypothesis]:
+def oracle(model: Transformer, sentence: Sentence, asked: Options) -> list[Hypothesis]:
     """All that it finds, best first."""
-    if wishes is not None and not is_plain(wishes):
-        wanted = min(wishes.hypotheses, wishes.beam_width)
-        wishes = replace(wishes, hypotheses=wanted)
-        return guided_search(model, asked.src_ids, asked.max_tokens, wishes)
-    arguments = (model, [asked.src_ids], [asked.max_tokens])
-    if asked.options.beam_width == 1:
-        return greedy_search(*arguments)
-    return n_best_search(*arguments, asked.options.beam_width, asked.options.length_penalty)[0]
+    asked = replace(asked, hypotheses=sentence.options.hypotheses)
+    return search(model, [sentence.src_ids], [sentence.max_tokens], asked)[0]
 
 
 def ids_of(found: Hypothesis) -> list[tuple[tuple[int, ...], bool]]:
     return [(one.ids, one.complete) for one in (found, *found.others)]
 
 
-def assert_right(found: Hypothesis, asked: Sentence, model: Transformer, wishes: Wishes) -> None:
+def assert_right(found: Hypothesis, sentence: Sentence, model: Transformer, asked: Options) -> None:
     """The best one is the oracle's; so are the others, in an order that near ties may change."""
-    best, *others = oracle(model, asked, wishes)
+    best, *others = oracle(model, sentence, asked)
     others += [others[-1] if others else best] * len(found.others)  # what lacks is repeated
     assert (found.ids, found.complete) == (best.ids, best.complete)
     if found.log_prob is not None:
         assert found.log_prob == pytest.approx(best.log_prob, abs=1e-3)
-    alpha = wishes.alpha
+    alpha = asked.alpha
     for rank, other in enumerate(found.others):
         # With other terms still to say, the same tokens may be there twice.
         right = [one.log_prob for one in (best, *others) if one.ids == other.ids]
@@ -383,11 +377,11 @@ def assert_right(found: Hypothesis, asked: Sentence, model: Transformer, wishes:
 
 
 @st.composite
-def sentences(draw: st.DrawFn) -> tuple[Sentence, Wishes]:
-    asked = draw(wishes)
+def sentences(draw: st.DrawFn) -> tuple[Sentence, Options]:
+    asked = draw(options)
     src_ids = tuple(draw(st.lists(st.integers(6, 319), min_size=2, max_size=20)))
-    options = search_options(asked)
-    return Sentence(src_ids, draw(st.integers(1, 24)), options, draw(st.integers(0, 2))), asked
+    most = draw(st.integers(1, 24))
+    return Sentence(src_ids, most, search_options(asked), draw(st.integers(0, 2))), asked
 
 
 arrivals = st.lists(
@@ -403,26 +397,26 @@ def test_no_result_depends_on_what_else_is_in_flight(
     model: Transformer,
     bundle_engine: Engine,
     request: pytest.FixtureRequest,
-    arrivals: list[tuple[tuple[Sentence, Wishes], float, bool]],
+    arrivals: list[tuple[tuple[Sentence, Options], float, bool]],
 ) -> None:
     """Random arrivals, cancellations and options, against the oracle and against being alone."""
     is_exact = request.node.callspec.params["bundle_engine"] in ("fp32", "device")
     futures = []
-    for (asked, _), pause_s, given_up in arrivals:
-        (future,) = bundle_engine.submit([asked])
+    for (sentence, _), pause_s, given_up in arrivals:
+        (future,) = bundle_engine.submit([sentence])
         futures.append(future)
         time.sleep(pause_s)
         if given_up:
             future.cancel()
     together = [None if f.cancelled() else f.result(WAIT_S) for f in futures]
-    for ((asked, wished), _, _), found in zip(arrivals, together, strict=True):
+    for ((sentence, asked), _, _), found in zip(arrivals, together, strict=True):
         if found is None:
             continue
-        (alone,) = results(bundle_engine, [asked])
+        (alone,) = results(bundle_engine, [sentence])
         assert ids_of(alone) == ids_of(found)
-        assert len(found.others) + 1 == asked.options.hypotheses
+        assert len(found.others) + 1 == sentence.options.hypotheses
         if is_exact:
-            assert_right(found, asked, model, wished)
+            assert_right(found, sentence, model, asked)
     wait_until(lambda: bundle_engine.rows == 0)
 
 
@@ -449,7 +443,7 @@ def test_a_device_is_asked_for_no_more_rows_than_may_be_in_flight(
     found = [future.result(WAIT_S) for future in futures]
     engine.close()
     for sentence, hypothesis in list(zip(asked, found, strict=True))[::8]:
-        assert hypothesis.ids == oracle(model, sentence)[0].ids
+        assert hypothesis.ids == oracle(model, sentence, Options(width, 0.6))[0].ids
     if isinstance(runner, PaddedRunner):
         few = {padded_count(slots, ROWS // width) * width for slots in range(1, ROWS // width + 1)}
         assert runner.row_counts <= few

@@ -16,7 +16,8 @@ from dragoman_serving.request.placeholders import find_placeholders
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.network.transformer import Transformer
-from dragoman_training.oracle.guided_search import Wishes, guided_search
+from dragoman_training.oracle.constraints import Options
+from dragoman_training.oracle.search import search
 from dragoman_training.run import checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,37 +54,37 @@ def tokenizer() -> Tokenizer:
 
 
 def translate(translator: Translator, texts: list[str], **options: Any) -> list[Translation]:
-    options = {"target_language": "de", "length_penalty": Wishes().alpha, **options}
+    options = {"target_language": "de", "length_penalty": Options().alpha, **options}
     return translator.translate(texts, RequestOptions.from_mapping(options))
 
 
 @pytest.mark.parametrize(
-    ("options", "wishes"),
+    ("options", "asked"),
     [
-        ({"patience": 2.0}, Wishes(patience=2.0)),
-        ({"patience": 0.25}, Wishes(patience=0.25)),
-        ({"early_stopping": False}, Wishes(early_stopping=False)),
+        ({"patience": 2.0}, Options(patience=2.0)),
+        ({"patience": 0.25}, Options(patience=0.25)),
+        ({"early_stopping": False}, Options(early_stopping=False)),
         (
             {"early_stopping": False, "length_penalty": 0.0, "num_return_sequences": 4},
-            Wishes(early_stopping=False, alpha=0.0, hypotheses=4),
+            Options(early_stopping=False, alpha=0.0, hypotheses=4),
         ),
-        ({"min_tokens": 15}, Wishes(min_tokens=15)),
-        ({"repetition_penalty": 1.5}, Wishes(repetition_penalty=1.5)),
+        ({"min_tokens": 15}, Options(min_tokens=15)),
+        ({"repetition_penalty": 1.5}, Options(repetition_penalty=1.5)),
         (
             {"repetition_penalty": 1.5, "beam_width": 1},
-            Wishes(repetition_penalty=1.5, beam_width=1),
+            Options(repetition_penalty=1.5, beam_width=1),
         ),
-        ({"no_repeat_ngram_size": 1}, Wishes(no_repeat_ngram_size=1)),
+        ({"no_repeat_ngram_size": 1}, Options(no_repeat_ngram_size=1)),
         (
             {"no_repeat_ngram_size": 2, "min_tokens": 20},
-            Wishes(no_repeat_ngram_size=2, min_tokens=20),
+            Options(no_repeat_ngram_size=2, min_tokens=20),
         ),
-        ({"prefix": "Ich"}, Wishes()),
-        ({"prefix": "Das ist", "beam_width": 1}, Wishes(beam_width=1)),
-        ({"suppress": ["Tee", "ist", "in", "Ich", "er"]}, Wishes()),
-        ({"temperature": 1.0}, Wishes(sampling=True)),
-        ({"temperature": 1.5, "top_k": 10}, Wishes(sampling=True, temperature=1.5, top_k=10)),
-        ({"top_p": 0.8}, Wishes(sampling=True, top_p=0.8)),
+        ({"prefix": "Ich"}, Options()),
+        ({"prefix": "Das ist", "beam_width": 1}, Options(beam_width=1)),
+        ({"suppress": ["Tee", "ist", "in", "Ich", "er"]}, Options()),
+        ({"temperature": 1.0}, Options(sampling=True)),
+        ({"temperature": 1.5, "top_k": 10}, Options(sampling=True, temperature=1.5, top_k=10)),
+        ({"top_p": 0.8}, Options(sampling=True, top_p=0.8)),
     ],
     ids=str,
 )  # fmt: skip
@@ -92,27 +93,27 @@ def test_it_says_what_the_oracle_says(
     model: Transformer,
     tokenizer: Tokenizer,
     options: dict[str, Any],
-    wishes: Wishes,
+    asked: Options,
 ) -> None:
-    wishes = replace(wishes, pieces=tokenizer.vocabulary)
-    if wishes.sampling:
+    asked = replace(asked, pieces=tokenizer.vocabulary)
+    if asked.sampling:
         options["seed"] = 7
         # A request's samples are numbered.
-        wishes = replace(wishes, beam_width=1, numbers=(7, 0))
+        asked = replace(asked, beam_width=1, seed=(7, 0))
     if prefix := options.get("prefix"):
-        wishes = replace(wishes, prefix=tuple(tokenizer.encode(prefix)))
+        asked = replace(asked, prefix=tuple(tokenizer.encode(prefix)))
     if words := options.get("suppress"):
-        wishes = replace(wishes, suppressed=tuple(words))
+        asked = replace(asked, suppressed=tuple(words))
     found = translate(translator, TEXTS, **options)
     for text, translation in zip(TEXTS, found, strict=True):
         src = tokenizer.encode_source(text, "de")
-        limit = translator.manifest.limits.target_tokens(len(src)) + len(wishes.prefix)
-        right = guided_search(model, src, limit, wishes)
+        limit = translator.manifest.limits.target_tokens(len(src)) + len(asked.prefix)
+        right = search(model, [src], [limit], asked)[0]
         for one, hypothesis in zip((translation, *translation.others), right, strict=False):
             assert one.text == tokenizer.decode(hypothesis.ids)
             assert one.complete == hypothesis.complete
             if one.score is not None:
-                assert one.score == pytest.approx(hypothesis.score(wishes.alpha), abs=1e-3)
+                assert one.score == pytest.approx(hypothesis.score(asked.alpha), abs=1e-3)
 
 
 def test_terms_are_said(translator: Translator, model: Transformer, tokenizer: Tokenizer) -> None:
@@ -129,8 +130,8 @@ def test_terms_are_said(translator: Translator, model: Transformer, tokenizer: T
         src = tokenizer.encode_source(text, "de")
         sequences = tuple(tuple(tokenizer.encode(target)) for target in wanted)
         limit = translator.manifest.limits.target_tokens(len(src)) + sum(map(len, sequences))
-        wishes = Wishes(beam_width=8, terms=sequences, pieces=tokenizer.vocabulary)
-        (right, *_) = guided_search(model, src, limit, wishes)
+        asked = Options(beam_width=8, terms=sequences, pieces=tokenizer.vocabulary)
+        (right, *_) = search(model, [src], [limit], asked)[0]
         assert translation.text == tokenizer.decode(right.ids)
 
 

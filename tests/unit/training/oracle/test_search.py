@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 from dragoman_training.network.transformer import Transformer
-from dragoman_training.oracle.guided_search import Wishes, guided_search
-from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.oracle.constraints import Options
+from dragoman_training.oracle.search import beam_search, greedy_search, search
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import BEGIN_ID, END_ID
@@ -33,12 +33,15 @@ def test_batched_equals_single(model: Transformer) -> None:
         assert alone.log_prob == pytest.approx(found.log_prob, abs=1e-4)
 
 
-def test_a_beam_of_one_is_greedy(model: Transformer) -> None:
+def test_greedy_search_takes_the_argmax_of_every_step(model: Transformer) -> None:
     src, limits = sources(12), [12] * 12
-    greedy = greedy_search(model, src, limits)
-    beam = beam_search(model, src, limits, beam_width=1, alpha=0.0)
-    assert [h.ids for h in greedy] == [h.ids for h in beam]
-    assert [h.complete for h in greedy] == [h.complete for h in beam]
+    for ids, found in zip(src, greedy_search(model, src, limits), strict=True):
+        tokens = [*found.ids, END_ID] if found.complete else list(found.ids)
+        assert len(tokens) == 12 or found.complete
+        keep = torch.ones(1, len(ids), dtype=torch.bool)
+        with torch.no_grad():
+            hidden = model(torch.tensor([ids]), keep, torch.tensor([[BEGIN_ID, *tokens[:-1]]]))
+        assert model.project(hidden)[0].argmax(dim=-1).tolist() == tokens
 
 
 def test_scores_are_those_of_the_tokens(model: Transformer) -> None:
@@ -55,15 +58,15 @@ def test_scores_are_those_of_the_tokens(model: Transformer) -> None:
 
 def test_all_tensors_are_on_the_models_device(model: Transformer) -> None:
     (src,) = sources(1)
-    wishes = (
-        Wishes(prefix=(5,), min_tokens=3),
-        Wishes(beam_width=2, terms=((6, 7),), pieces=("a",) * model.config.vocab_size),
-        Wishes(sampling=True, top_k=5),
+    every = (
+        Options(),
+        Options(prefix=(5,), min_tokens=3),
+        Options(beam_width=2, terms=((6, 7),), pieces=("a",) * model.config.vocab_size),
+        Options(sampling=True, top_k=5),
     )
 
     def found() -> list[Hypothesis]:
-        guided = [one for wish in wishes for one in guided_search(model, src, 9, wish)]
-        return [*greedy_search(model, [src], [9]), *beam_search(model, [src], [9], 2, 0.6), *guided]
+        return [one for options in every for one in search(model, [src], [9], options)[0]]
 
     here = found()
     with torch.device("meta"):  # where a tensor is made that names no device

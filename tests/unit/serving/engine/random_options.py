@@ -1,4 +1,4 @@
-"""Random wishes of a request, as the oracle takes them and as the engine does."""
+"""Random options of a search, as the oracle takes them and as the engine does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dragoman_serving.engine.constraints import (
 )
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.request.suppression import SuppressedWords
-from dragoman_training.oracle.guided_search import Wishes
+from dragoman_training.oracle.constraints import Options
 from hypothesis import strategies as st
 
 from dragoman.kernel.text import END_ID
@@ -26,17 +26,17 @@ PIECES = tuple(
     "" if i < 6 else ("▁" if i % 3 == 0 else "") + "abcdefghij"[i % 10] + "klmno"[i // 64]
     for i in range(VOCAB)
 )
-"""Of a vocabulary that words can be said in in several ways."""
+"""Of a vocabulary in which a word can be written in several ways."""
 
 tokens = st.integers(6, VOCAB - 1)
 plain = st.builds(
-    Wishes,
+    Options,
     beam_width=st.sampled_from([1, 1, 2, 4, 8]),
     alpha=st.sampled_from([0.0, 0.6, 1.0]),
     hypotheses=st.sampled_from([1, 1, 2, 8]),
 )
-guided = st.builds(
-    Wishes,
+constrained = st.builds(
+    Options,
     beam_width=st.sampled_from([1, 2, 4, 8]),
     alpha=st.sampled_from([0.0, 0.6, 1.0]),
     hypotheses=st.sampled_from([1, 1, 2, 8]),
@@ -57,12 +57,12 @@ guided = st.builds(
     ),
     pieces=st.just(PIECES),
 ).flatmap(
-    lambda asked: st.tuples(
-        *(st.sampled_from([None, *range(i)]) if i else st.none() for i, _ in enumerate(asked.terms))
-    ).map(lambda after: replace(asked, after=after))
+    lambda some: st.tuples(
+        *(st.sampled_from([None, *range(i)]) if i else st.none() for i, _ in enumerate(some.terms))
+    ).map(lambda after: replace(some, after=after))
 )
 sampled = st.builds(
-    Wishes,
+    Options,
     beam_width=st.just(1),
     alpha=st.sampled_from([0.0, 0.6]),
     prefix=st.one_of(st.just(()), st.lists(tokens, max_size=3).map(tuple)),
@@ -74,45 +74,45 @@ sampled = st.builds(
     temperature=st.sampled_from([0.3, 1.0, 2.0]),
     top_k=st.sampled_from([None, 1, 5, 50]),
     top_p=st.sampled_from([None, 0.1, 0.9, 1.0]),
-    numbers=st.tuples(st.integers(0, 2**40)),
+    seed=st.tuples(st.integers(0, 2**40)),
 )
-wishes = st.one_of(plain, guided, sampled)
+options = st.one_of(plain, constrained, sampled)
 
 
-def search_options(asked: Wishes) -> SearchOptions:
+def search_options(options: Options) -> SearchOptions:
     """As the engine takes them."""
     return SearchOptions(
-        asked.beam_width,
-        asked.alpha,
-        min(asked.hypotheses, asked.beam_width),
-        None if is_plain(asked) else guidance(asked),
+        options.beam_width,
+        options.alpha,
+        min(options.hypotheses, options.beam_width),
+        None if is_plain(options) else guidance(options),
     )
 
 
-def is_plain(asked: Wishes) -> bool:
-    """Whether nothing but width and length penalty is asked."""
-    return asked == Wishes(asked.beam_width, asked.alpha, asked.hypotheses)
+def is_plain(options: Options) -> bool:
+    """Whether there are no constraints."""
+    return options == Options(options.beam_width, options.alpha, options.hypotheses)
 
 
-def guidance(asked: Wishes) -> Guidance:
-    """All that is not plain."""
+def guidance(options: Options) -> Guidance:
+    """The constraints, as the engine takes them."""
     rules: list[Rule] = []
-    if asked.repetition_penalty != 1.0:
-        rules.append(RepetitionPenalty(asked.repetition_penalty))
-    if asked.no_repeat_ngram_size is not None:
-        rules.append(NoRepeatedNgrams(asked.no_repeat_ngram_size))
-    if asked.suppressed:
-        rules.append(SuppressedWords(asked.suppressed, PIECES))
-    if asked.min_tokens:
-        rules.append(FewestTokens(asked.min_tokens, END_ID))
+    if options.repetition_penalty != 1.0:
+        rules.append(RepetitionPenalty(options.repetition_penalty))
+    if options.no_repeat_ngram_size is not None:
+        rules.append(NoRepeatedNgrams(options.no_repeat_ngram_size))
+    if options.suppressed:
+        rules.append(SuppressedWords(options.suppressed, PIECES))
+    if options.min_tokens:
+        rules.append(FewestTokens(options.min_tokens, END_ID))
     terms = None
-    if asked.terms:
+    if options.terms:
         terms = TermConstraints(
-            asked.terms, np.array([piece[:1].isalnum() for piece in PIECES]), asked.after
+            options.terms, np.array([piece[:1].isalnum() for piece in PIECES]), options.after
         )
     sampling = None
-    if asked.sampling:
-        sampling = Sampling(asked.numbers, asked.temperature, asked.top_k, asked.top_p)
+    if options.sampling:
+        sampling = Sampling(options.seed, options.temperature, options.top_k, options.top_p)
     return Guidance(
-        asked.prefix, tuple(rules), terms, sampling, asked.patience, asked.early_stopping
+        options.prefix, tuple(rules), terms, sampling, options.patience, options.early_stopping
     )

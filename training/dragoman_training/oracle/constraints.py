@@ -1,0 +1,74 @@
+"""What a request may ask of a search, and how that changes the scores of the next token."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from dragoman.kernel.text import END_ID
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a search; without any it is plain beam search.
+
+    `alpha` is the exponent of the length penalty. `pieces` [V] are the vocabulary's, for
+    `suppressed` and `terms`.
+    """
+
+    beam_width: int = 4
+    alpha: float = 0.6
+    hypotheses: int = 1
+    patience: float = 1.0
+    early_stopping: bool = True
+    prefix: tuple[int, ...] = ()
+    min_tokens: int = 0
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int | None = None
+    suppressed: tuple[str, ...] = ()
+    terms: tuple[tuple[int, ...], ...] = ()
+    after: tuple[int | None, ...] = ()
+    """For each term, which other one must come before it."""
+    pieces: tuple[str, ...] = field(default=(), repr=False)
+    sampling: bool = False
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: tuple[int, ...] = (0,)
+
+
+def constrain(log_probs: Tensor, ids: tuple[int, ...], options: Options) -> Tensor:
+    """Scores [V] of the token after `ids`, from its log-probabilities [V]; -inf forbids."""
+    scores = log_probs.clone()
+    if len(ids) < len(options.prefix):
+        token = options.prefix[len(ids)]
+        scores.fill_(-math.inf)
+        scores[token] = log_probs[token]
+        return scores
+    for token in set(ids):
+        scores[token] *= options.repetition_penalty
+    if n := options.no_repeat_ngram_size:
+        for *beginning, token in (ids[i : i + n] for i in range(len(ids) - n + 1)):
+            if tuple(beginning) == ids[len(ids) - n + 1 :]:
+                scores[token] = -math.inf
+    if options.suppressed:
+        text = "".join(options.pieces[i] for i in ids)
+        for token, piece in enumerate(options.pieces):
+            if piece and any(_ends_in(text + piece, word) for word in options.suppressed):
+                scores[token] = -math.inf
+    if len(ids) < options.min_tokens:
+        scores[END_ID] = -math.inf
+    return scores
+
+
+def continues_a_word(piece: str) -> bool:
+    """Whether a piece is a further part of the word before it."""
+    return piece[:1].isalnum()
+
+
+def _ends_in(pieces: str, word: str) -> bool:
+    """Whether a text ends in a word, or in several, and that word begins there."""
+    text = pieces.replace("▁", " ")
+    return text.endswith(word) and not text[: len(text) - len(word)][-1:].isalnum()
