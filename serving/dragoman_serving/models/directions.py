@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from reprlib import repr as brief
 
 from dragoman.kernel.errors import InvalidRequest
+from dragoman.kernel.language import OtherLanguage, detect_language
 from dragoman.kernel.manifest import Manifest
-from dragoman_serving.models.language import OtherLanguage, detect_language
 
 AUTO = "auto"
 

@@ -14,8 +14,6 @@ from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import when_all_done
-from dragoman_serving.engine.search.plain_search import length_penalty
-from dragoman_serving.request.options import InvalidRequest
 from dragoman_serving.request.outputs import AlignmentForm, Outputs
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json

@@ -1,7 +1,4 @@
-"""Which sentence pairs are fit to learn from, and why the others are not.
-
-Knows texts; must not know token ids or the model.
-"""
+"""Which sentence pairs are fit to learn from, and why the others are not."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 from unicodedata import category, normalize
 
 from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.language import detectable_languages, likeliest_language
 from dragoman_training.config import CleaningConfig, CorpusConfig
 from dragoman_training.text.parallel_text import Pairs, some_pairs
 
@@ -67,7 +64,6 @@ class Cleaner:
             language: set(map(folded, sentences)) for language, sentences in held_out.items()
         }
         self._passed: set[bytes] = set()
-        self._identifier = _identifier() if config.detect_languages else None
 
     def clean(
         self, corpus: CorpusConfig, pairs: Pairs, watch: Callable[[], None] = lambda: None
@@ -87,7 +83,7 @@ class Cleaner:
         Raises:
             UsageError: one of its languages is none that can be told from others.
         """
-        known = self._identifier.nb_classes if self._identifier else corpus.languages
+        known = detectable_languages() if self._config.detect_languages else corpus.languages
         for language in corpus.languages:
             if language not in known:
                 raise UsageError(
@@ -141,12 +137,12 @@ class Cleaner:
         return None
 
     def _strange(self, languages: Sequence[str], sides: Sequence[str]) -> str | None:
-        if self._identifier is None:
+        if not self._config.detect_languages:
             return None
         for language, side in zip(languages, sides, strict=True):
             if sum(map(str.isalpha, side)) < _FEWEST_LETTERS:
                 continue
-            likeliest, probability = self._identifier.classify(side)
+            likeliest, probability = likeliest_language(side)
             if likeliest != language and probability > _SURE:
                 return "other language"
         return None
@@ -175,12 +171,6 @@ def _chosen(pairs: Pairs, numbers: Sequence[int]) -> Iterator[Pair]:
 def _digest(texts: Sequence[str]) -> bytes:
     """Eight bytes that stand for texts, of which there may be gigabytes."""
     return blake2b("\n".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_pickled_model(MODEL_FILE, norm_probs=True)
 
 
 def written_file(prefix: Path, language: str) -> Path:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
-from dragoman_serving.models.language import OtherLanguage, detect_language
 from dragoman_training.text.parallel_text import read_pairs
 
+from dragoman.cli import main
 from dragoman.commands.demo import SENTENCES
+from dragoman.kernel import language as detection
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.language import (
+    OtherLanguage,
+    detect_language,
+    detectable_languages,
+    likeliest_language,
+)
 from tests.conftest import CORPORA
+from tests.toy import write_pairs
 
 BOTH = ("en", "de")
 FRENCH = "Je ne sais pas quoi dire à ma mère, qui est malade depuis hier."
@@ -50,3 +61,25 @@ def test_what_is_short_is_guessed_and_not_refused(text: str) -> None:
 def test_a_language_that_cannot_be_detected_is_to_be_named() -> None:
     with pytest.raises(UsageError, match="source_language auto: 'xx' cannot be detected"):
         detect_language("text", ("en", "xx"), ("en", "xx"))
+
+
+def test_the_most_probable_of_all_languages_comes_with_its_probability() -> None:
+    found, probability = likeliest_language(FRENCH)
+    assert found == "fr"
+    assert 0.999 < probability <= 1.0
+    assert {"en", "de", "fr"} <= set(detectable_languages())
+    assert "xx" not in detectable_languages()
+
+
+def test_without_the_library_the_command_line_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "train", [("Good morning!", "Guten Morgen!")], BOTH)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('[data]\ntrain = ["train"]\n')
+    monkeypatch.setitem(sys.modules, "py3langid", None)
+    monkeypatch.delitem(sys.modules, "py3langid.langid", raising=False)
+    detection._identifier.cache_clear()
+    words = ["clean", "--config", str(recipe), "--data-dir", str(tmp_path), "--out"]
+    assert main([*words, str(tmp_path / "clean")]) == 2
+    assert "is not installed: from the checkout, pip install" in capsys.readouterr().err

@@ -1,6 +1,7 @@
-"""Which language a text is in, by py3langid, which needs no network and 20 to 200 us a sentence.
+"""Language detection by py3langid, which needs no network and 20 to 200 us a sentence.
 
-Knows texts and codes of languages; must not know models.
+Languages are named by their codes in ISO 639-1. If py3langid is not installed, each function raises
+ModuleNotFoundError, and the command line prints how to install it.
 
 Source: Lui and Baldwin, "langid.py: An Off-the-shelf Language Identification Tool" (ACL 2012)
 """
@@ -14,26 +15,38 @@ from typing import Any
 from dragoman.kernel.errors import InvalidRequest, UsageError
 
 _SURE = 0.999
-"""Probability from which a text counts as one of a language that was not asked about."""
+"""Probability from which a text counts as one of a language that is not in question."""
 _FEWEST_CHARACTERS = 20
-"""Of a text that can be told apart from all languages; shorter ones look like many."""
+"""Length from which a text is refused as of another language; a shorter one looks like many."""
 
 
 class OtherLanguage(UsageError):
     """A text is in none of the languages in question, as it seems."""
 
 
+def detectable_languages() -> Collection[str]:
+    """All languages that can be detected."""
+    languages: list[str] = _identifier().nb_classes
+    return languages
+
+
+def likeliest_language(text: str) -> tuple[str, float]:
+    """The most probable of all languages, and its probability."""
+    language, probability = _identifier().classify(text)
+    return language, probability
+
+
 def detect_language(text: str, among: Collection[str], known: Collection[str]) -> str:
-    """The likeliest language of a text.
+    """The most probable of some languages.
 
     Args:
         text: a sentence or more; of one that is short the answer is a guess.
-        among: languages in question, by their codes in ISO 639-1.
-        known: those, and others that are not strange either.
+        among: the languages in question.
+        known: these, and others that do not make it an error.
 
     Raises:
-        OtherLanguage: it is surely in none of the known languages.
-        InvalidRequest: a language in question is one that nobody can detect.
+        OtherLanguage: the text is almost surely in none of the known languages.
+        InvalidRequest: a language in question cannot be detected.
     """
     ranked: list[tuple[str, float]] = _identifier().rank(text)
     labels = [label for label, _ in ranked]
@@ -49,7 +62,7 @@ def detect_language(text: str, among: Collection[str], known: Collection[str]) -
 
 @functools.cache
 def _identifier() -> Any:
-    """Loaded when it is first asked for: it takes 0.1 s, and about 55 MB."""
+    """Loaded on first use: it takes 0.1 s and about 55 MB."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_pickled_model(MODEL_FILE, norm_probs=True)
