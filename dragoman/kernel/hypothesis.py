@@ -12,14 +12,14 @@ class Hypothesis:
     `ids` are its tokens without start and end symbol. `log_prob` is the sum of their
     log-probabilities, the end symbol's included; None if the search does not score. `complete` is
     false if the limit cut it. `others` are further translations, best first, if they were
-    requested. `coverage` is what the coverage penalty adds to the score, if there is one.
+    requested. `rescored` is the score if it was computed after the search.
     """
 
     ids: tuple[int, ...]
     log_prob: float | None
     complete: bool
     others: tuple[Hypothesis, ...] = ()
-    coverage: float = 0.0
+    rescored: float | None = None
 
     @property
     def length(self) -> int:
@@ -28,8 +28,10 @@ class Hypothesis:
 
     def score(self, alpha: float) -> float:
         """What scored hypotheses are compared by; `alpha` as for `length_penalty`."""
+        if self.rescored is not None:
+            return self.rescored
         assert self.log_prob is not None
-        return self.log_prob / length_penalty(self.length, alpha) + self.coverage
+        return self.log_prob / length_penalty(self.length, alpha)
 
 
 def length_penalty(length: int, alpha: float) -> float:

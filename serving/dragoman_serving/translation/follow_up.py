@@ -131,7 +131,7 @@ class FollowUp:
 
         def rank(scored: list[Scored]) -> Hypothesis:
             covered = [
-                replace(one, coverage=self._coverage(seen), others=())
+                replace(one, rescored=self._covered(one, seen), others=())
                 for one, seen in zip(hypotheses, scored, strict=True)
             ]
             best = sorted(covered, key=lambda one: one.score(self._plan.alpha), reverse=True)
@@ -140,11 +140,11 @@ class FollowUp:
 
         return when_all_done(self._scorer.submit(pairs), rank)
 
-    def _coverage(self, scored: Scored) -> float:
+    def _covered(self, one: Hypothesis, scored: Scored) -> float:
         assert scored.attention is not None  # it was asked for
         seen = scored.attention[:, self._tokenizer.tags : -1].sum(axis=0)  # without the end symbol
         coverage = float(np.log(np.clip(seen, _LEAST_SEEN, 1.0)).sum())
-        return self._plan.coverage_penalty * coverage
+        return one.score(self._plan.alpha) + self._plan.coverage_penalty * coverage
 
     def _keep(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
         """Where a placeholder was lost after all, what stands between them is translated apart."""
@@ -182,7 +182,13 @@ class FollowUp:
             whole = all(one.complete for one in translations) and len(ids) < sentence.max_tokens
             # What was put between the parts has no log-probability.
             log_prob = sum(one.log_prob or 0.0 for one in translations)
-            return Hypothesis(tuple(ids[: sentence.max_tokens]), log_prob, whole)
+            uncut = Hypothesis(tuple(ids), log_prob, complete=True)
+            return replace(
+                uncut,
+                ids=uncut.ids[: sentence.max_tokens],
+                complete=whole,
+                rescored=uncut.score(self._plan.alpha),
+            )
 
         return when_all_done(futures, join)
 
