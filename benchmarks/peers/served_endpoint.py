@@ -11,7 +11,8 @@ from pathlib import Path
 import grpc
 from dragoman_client.request import MODEL
 from dragoman_load_test.messages import INFER, Option, grpc_request, read_grpc_answer
-from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 

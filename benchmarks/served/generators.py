@@ -28,7 +28,8 @@ from pathlib import Path
 from dragoman_load_test.confidence import Estimate, difference
 from dragoman_load_test.results import Run
 from dragoman_load_test.texts import read_texts
-from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
 
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table

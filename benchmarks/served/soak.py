@@ -28,7 +28,8 @@ from pathlib import Path
 
 import numpy as np
 import tritonclient.grpc as triton_grpc
-from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
 
 REPOSITORY = Path("model_repository")
 _CLIENTS = 12

@@ -63,7 +63,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print each sentence with its translation; fail if the two protocols differ."""
     from dragoman_client import Translator
-    from dragoman_serving.launch.launcher import ServeOptions, TritonServer, stop_on_signals
+    from dragoman_serving.launch.launcher import TritonServer
+    from dragoman_serving.launch.serve_options import ServeOptions
+    from dragoman_serving.launch.stop_signals import stop_on_signals
 
     stop_on_signals()
     options = ServeOptions(arguments.repository, http_port=0, grpc_port=0, metrics_port=0)

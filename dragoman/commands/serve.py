@@ -72,7 +72,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
-    from dragoman_serving.launch.launcher import ServeOptions, Stopped, stop_on_signals
+    from dragoman_serving.launch.serve_options import ServeOptions
+    from dragoman_serving.launch.stop_signals import Stopped, stop_on_signals
     from dragoman_serving.launch.supervision import keep_serving
 
     if arguments.engine_timeout <= 0:

@@ -18,7 +18,8 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import Translator
 from dragoman_serving.launch.backends import RelayForm
-from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
 
 from tests.conftest import REPOSITORY
 

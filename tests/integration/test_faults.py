@@ -61,7 +61,7 @@ def test_late_answers_of_an_engine_that_hung_find_nobody(served: Served) -> None
 def test_a_client_that_has_gone_without_a_word_is_hung_up_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dragoman_serving.launch.launcher._KEEPALIVE_MS", 1000)
+    monkeypatch.setattr("dragoman_serving.launch.triton_process._KEEPALIVE_MS", 1000)
     empty_settings = bytes(3) + b"\4" + bytes(5)
     with serving() as served, socket.socket() as peer:
         peer.connect(("127.0.0.1", served.server.ports.grpc))

@@ -12,7 +12,8 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import Translator
 from dragoman_export.publishing import publish
-from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
 from tritonclient.utils import InferenceServerException
 
 from dragoman.kernel.errors import UsageError

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from dragoman_client import Translator
-from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
 
 from dragoman.cli import main
 from dragoman.kernel.manifest import AlignmentHeads, Manifest

@@ -14,7 +14,8 @@ import tritonclient.grpc as triton_grpc
 from dragoman_client import AsyncTranslator, InvalidRequest, Translation
 from dragoman_client import Translator as Client
 from dragoman_export.publishing import publish
-from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.oracle.search import beam_search, greedy_search

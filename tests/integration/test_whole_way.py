@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from dragoman_client import Translator
-from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
 
 from dragoman.cli import main
 from tests.toy import reverse_pairs, write_pairs

@@ -21,7 +21,7 @@ from dragoman_serving.launch.ports import port_is_free
 
 _OLDEST_GLIBC = (2, 35)
 _INSTALL = "from the checkout, pip install -e ./client -e '.[serve]'"
-_COMPILER = "install a C compiler (apt install gcc libc6-dev)"
+_COMPILE = f"install a C compiler (apt install gcc libc6-dev), then {_INSTALL} again"
 _PYTHONS = ((3, 11), (3, 12))
 
 
@@ -121,15 +121,15 @@ def _native(lacking: bool, compiled: bool) -> Finding:
         mend = "nothing to mend; a CPU with AVX-512 VNNI is about twice as fast"
         return Finding("slow", "this CPU lacks AVX-512 VNNI: ONNX Runtime runs the model", mend)
     if not compiled:
-        mend = f"{_COMPILER}, then {_INSTALL} again"
-        return Finding("slow", "the native runtime was not compiled: ONNX Runtime runs int8", mend)
+        text = "the native runtime was not compiled: ONNX Runtime runs int8"
+        return Finding("slow", text, _COMPILE)
     return Finding("ok", "the native runtime is compiled, for this CPU")
 
 
 def _relay(compiled: bool) -> Finding:
     if not compiled:
-        mend = f"{_COMPILER}, then {_INSTALL} again"
-        return Finding("slow", "the relay was not compiled: Triton's Python backend does it", mend)
+        text = "the relay was not compiled: Triton's Python backend does it"
+        return Finding("slow", text, _COMPILE)
     return Finding("ok", "the relay between Triton and the engine is compiled")
 
 

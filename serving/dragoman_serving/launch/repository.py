@@ -1,17 +1,16 @@
-"""What a Triton model repository holds, and whether it can be served here.
-
-Knows the models' folders and files; must not know how a server is started.
-"""
+"""What a Triton model repository holds, and whether it can be served here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Manifest
 from dragoman_serving.launch.backends import BACKEND
-from dragoman_serving.launch.model_config import read_model_config
 from dragoman_serving.models.loading import Layout, choose_layout
 from dragoman_serving.service.configuration import check_languages, engine_settings, request_rules
 
@@ -83,19 +82,20 @@ class Repository:
 
     def _choose_layout(self) -> Layout | None:
         manifest = Manifest.load(self._bundle)
-        config = read_model_config(self.path / MODEL / "config.pbtxt")
+        config = read_config(self.path / MODEL / "config.pbtxt")
         if config.backend != BACKEND:
             return None
-        request_rules(config.parameters)
-        check_languages(config.parameters, manifest.languages)
-        return choose_layout(engine_settings(config.parameters), self._bundle, manifest)
+        parameters = {name: entry.string_value for name, entry in config.parameters.items()}
+        request_rules(parameters)
+        check_languages(parameters, manifest.languages)
+        return choose_layout(engine_settings(parameters), self._bundle, manifest)
 
     def _backend(self, model: str, config: str | None) -> str:
         """The backend of a model, by the configuration that Triton will take."""
         path = self.path / model / "configs" / f"{config}.pbtxt"
         if config is None or not path.is_file():
             path = self.path / model / "config.pbtxt"
-        backend = read_model_config(path).backend
+        backend: str = read_config(path).backend
         if not backend:
             raise UsageError(f'{path}: names no backend; add a line such as backend: "onnxruntime"')
         return backend
@@ -109,3 +109,17 @@ class Repository:
             return (self._bundle / FILE_NAME).stat().st_mtime_ns
         except OSError:
             return 0
+
+
+def read_config(path: Path) -> ModelConfig:
+    """Read a model's `config.pbtxt` as Triton reads it.
+
+    Raises:
+        UsageError: it cannot be read, or is none.
+    """
+    try:
+        return text_format.Parse(path.read_text(encoding="utf-8"), ModelConfig())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not a Triton configuration: {error}") from error

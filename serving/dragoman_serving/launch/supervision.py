@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 from dragoman.kernel.errors import DragomanError, UsageError
-from dragoman_serving.launch.launcher import Ended, ServeOptions, TritonCrashed, TritonServer
+from dragoman_serving.launch.launcher import Ended, TritonServer
 from dragoman_serving.launch.ports import PortInUse
+from dragoman_serving.launch.serve_options import ServeOptions
+from dragoman_serving.launch.triton_process import TritonCrashed
 
 _STEADY_S = 2.0
 """A server that ran for so long before it ended is started again at once."""

@@ -16,7 +16,7 @@ from dragoman_export.bundle import export_bundle
 from dragoman_export.parity import Outcome, in_turn, verify
 from dragoman_export.publishing import publish
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
-from dragoman_serving.launch.model_config import read_model_config
+from dragoman_serving.launch.repository import read_config
 from dragoman_training.config import RunConfig, VocabularyConfig
 from dragoman_training.run import checkpoint
 
@@ -147,8 +147,8 @@ def test_a_published_repository_holds_the_whole_bundle(random_bundle: Path, tmp_
     repository = tmp_path / "repository"
     publish(random_bundle, repository, REPOSITORY / "model_repository")
     folder = repository / "translate"
-    parameters = read_model_config(folder / "config.pbtxt").parameters
-    assert parameters["languages"] == ",".join(Manifest.load(random_bundle).languages)
+    parameters = read_config(folder / "config.pbtxt").parameters
+    assert parameters["languages"].string_value == ",".join(Manifest.load(random_bundle).languages)
     for model in ("translate_stream", "score"):
         assert (repository / model / "1").is_dir()
     assert Manifest.load(folder / "1" / "bundle") == Manifest.load(random_bundle)

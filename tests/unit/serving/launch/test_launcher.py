@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from dragoman_export.publishing import publish
-from dragoman_serving.launch.launcher import ServeOptions, TritonServer
+from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.ports import free_ports
+from dragoman_serving.launch.serve_options import ServeOptions
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError

@@ -1,0 +1,67 @@
+"""Where and what to serve, and what the machine must allow for it."""
+
+from __future__ import annotations
+
+import ipaddress
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.kernel.errors import UsageError
+from dragoman_serving.launch.backends import RelayForm
+
+_LEAST_FILES = 256
+"""Triton has about 70 files open at rest; the rest is for connections and for more cores."""
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """Where and what to serve. A port of 0 is replaced by a free one."""
+
+    repository: Path
+    address: str = "127.0.0.1"
+    http_port: int = 8000
+    grpc_port: int = 8001
+    metrics_port: int = 8002
+    expose_unpatched_server: bool = False
+    start_timeout_s: float = 120.0
+    log_verbose: bool = False
+    relay: RelayForm | None = None
+    """How requests get to the engine's process; None: compiled, where it is."""
+    config: str | None = None
+    """Name of the configurations to use, of models that have them under `configs`."""
+    more_models: tuple[str, ...] = ()
+    """Models of the repository to load beside those that translate."""
+    engine_timeout_s: float = 10.0
+    """An engine that gives no sign of life for so long is killed."""
+
+    @property
+    def client_address(self) -> str:
+        """Where this machine reaches the address, as part of a URL."""
+        any_address = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+        address = any_address.get(self.address, self.address)
+        return f"[{address}]" if ":" in address else address
+
+
+def refuse_few_files() -> None:
+    """Raise UsageError if the server could not open enough files."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < _LEAST_FILES:
+        raise UsageError(
+            f"the hard limit of open files is {most}, and the server needs {_LEAST_FILES}: "
+            "raise it (ulimit -Hn, LimitNOFILE= of systemd, docker run --ulimit nofile)"
+        )
+
+
+def refuse_beyond_loopback(address: str) -> None:
+    """Raise UsageError if others than this machine could reach the address."""
+    try:
+        loopback = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        raise UsageError(f"--address {address!r}: give an IP address") from None
+    if not loopback:
+        raise UsageError(
+            f"--address {address}: the embedded Triton 24.10 has known vulnerabilities "
+            "(docs/deployment.md) and listens on loopback only; put the proxy in front of it, "
+            "or accept the risk with --expose-unpatched-server"
+        )

@@ -1,0 +1,237 @@
+"""Triton's process: its arguments and environment, its readiness and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from dragoman.kernel.errors import DragomanError
+from dragoman_serving.launch.backends import Installation
+from dragoman_serving.launch.child_process import start_child
+from dragoman_serving.launch.engine_process import EngineProcess
+from dragoman_serving.launch.ports import Ports
+from dragoman_serving.launch.processes import blocks_signals
+from dragoman_serving.launch.repository import MODEL
+from dragoman_serving.launch.serve_options import ServeOptions
+from dragoman_serving.launch.server_log import LogPipe
+from dragoman_serving.launch.watch import Watch
+from dragoman_serving.service.engine_socket import VARIABLE
+
+DRAIN_S = 30
+"""The longest that Triton waits for requests in flight after SIGTERM."""
+_CLOSED_ENDPOINTS = "shared-memory,model-repository,trace,logging"
+_CLOSED_HEADER = "Dragoman Closed:=\n\n"
+"""Name and value of the header that would open them again. No request can carry the name: gRPC ends
+a request with a capital, a space or a colon in a header's name, HTTP/1.1 ends a name at its colon.
+The value alone closes nothing, since gRPC takes any value. A secret value could be read off the
+command line by every user of the machine."""
+_STACK_BYTES = 2 << 30
+"""Triton 24.10 puts 16 bytes on a thread's stack for each chunk of an HTTP body (CVE-2025-23310),
+and some 280 for each level of nested JSON: with 1 GiB, 4 million levels (8 MB) end it.
+Threads get stacks of this size; only what is touched takes memory."""
+_KEPT_BYTES = 128 << 10
+"""Larger blocks that Triton frees go back to the system."""
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
+_KEEPALIVE_MS = 60_000
+_CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGABRT)
+_CRASHING_S = 0.5
+"""For Triton to write a stack trace and end, once it has logged one of these signals."""
+
+
+_GIVING_UP_S = 5.0
+"""For Triton to end by itself after a model was not loaded."""
+_READY_POLL_S = 0.02
+_FIRST_PATIENCE_S, _MOST_PATIENCE_S = 1.0, 30.0
+"""For the first translation, doubling from try to try: a Triton that crashed may hang silently, and
+the first translation of a large model takes long."""
+
+
+class StartFailed(DragomanError):
+    """Triton did not come up."""
+
+
+class TritonCrashed(StartFailed):
+    """Triton ended by a signal, or hangs in one, while it started; the engine may be well."""
+
+
+class TritonProcess:
+    """Triton, from its start until it is killed."""
+
+    def __init__(
+        self,
+        options: ServeOptions,
+        models: list[str],
+        ports: Ports,
+        installation: Installation,
+        engine: EngineProcess | None,
+        log: LogPipe,
+    ) -> None:
+        """Start it.
+
+        Args:
+            options: what to serve, and where.
+            models: of the repository, to load.
+            ports: to listen on.
+            installation: the server's files, with the backends that it may load.
+            engine: the engine's process, if a model needs it.
+            log: takes its log.
+        """
+        self._options, self._engine, self._log = options, engine, log
+        self._url = f"http://{options.client_address}:{ports.http}"
+        self._prefix = f"dragoman_{os.getpid()}_{secrets.token_hex(4)}_"
+        log.tells_of_crash = False
+        # It writes its log to stderr and some lines to stdout, which is for results.
+        process = start_child(
+            [
+                *_command(options, models, ports, installation),
+                f"--backend-config=python,shm-region-prefix-name={self._prefix}",
+            ],
+            environment=_environment(installation, engine),
+            stack_bytes=_STACK_BYTES,
+            output=log.descriptor,
+        )
+        self.pid = process.pid
+        self.poll, self.wait, self.terminate = process.poll, process.wait, process.terminate
+
+    def wait_until_ready(self, watch: Watch, engine_loads: bool) -> None:
+        """Translate until it works.
+
+        Args:
+            watch: over the processes.
+            engine_loads: whether the engine is loading, and may be silent for long.
+
+        Raises:
+            StartFailed: a process ended or hangs, or the time is over.
+        """
+        deadline = time.monotonic() + self._options.start_timeout_s
+        last_error: Exception | None = None
+        patience_s = _FIRST_PATIENCE_S
+        silent_s = 0.0
+        while True:
+            begin_s = time.monotonic()
+            self._check()
+            if self._engine is not None and silent_s >= self._options.engine_timeout_s:
+                self._engine.kill()
+                raise StartFailed(f"the engine has hung for {silent_s:.1f} s")
+            if time.monotonic() > deadline:
+                timeout_s = self._options.start_timeout_s
+                raise StartFailed(f"Triton was not ready after {timeout_s:g} s: {last_error}")
+            try:
+                self._translate_one(patience_s)
+            except TimeoutError as error:
+                last_error, patience_s = error, min(2 * patience_s, _MOST_PATIENCE_S)
+            except (OSError, http.client.HTTPException, KeyError, ValueError) as error:
+                last_error = error
+            else:
+                return
+            watch.wait(_READY_POLL_S)
+            is_silent = watch.silent_s > 0 and not engine_loads
+            silent_s = silent_s + time.monotonic() - begin_s if is_silent else 0.0
+
+    def hangs_in_crash(self) -> bool:
+        """Whether it has logged a crash and does not come to its end, as with a damaged heap."""
+        if not self._log.tells_of_crash:
+            return False
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(_CRASHING_S)
+        # A line in a log may also come from a request, or from a Triton before this one.
+        self._log.tells_of_crash = False
+        return self.poll() is None and blocks_signals(self.pid, _CRASH_SIGNALS)
+
+    def kill(self) -> None:
+        """End it and its models' processes, and remove the shared memory that they leave."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait()
+        for segment in _SHARED_MEMORY.glob(f"{self._prefix}*"):
+            segment.unlink(missing_ok=True)
+
+    def _check(self) -> None:
+        """Raise an error if one of the processes has ended, or Triton hangs in a crash."""
+        code = self.poll()
+        if code is None and self._engine is not None and not self._engine.runs:
+            # It ends too when Triton lets go of its model, which then says more than we could.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self.wait(_GIVING_UP_S)
+            if code is None:
+                raise StartFailed("the engine's process has died; its log above says why")
+        if code is not None and code < 0:
+            raise TritonCrashed(f"Triton ended by signal {-code}")
+        if code is not None:
+            raise StartFailed(
+                f"Triton exited with code {code}; its log above says why, or dragoman doctor"
+            )
+        if self.hangs_in_crash():
+            raise TritonCrashed("Triton has crashed and hangs")
+
+    def _translate_one(self, timeout_s: float) -> None:
+        request = urllib.request.Request(  # noqa: S310
+            f"{self._url}/v2/models/{MODEL}/generate",
+            data=json.dumps({"text_input": "1"}).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        # Past any proxy of the environment: this server is on this machine.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(request, timeout=timeout_s) as answer:
+            json.load(answer)["text_output"]
+
+
+def _command(
+    options: ServeOptions, models: list[str], ports: Ports, installation: Installation
+) -> list[str]:
+    command = [
+        str(installation.binary),
+        f"--backend-directory={installation.backends}",
+        f"--model-repository={options.repository.absolute()}",
+        "--model-control-mode=explicit",
+        *(f"--load-model={name}" for name in models),
+        f"--http-address={options.address}",
+        f"--grpc-address={options.address}",
+        f"--metrics-address={options.address}",
+        f"--http-port={ports.http}",
+        f"--grpc-port={ports.grpc}",
+        f"--metrics-port={ports.metrics}",
+        f"--exit-timeout-secs={DRAIN_S}",
+        "--exit-on-error=true",
+        # Ends gRPC connections whose client has gone without a word, after 80 s.
+        f"--grpc-keepalive-time={_KEEPALIVE_MS}",
+        "--grpc-keepalive-permit-without-calls=1",
+        "--grpc-http2-max-pings-without-data=0",
+        f"--log-info={str(options.log_verbose).lower()}",
+        f"--http-restricted-api={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",
+        f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",
+    ]
+    if options.config is not None:
+        command.append(f"--model-config-name={options.config}")
+    if installation.embedded:
+        # It has no part for GPUs.
+        command += ["--pinned-memory-pool-byte-size=0", "--allow-gpu-metrics=false"]
+    return command
+
+
+def _environment(installation: Installation, engine: EngineProcess | None) -> dict[str, str]:
+    environment = dict(os.environ)
+    # With it Triton would open a further endpoint, on every address and with nothing closed.
+    environment.pop("AIP_MODE", None)
+    # By default glibc keeps freed blocks of up to 32 MB once such a block was freed. After some
+    # thousand large requests that is 100 MB more.
+    for threshold in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+        environment.setdefault(threshold, str(_KEPT_BYTES))
+    if engine is not None:
+        environment[VARIABLE] = str(engine.path)
+    inherited = environment.get("LD_LIBRARY_PATH", "").split(":")
+    libraries = [*map(str, installation.libraries), *inherited]
+    environment["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
+    # The model's process embeds Python, which ignores PYTHONPATH and finds its virtual
+    # environment by the first `python3` on the PATH.
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"
+    return environment
