@@ -26,7 +26,7 @@ from dragoman_export.graphs.graph_builder import IR_VERSION, OPSET
 from dragoman_export.graphs.int8 import CONTRIB
 from dragoman_serving.engine.batching.batch import Batch
 from dragoman_serving.engine.batching.job import Job
-from dragoman_serving.engine.batching.pace import Pace
+from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
@@ -94,7 +94,7 @@ class _StepBench:
         random = np.random.default_rng(0)
         src_ids = random.integers(len(ids.tags) + 6, self.sizes.vocab_size, (rows, SRC_TOKENS))
         never = type(ids)(tags=ids.tags, end=-1)
-        batch = Batch(network.begin(1, never), Statistics(), Pace(1))
+        batch = Batch(network.begin(1, never), Statistics(), PaceMeter(1))
         most = POSITION + 2 * _RUNS
         jobs = [Job(Sentence(tuple(src.tolist()), most, SearchOptions(1, 0.0))) for src in src_ids]
         batch.join(jobs, alone=False)

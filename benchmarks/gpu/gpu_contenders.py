@@ -11,7 +11,6 @@ from typing import get_args
 import torch
 from dragoman_export.tensorrt.plans import PlanSettings, build_plans
 from dragoman_serving.engine.batching.engine import Engine
-from dragoman_serving.engine.batching.scheduler import BatchLimits
 from dragoman_serving.engine.network import Network
 from dragoman_serving.engine.runtimes.device.device_memory import HostMemory
 from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
@@ -23,7 +22,12 @@ from dragoman_serving.engine.runtimes.device.gpu import (
 from dragoman_serving.engine.runtimes.device.onnx_runner import OnnxRunner
 from dragoman_serving.engine.runtimes.tensorrt_library import load
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
-from dragoman_serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
+from dragoman_serving.engine.settings import (
+    BatchLimits,
+    FloatPrecision,
+    Precision,
+    QuantizedPrecision,
+)
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint

@@ -12,7 +12,6 @@ from typing import get_args
 import pytest
 from dragoman_export.tensorrt.plans import PlanSettings, build_plans
 from dragoman_serving.engine.batching.engine import Engine
-from dragoman_serving.engine.batching.scheduler import BatchLimits
 from dragoman_serving.engine.runtimes.device.gpu import (
     GpuRuntime,
     gpu_obstacle,
@@ -20,7 +19,7 @@ from dragoman_serving.engine.runtimes.device.gpu import (
     runtime_obstacle,
 )
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
-from dragoman_serving.engine.settings import Precision
+from dragoman_serving.engine.settings import BatchLimits, Precision
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 

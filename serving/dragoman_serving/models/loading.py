@@ -11,7 +11,6 @@ from pathlib import Path
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
 from dragoman_serving.engine.batching.engine import Engine
-from dragoman_serving.engine.batching.scheduler import BatchLimits
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
 from dragoman_serving.engine.compiled.cpu import exact_int8_products
 from dragoman_serving.engine.errors import EngineFailure
@@ -23,19 +22,11 @@ from dragoman_serving.engine.runtimes.device.gpu import (
 )
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.engine.runtimes.session_decoding import Sessions
-from dragoman_serving.engine.settings import EngineSettings, Precision, Runtime
+from dragoman_serving.engine.settings import BatchLimits, EngineSettings, Precision, Runtime, Tuning
 
 log = logging.getLogger(__name__)
 
-_MOST_WORKERS = 8
-_LARGE = 10_000_000
-"""Weights of a decoder step from which a second core makes a lone step faster, and more rows a step
-of many."""
-_ROWS_OF_GPU = 256
 GPU_RUNTIMES = ("onnxruntime_cuda", "tensorrt")
-_ROWS, _ROWS_OF_LARGE = 32, 64
-"""Rows a worker: beyond these a small model's steps gain nothing, and short sentences would slow
-long ones down."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +78,13 @@ def open_engine(
     if network.most_rows is not None:
         limits = replace(limits, rows=min(limits.rows, network.most_rows))
     ids = special_ids or manifest.special_ids
-    engine = Engine(network, ids, _workers(settings, layout), limits, on_failure)
+    engine = Engine(network, ids, _workers(settings, layout), limits, on_failure, settings.tuning)
     return Opened(engine, layout, limits)
 
 
 def _workers(settings: EngineSettings, layout: Layout) -> int:
     if layout.runtime not in GPU_RUNTIMES:
-        return settings.workers or min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
+        return settings.workers or min(settings.tuning.workers_most, len(os.sched_getaffinity(0)))
     if settings.workers not in (None, 1):
         raise UsageError(
             f"workers is {settings.workers}, but a GPU does one thing after another: "
@@ -110,7 +101,9 @@ def _open_network(
         return NativeNetwork(bundle, manifest)
     if layout.runtime == "onnxruntime_cuda" or layout.runtime == "tensorrt":
         return open_gpu_network(bundle, manifest, layout.runtime, precision)
-    lone_threads = settings.lone_threads or default_lone_threads(manifest.dimensions, workers)
+    lone_threads = settings.lone_threads or default_lone_threads(
+        manifest.dimensions, workers, settings.tuning
+    )
     lone = None
     if lone_threads > 1:
         lone = OnnxSession(bundle, manifest, precision, lone_threads)
@@ -179,20 +172,22 @@ def choose_cpu_runtime(settings: EngineSettings, sizes: Dimensions) -> Runtime:
     return "onnxruntime"
 
 
-def default_lone_threads(sizes: Dimensions, workers: int) -> int:
+def default_lone_threads(sizes: Dimensions, workers: int, tuning: Tuning) -> int:
     """All the workers' cores for a lone step where the model is large enough to gain by it."""
-    return workers if _is_large(sizes) else 1
+    return workers if _is_large(sizes, tuning) else 1
 
 
 def batch_limits(
     settings: EngineSettings, sizes: Dimensions, runtime: Runtime = "native"
 ) -> BatchLimits:
     """The bounds that settings come to for a model."""
-    on_cpu = _ROWS_OF_LARGE if _is_large(sizes) else _ROWS
-    rows = settings.max_rows or (_ROWS_OF_GPU if runtime in GPU_RUNTIMES else on_cpu)
+    tuning = settings.tuning
+    on_cpu = tuning.rows_large if _is_large(sizes, tuning) else tuning.rows_small
+    rows = settings.max_rows or (tuning.rows_gpu if runtime in GPU_RUNTIMES else on_cpu)
     return BatchLimits(rows, settings.max_waiting)
 
 
-def _is_large(sizes: Dimensions) -> bool:
+def _is_large(sizes: Dimensions, tuning: Tuning) -> bool:
     per_layer = 6 * sizes.model_size**2 + 2 * sizes.model_size * sizes.feed_forward_size
-    return sizes.decoder_layers * per_layer + sizes.vocab_size * sizes.model_size >= _LARGE
+    weights = sizes.decoder_layers * per_layer + sizes.vocab_size * sizes.model_size
+    return weights >= tuning.large_weights

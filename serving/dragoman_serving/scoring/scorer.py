@@ -1,7 +1,6 @@
 """What the model thinks of given translations: a log-probability a token, and where it looked.
 
-Knows who waits, for how long, and what goes through the graphs together; must not know text,
-requests or Triton.
+Decides who waits, for how long, and what goes through the graphs together.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.kernel.errors import DragomanError, InvalidRequest
 from dragoman.kernel.manifest import Manifest
-from dragoman_serving.engine.batching.acceptance import Acceptance, Estimate
-from dragoman_serving.engine.batching.line import Line, Turns
-from dragoman_serving.engine.batching.pace import Pace
-from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
+from dragoman_serving.engine.batching.acceptance import Arrival, BoundedLine
+from dragoman_serving.engine.batching.job import Awaited, State
+from dragoman_serving.engine.batching.line import Turns
+from dragoman_serving.engine.batching.pace import PaceMeter
+from dragoman_serving.engine.settings import Tuning
 from dragoman_serving.scoring.score_graphs import (
-    MOST_TOKENS,
     AttentionGraph,
     Floats,
     Pair,
@@ -31,10 +30,6 @@ from dragoman_serving.scoring.score_graphs import (
 )
 
 log = logging.getLogger(__name__)
-
-_MOST_TOGETHER = 4 * MOST_TOKENS
-"""Tokens on a side of the pairs that are sorted by length at a time: what comes meanwhile waits for
-them, be it more important or overdue."""
 
 
 class ScoringFailure(DragomanError):
@@ -57,19 +52,11 @@ class Scored:
     heads: tuple[Floats, ...] | None = None
 
 
-@dataclass(eq=False)
-class _Job:
-    pair: Pair
-    future: Future[Scored] = field(default_factory=Future)
-
-    @property
-    def length(self) -> tuple[int, int]:
-        return len(self.pair.tgt_ids) + 1, len(self.pair.src_ids)
-
-    def is_unwanted(self, now_s: float) -> bool:
-        """Whether nobody waits for it any more, or it is overdue."""
-        deadline_s = self.pair.deadline_s
-        return self.future.done() or (deadline_s is not None and now_s > deadline_s)
+class _Job(Awaited[Scored]):
+    def __init__(self, pair: Pair) -> None:
+        super().__init__(1, pair.priority, pair.deadline_s)
+        self.pair = pair
+        self.length = len(pair.tgt_ids) + 1, len(pair.src_ids)
 
 
 class Scorer:
@@ -79,13 +66,20 @@ class Scorer:
     beyond the last digits of fp32.
     """
 
-    def __init__(self, bundle: Path, manifest: Manifest, most_waiting: int = 40_000) -> None:
+    def __init__(
+        self,
+        bundle: Path,
+        manifest: Manifest,
+        most_waiting: int = 40_000,
+        tuning: Tuning | None = None,
+    ) -> None:
         """Begin without the graph.
 
         Args:
             bundle: folder of the bundle.
             manifest: its manifest, checked.
             most_waiting: pairs that may wait; more are refused.
+            tuning: numbers that were chosen by measurements.
         """
         self._bundle, self._manifest = bundle, manifest
         limits = manifest.limits
@@ -93,10 +87,13 @@ class Scorer:
         self._most_waiting = most_waiting
         self._graph: ScoreGraph | None = None
         self._attention_graph: AttentionGraph | None = None
-        self._waiting: Line[_Job] = Line()
-        self._pace, self._acceptance = Pace(workers=1), Acceptance()
+        tuning = tuning or Tuning()
+        self._most_together = tuning.score_tokens
+        self._waiting: BoundedLine[_Job] = BoundedLine(
+            most_waiting, "translations wait to be scored", most_waiting, tuning
+        )
+        self._meter = PaceMeter(workers=1)
         self._changed = threading.Condition()
-        self._closed = False
         self._thread: threading.Thread | None = None
 
     @property
@@ -116,20 +113,11 @@ class Scorer:
             Overloaded: too many others wait, or it would take more than half of what is free.
             DeadlineExceeded: it takes longer than it allows.
         """
+        left_s = None if deadline_s is None else deadline_s - time.monotonic()
+        arrival = Arrival(pairs, pairs, priority=priority, left_s=left_s)
         with self._changed:
-            held = len(self._waiting)
-            free = self._most_waiting - held
-            if 2 * pairs > free + 1:
-                raise Overloaded(
-                    f"the server is busy: {held} translations wait to be scored, {free} more may "
-                    f"wait, and one request may take half of these, but this one has {pairs}"
-                )
-            if deadline_s is None or not self._pace.is_known:
-                return
-            wait_s = self._pace.seconds_of(self._waiting.work_ahead(pairs, priority))
-            own_s = self._pace.seconds_of(pairs)
-            left_s = deadline_s - time.monotonic()
-            self._acceptance.check(Estimate(held, wait_s, own_s, left_s, is_busy=held > 0))
+            if refusal := self._waiting.refusal(arrival, self._meter.pace):
+                raise refusal
 
     def submit(self, pairs: Sequence[Pair]) -> list[Future[Scored]]:
         """Let pairs wait to be scored, all or none of them.
@@ -146,17 +134,8 @@ class Scorer:
             self._check_length(pair)
         jobs = [_Job(pair) for pair in pairs]
         with self._changed:
-            if self._closed:
-                raise Closed("the engine has been shut down")
-            held = len(self._waiting)
-            if held + len(jobs) > self._most_waiting:
-                raise Overloaded(
-                    f"the server is busy: {held} translations wait to be scored and {len(jobs)} "
-                    f"more would exceed the limit of {self._most_waiting}"
-                )
-            turns = Turns()
-            for job in jobs:
-                self._waiting.add(job, turns, priority=job.pair.priority)
+            if refusal := self._waiting.accept(jobs, Turns()):
+                raise refusal
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._work, name="dragoman-scorer", daemon=True
@@ -168,7 +147,7 @@ class Scorer:
     def close(self) -> None:
         """Score what waits, then stop. Further submissions are refused."""
         with self._changed:
-            self._closed = True
+            self._waiting.close()
             self._changed.notify()
         if self._thread is not None:
             self._thread.join()
@@ -197,15 +176,15 @@ class Scorer:
     def _take(self) -> list[_Job] | None:
         """What is next; None if the scorer was closed and nothing waits."""
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._waiting) or self._closed)
+            self._changed.wait_for(lambda: bool(self._waiting) or self._waiting.is_closed)
             if not self._waiting:
                 return None
             # Those at the end of a long queue must not wait to hear that they are too late.
             now_s = time.monotonic()
-            unwanted = self._waiting.drop(lambda job: job.is_unwanted(now_s))
+            unwanted = self._waiting.drop(lambda job: not job.is_wanted(now_s))
             taken: list[_Job] = []
             tokens = 0
-            while self._waiting and tokens < _MOST_TOGETHER:
+            while self._waiting and tokens < self._most_together:
                 taken.append(self._waiting.take())
                 tokens += max(taken[-1].length)
         _give_up(unwanted)
@@ -214,17 +193,16 @@ class Scorer:
     def _measure(self, pairs: int, elapsed_s: float) -> None:
         """Count pairs as rows of one step, if others waited meanwhile."""
         if self._waiting:
-            self._pace.stepped(pairs, elapsed_s)
-            self._pace.finished(steps=pairs, src_tokens=pairs)
+            self._meter.stepped(pairs, elapsed_s)
+            self._meter.finished(steps=pairs, src_tokens=pairs)
         else:
-            self._acceptance.emptied()
+            self._waiting.emptied()
 
     def _score(self, jobs: Sequence[_Job]) -> None:
         """Settle the futures of pairs that go through the graph together."""
         now_s = time.monotonic()
-        unwanted = [job for job in jobs if job.is_unwanted(now_s)]
-        _give_up(unwanted)
-        wanted = [job for job in jobs if job not in unwanted]
+        wanted = [job for job in jobs if job.is_wanted(now_s)]
+        _give_up([job for job in jobs if job not in wanted])
         if not wanted:
             return
         try:
@@ -241,7 +219,7 @@ class Scorer:
                 return
         else:
             for job, scored in zip(wanted, found, strict=True):
-                _settle(job, scored)
+                job.settle(State.DONE, scored)
             return
         for job in wanted:  # the failure is that of some of them alone
             self._score([job])
@@ -263,25 +241,14 @@ class Scorer:
 
 
 def _give_up(unwanted: Sequence[_Job]) -> None:
-    """Answer for pairs that are cancelled or overdue."""
+    """Settle pairs that are cancelled or overdue."""
     for job in unwanted:
-        if not job.future.done():
-            _settle(job, DeadlineExceeded("the deadline passed before it was scored"))
+        job.give_up("the deadline passed before it was scored")
 
 
 def _fail(jobs: Sequence[_Job], error: Exception) -> None:
-    """Answer for pairs that cannot be scored, if nobody has yet."""
+    """Settle pairs that cannot be scored, unless they are already settled."""
     log.error("translations cannot be scored", exc_info=error)
     what = str(error) if isinstance(error, DragomanError) else type(error).__name__
     for job in jobs:
-        if not job.future.done():
-            _settle(job, ScoringFailure(f"scoring failed: {what}"))
-
-
-def _settle(job: _Job, outcome: Scored | Exception) -> None:
-    if not job.future.set_running_or_notify_cancel():
-        return
-    if isinstance(outcome, Exception):
-        job.future.set_exception(outcome)
-    else:
-        job.future.set_result(outcome)
+        job.settle(State.FAILED, ScoringFailure(f"scoring failed: {what}"))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, cast, get_args
+from dataclasses import fields
+from typing import Any, Literal, cast, get_args
 
 from dragoman.kernel.errors import UsageError
-from dragoman_serving.engine.settings import EngineSettings, Precision, Runtime
+from dragoman_serving.engine.settings import EngineSettings, Precision, Runtime, Tuning
 from dragoman_serving.service.requests import RequestRules
 
 AUTO = "auto"
 _ENGINE = ("precision", "runtime", "workers", "lone_threads", "max_rows", "max_waiting")
+_TUNING = {one.name: type(one.default) for one in fields(Tuning)}
 RULES = ("deadline_s", "allow_priority")
 """Parameters that say what requests may ask."""
 LANGUAGES = "languages"
@@ -23,7 +25,7 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
     Raises:
         UsageError: a parameter that is unknown, or not what it should be, by name.
     """
-    check_names(parameters, (*_ENGINE, *RULES, LANGUAGES))
+    check_names(parameters, (*_ENGINE, *_TUNING, *RULES, LANGUAGES))
     precision = _choice(parameters, "precision", get_args(Precision))
     runtime = _choice(parameters, "runtime", get_args(Runtime))
     waiting = _number(parameters, "max_waiting")
@@ -34,6 +36,7 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
         lone_threads=_number(parameters, "lone_threads"),
         max_rows=_number(parameters, "max_rows"),
         max_waiting=EngineSettings.max_waiting if waiting is None else waiting,
+        tuning=_tuning(parameters),
     )
 
 
@@ -77,6 +80,11 @@ def request_rules(parameters: Mapping[str, str]) -> RequestRules:
     )
 
 
+def _tuning(parameters: Mapping[str, str]) -> Tuning:
+    given = {name: _number(parameters, name, kind) for name, kind in _TUNING.items()}
+    return Tuning(**{name: value for name, value in given.items() if value is not None})
+
+
 def _choice(parameters: Mapping[str, str], name: str, choices: Sequence[str]) -> str:
     text = parameters.get(name, AUTO)
     if text not in (AUTO, *choices):
@@ -86,11 +94,11 @@ def _choice(parameters: Mapping[str, str], name: str, choices: Sequence[str]) ->
     return text
 
 
-def _number(parameters: Mapping[str, str], name: str) -> int | None:
+def _number(parameters: Mapping[str, str], name: str, kind: type[Any] = int) -> Any:
     text = parameters.get(name, AUTO)
     if text == AUTO:
         return None
     try:
-        return int(text)
+        return kind(text)
     except ValueError:
         raise UsageError(f"config.pbtxt: {name} is {text!r}: give a number, or {AUTO}") from None

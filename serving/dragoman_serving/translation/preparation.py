@@ -10,29 +10,24 @@ from typing import Any, TypeVar
 
 from dragoman_serving.engine.batching.line import Line, Turns
 from dragoman_serving.engine.errors import Closed
-
-_SMALL_TEXTS = 64
-_SMALL_CHARACTERS = 20_000
-"""A request up to this size is tokenised at once, in some milliseconds."""
-_PART_TEXTS = 1024
-_PART_CHARACTERS = 100_000
-"""A larger one is tokenised in parts of this size, in a thread where requests take turns. Parts of
-64 texts cost 5 % of the throughput: sentences are sorted by length within a part."""
+from dragoman_serving.engine.settings import Tuning
 
 _Part = TypeVar("_Part")
 
 
-def is_small(texts: Sequence[str]) -> bool:
+def is_small(texts: Sequence[str], tuning: Tuning) -> bool:
     """Whether a request is prepared at once, not in the thread."""
-    return len(texts) <= _SMALL_TEXTS and sum(map(len, texts)) <= _SMALL_CHARACTERS
+    most_characters = tuning.prepare_characters
+    return len(texts) <= tuning.prepare_texts and sum(map(len, texts)) <= most_characters
 
 
-def cut(texts: Sequence[str]) -> list[range]:
+def cut(texts: Sequence[str], tuning: Tuning) -> list[range]:
     """Parts of a request, as ranges of indices."""
+    most_texts, most_characters = tuning.part_texts, tuning.part_characters
     parts: list[range] = []
     start = characters = 0
     for index, text in enumerate(texts):
-        full = index - start >= _PART_TEXTS or characters + len(text) > _PART_CHARACTERS
+        full = index - start >= most_texts or characters + len(text) > most_characters
         if full and index > start:
             parts.append(range(start, index))
             start, characters = index, 0

@@ -108,7 +108,7 @@ class Translator:
         self._settings = settings or EngineSettings()
         opened = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
         self._engine, self.layout, self._limits = opened.engine, opened.layout, opened.limits
-        self._scorer = Scorer(bundle, self.manifest, self._limits.waiting)
+        self._scorer = Scorer(bundle, self.manifest, self._limits.waiting, self._settings.tuning)
         self._assessor = Assessor(self._tokenizer, self.manifest, self._scorer)
         self._preparation = Preparation()
 
@@ -142,7 +142,9 @@ class Translator:
         request = _Request(texts, plan)
         self._check_number(request.searches_each * len(texts))
         # What is assessed is bounded as a whole.
-        parts = [range(len(texts))] if plan.assessed or plan.coverage_penalty else cut(texts)
+        parts = [range(len(texts))]
+        if not (plan.assessed or plan.coverage_penalty):
+            parts = cut(texts, self._settings.tuning)
         try:
             begun = [self._begin_part(request, part) for part in parts]
         except BaseException:
@@ -253,7 +255,7 @@ class Translator:
     def _begin_part(self, request: _Request, part: range) -> Future[list[Translation]]:
         """Begin to translate some of a request's texts: those of a small request at once."""
         begin = partial(self._begin, request, part)
-        if is_small(request.texts):
+        if is_small(request.texts, self._settings.tuning):
             return begin()
         prepared = self._preparation.submit(begin, request.parts, request.plan.urgency.priority)
         return followed_by(prepared, lambda begun: begun)

@@ -1,72 +1,157 @@
-"""Which requests may wait, by the time that they would take. No locks, no clocks."""
+"""A bounded waiting line, which refuses requests that it cannot hold or that would be late."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
+from dragoman.kernel.errors import DragomanError
+from dragoman_serving.engine.batching.job import Awaited
+from dragoman_serving.engine.batching.line import Line, Turns
+from dragoman_serving.engine.batching.pace import Pace
+from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
+from dragoman_serving.engine.settings import Tuning
 
-_MARGIN = 2.0
-"""A request is accepted if it may wait this many times as long as estimated. An accepted request
-that misses its deadline costs capacity and helps nobody."""
-_LEAST_WAIT_S = 0.25
-_OVERLOADED_PART = 20
-"""While overloaded, a request is accepted if the wait is at most this part of its time, or the
-least wait. Overload begins when a request is refused because of the work that waits, and ends when
-nothing waits. A line that never gets empty brings no throughput, only latency."""
+_Job = TypeVar("_Job", bound=Awaited[Any])
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """How long a request would take.
+class Arrival:
+    """What is known of a request before any of its items waits.
 
     Attributes:
-        waiting: how many others wait.
-        wait_s: for the work that would be done before it.
-        own_s: for its own work.
-        left_s: until its deadline.
-        is_busy: whether the estimate holds, which is the pace of a busy server.
+        items: how many it has.
+        work: of all of them, in the unit of `Pace`.
+        longest: source tokens of its longest sentence.
+        priority: of its items.
+        left_s: time until its deadline; None: it has none.
     """
 
-    waiting: int
-    wait_s: float
-    own_s: float
-    left_s: float
-    is_busy: bool
+    items: int
+    work: int
+    longest: int = 0
+    priority: int = 0
+    left_s: float | None = None
 
 
-class Acceptance:
-    """Refuses requests that cannot be answered in time."""
+class BoundedLine(Line[_Job]):
+    """A waiting line with a limit. What it refuses is returned as the error to be raised.
 
-    def __init__(self) -> None:
-        """Begin without overload."""
-        self._overloaded = False
+    Overload begins when a request is refused because of the work that waits. It ends when nothing
+    waits. Meanwhile the line must get short: a line that never gets empty brings no throughput,
+    only latency.
+    """
 
-    def check(self, request: Estimate) -> None:
-        """Refuse a request that cannot be answered in time.
+    def __init__(self, most: int, what: str, at_once: int, tuning: Tuning) -> None:
+        """Begin with nothing, and without overload.
 
-        Raises:
-            Overloaded: too much other work waits.
-            DeadlineExceeded: its own work takes longer than it allows.
+        Args:
+            most: items that may wait.
+            what: what waits, for messages, such as "sentences are waiting".
+            at_once: items of a request that are worked on at once, if nothing else waits.
+            tuning: how long a request may wait.
         """
-        wait_s, own_s, left_s = request.wait_s, request.own_s, request.left_s
-        if own_s > left_s and request.is_busy:
-            raise DeadlineExceeded(
+        super().__init__()
+        self._most, self._what, self._at_once, self._tuning = most, what, at_once, tuning
+        self._reserved = 0
+        self._overloaded = False
+        self._closed: DragomanError | None = None
+
+    def refusal(self, arrival: Arrival, pace: Pace | None) -> DragomanError | None:
+        """Why a request may not wait; None: it may.
+
+        Args:
+            arrival: what is known of the request.
+            pace: how fast the work is done; None: not known, and no request is late.
+
+        Returns:
+            `Overloaded` where too much other work waits, or the request leaves no space for
+            others; `DeadlineExceeded` where its own work takes longer than it allows.
+        """
+        held = len(self) + self._reserved
+        free = self._most - held
+        if 2 * arrival.items > free + 1:
+            ahead = self.work_ahead(held, arrival.priority)
+            return Overloaded(
+                f"the server is busy: {held} {self._what}, {max(free, 0)} more may wait, and one "
+                f"request may take half of these, but this one has {arrival.items}",
+                None if pace is None else pace.work_s * ahead,
+            )
+        if arrival.left_s is None or pace is None:
+            return None
+        return self._lateness(arrival, arrival.left_s, pace)
+
+    def _lateness(self, arrival: Arrival, left_s: float, pace: Pace) -> DragomanError | None:
+        """Why a request would be late, if it would."""
+        own_s = pace.work_s * arrival.work + pace.token_s * arrival.longest
+        # Few items are faster than measured while nothing else is worked on.
+        is_busy = len(self) > 0 or arrival.items > self._at_once
+        if own_s > left_s and is_busy:
+            return DeadlineExceeded(
                 f"the request takes about {own_s:.1f} s on this busy server, and its time is "
                 f"{left_s:.1f} s: send fewer sentences in a request, or allow more time"
             )
-        longest_s = (left_s - own_s) / _MARGIN
+        wait_s = pace.work_s * self.work_ahead(arrival.items, arrival.priority)
+        longest_s = (left_s - own_s) / self._tuning.wait_margin
         if wait_s > max(longest_s, own_s):
             self._overloaded = True
         if self._overloaded:
-            longest_s = min(longest_s, max(left_s / _OVERLOADED_PART, _LEAST_WAIT_S))
-        if request.waiting and wait_s > longest_s:
-            raise Overloaded(
-                f"the server is busy: {request.waiting} sentences are waiting, which takes about "
-                f"{wait_s:.1f} s, and the request's time is {left_s:.1f} s",
-                wait_s - longest_s,
+            part_s = left_s / self._tuning.overload_divisor
+            longest_s = min(longest_s, max(part_s, self._tuning.overload_wait_s))
+        if not self or wait_s <= longest_s:
+            return None
+        return Overloaded(
+            f"the server is busy: {len(self)} sentences are waiting, which takes about "
+            f"{wait_s:.1f} s, and the request's time is {left_s:.1f} s",
+            wait_s - longest_s,
+        )
+
+    def reserve(self, items: int, turns: Turns) -> None:
+        """Hold space for a request whose items are added later, unless it was released."""
+        if not turns.released:
+            self._reserved += items
+            turns.reserved += items
+
+    def release(self, turns: Turns) -> None:
+        """Give back what a request has reserved and not used, and reserve nothing for it again.
+
+        A request may be cancelled while one of its parts is still being prepared.
+        """
+        self._reserved -= turns.reserved
+        turns.reserved = 0
+        turns.released = True
+
+    def accept(self, jobs: Sequence[_Job], turns: Turns) -> DragomanError | None:
+        """Let items of one request wait, all or none of them.
+
+        Returns:
+            `Overloaded` where they would be too many, or the reason for which it was closed.
+        """
+        if self._closed is not None:
+            return self._closed
+        reserved = min(turns.reserved, len(jobs))
+        held = len(self) + self._reserved - reserved
+        if held + len(jobs) > self._most:
+            return Overloaded(
+                f"the server is busy: {held} {self._what} and {len(jobs)} more would exceed the "
+                f"limit of {self._most}"
             )
+        self._reserved -= reserved
+        turns.reserved -= reserved
+        for job in jobs:
+            self.add(job, turns, job.work, job.priority)
+        return None
 
     def emptied(self) -> None:
         """End the overload, since nothing waits any more."""
         self._overloaded = False
+
+    def close(self, reason: DragomanError | None = None) -> None:
+        """Accept no more, for this reason; what waits can still be taken."""
+        self._closed = reason or Closed("the engine has been shut down")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more is accepted."""
+        return self._closed is not None

@@ -1,7 +1,7 @@
 """The sentences of one beam width that a worker has in flight.
 
-They step together, whatever place each has come to; a sentence that is done or given up leaves, and
-others join, between any two steps.
+They step together, whatever position each has reached. Between any two steps, sentences that are
+done or not wanted leave, and others join.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dragoman_serving.engine.batching.job import Job
-from dragoman_serving.engine.batching.pace import Pace
+from dragoman_serving.engine.batching.job import Job, State
+from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.statistics import Statistics
-from dragoman_serving.engine.errors import DeadlineExceeded
 from dragoman_serving.engine.network import Decoding
 from dragoman_serving.engine.search.mixed_searches import SearchFailure
 
@@ -24,17 +23,17 @@ _CHECK_S = 0.005
 class Batch:
     """The jobs of a decoding."""
 
-    def __init__(self, decoding: Decoding, statistics: Statistics, pace: Pace) -> None:
+    def __init__(self, decoding: Decoding, statistics: Statistics, meter: PaceMeter) -> None:
         """Begin without sentences.
 
         Args:
             decoding: nothing in flight yet.
             statistics: where to count what becomes of the sentences.
-            pace: where to count how many steps they take.
+            meter: where to count how many steps they take.
         """
         self._decoding = decoding
         self._statistics = statistics
-        self._pace = pace
+        self._meter = meter
         self._steps = 0
         self.jobs: list[Job] = []
         """The sentences in flight, by slot."""
@@ -97,13 +96,9 @@ class Batch:
         self._next_check_s = now_s + _CHECK_S
         slots = []
         for slot, job in enumerate(self.jobs):
-            if job.future.done():
-                self._statistics.add(cancelled=1)
-                slots.append(slot)
-            elif job.overdue(now_s) and job.finish(
-                DeadlineExceeded("the deadline passed while it was being translated")
-            ):
-                self._statistics.add(overdue=1)
+            if not job.is_wanted(now_s):
+                job.give_up("the deadline passed while it was being translated")
+                self._statistics.gave_up(job)
                 slots.append(slot)
         return slots
 
@@ -113,14 +108,14 @@ class Batch:
             try:
                 result = self._decoding.result(slot)
             except SearchFailure as failure:
-                job.finish(failure)
+                job.settle(State.FAILED, failure)
                 continue
             if (wanted := job.sentence.options.hypotheses) > 1:
                 result = replace(result, others=self._decoding.next_best(slot, wanted - 1))
             # Counted before anyone can know that it is done.
             self._statistics.completed(job, len(result.ids))
-            self._pace.finished(self._steps - job.begin_step, len(job.sentence.src_ids))
-            job.finish(result)
+            self._meter.finished(self._steps - job.begin_step, len(job.sentence.src_ids))
+            job.settle(State.DONE, result)
 
     def _leave(self, slots: Sequence[int]) -> None:
         """Let go of sentences in these slots, given in rising order."""
@@ -130,3 +125,29 @@ class Batch:
             last = self.jobs.pop()
             if slot < len(self.jobs):
                 self.jobs[slot] = last
+
+
+def length_groups(
+    lengths: Sequence[int], most_tokens: int, most_padded: float | None
+) -> list[slice]:
+    """Cut lengths in rising order into groups that waste little when each is padded by itself.
+
+    Source sentences differ in length by several times; padded to the longest of a batch, half of
+    the encoder's work could be on padding.
+
+    Args:
+        lengths: source tokens.
+        most_tokens: of a group that is not of one, with padding if it is padded.
+        most_padded: padded over real tokens that a group may have; None: groups are not padded.
+    """
+    groups: list[slice] = []
+    start = tokens = 0
+    for index, length in enumerate(lengths):
+        real = tokens + length
+        together = real if most_padded is None else length * (index - start + 1)
+        wasteful = together > (most_padded or 1) * real
+        if index > start and (wasteful or together > most_tokens):
+            groups.append(slice(start, index))
+            start, tokens = index, 0
+        tokens += length
+    return [*groups, slice(start, len(lengths))]

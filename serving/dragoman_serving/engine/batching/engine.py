@@ -8,36 +8,29 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import SpecialIds
-from dragoman_serving.engine.batching.batch import Batch
+from dragoman_serving.engine.batching.acceptance import Arrival
+from dragoman_serving.engine.batching.batch import Batch, length_groups
+from dragoman_serving.engine.batching.dispatcher import Dispatcher
 from dragoman_serving.engine.batching.heap import give_back
-from dragoman_serving.engine.batching.job import Job, Progress
+from dragoman_serving.engine.batching.job import Job, Progress, State
 from dragoman_serving.engine.batching.line import Turns
-from dragoman_serving.engine.batching.pace import Pace
-from dragoman_serving.engine.batching.scheduler import (
-    Arrival,
-    BatchLimits,
-    Scheduler,
-    length_groups,
-)
+from dragoman_serving.engine.batching.pace import PaceMeter
+from dragoman_serving.engine.batching.scheduler import Scheduler
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from dragoman_serving.engine.network import Network
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.engine.settings import BatchLimits, Tuning
 
 log = logging.getLogger(__name__)
 
 _SWEEP_S = 0.02
-"""How often the queue is searched for sentences that nobody wants any more."""
+"""How often the waiting line is searched for sentences that nobody wants any more."""
 _SWEEP_PER_SENTENCE_S = 10e-6
-"""So that a long queue is not searched all the time."""
-_MOST_SOURCE_TOKENS = 2048
-"""Padded source tokens of one run of the encoder; more take longer than they gain."""
-_LONE_ROWS = 32
-"""Rows up to which a step with all the cores beats steps beside each other."""
+"""So that a long line is not searched all the time."""
 
 
 class Engine:
@@ -50,6 +43,7 @@ class Engine:
         workers: int = 1,
         limits: BatchLimits | None = None,
         on_failure: Callable[[EngineFailure], None] | None = None,
+        tuning: Tuning | None = None,
     ) -> None:
         """Start the worker threads.
 
@@ -60,15 +54,18 @@ class Engine:
             limits: bounds on rows and waiting sentences.
             on_failure: called once, in a thread of the engine, after it broke and failed what it
                 held.
+            tuning: numbers that were chosen by measurements.
         """
         self._network = network
         self._special_ids = special_ids
         self._on_failure = on_failure
         self.statistics = Statistics()
         self._limits = limits or BatchLimits()
-        lone_rows = _LONE_ROWS if network.gains_alone else 0
-        self._pace = Pace(workers)
-        self._scheduler = Scheduler(self._limits, workers, lone_rows, self._pace)
+        self._tuning = tuning or Tuning()
+        self._meter = PaceMeter(workers)
+        lone_rows = self._tuning.lone_rows if network.gains_alone else 0
+        scheduler = Scheduler(self._limits, workers, lone_rows, self._tuning)
+        self._dispatcher = Dispatcher(scheduler, self._meter, self._tuning.idle_s)
         self._batches: list[dict[int, Batch]] = [{} for _ in range(workers)]
         self._failed = threading.Lock()
         self._closed = threading.Event()
@@ -108,7 +105,7 @@ class Engine:
             None if deadline_s is None else deadline_s - time.monotonic(),
         )
         try:
-            self._scheduler.reserve(arrival, turns)
+            self._dispatcher.reserve(arrival, turns)
         except Overloaded:
             self.statistics.add(rejected=total)
             raise
@@ -118,7 +115,7 @@ class Engine:
 
     def release(self, turns: Turns) -> None:
         """Give back what a request has reserved and not used, and reserve nothing for it again."""
-        self._scheduler.release(turns)
+        self._dispatcher.release(turns)
 
     def submit(
         self,
@@ -142,13 +139,10 @@ class Engine:
             EngineFailure: the engine is broken.
         """
         reports = progress or itertools.repeat(None, len(sentences))
-        jobs = [
-            Job(sentence, progress=report)
-            for sentence, report in zip(sentences, reports, strict=True)
-        ]
+        jobs = [Job(sentence, report) for sentence, report in zip(sentences, reports, strict=True)]
         try:
             # Who hears of the tokens as they come reads them from the beginning.
-            self._scheduler.add(jobs if progress else self._deal(jobs), turns)
+            self._dispatcher.add(jobs if progress else self._deal(jobs), turns or Turns())
         except Overloaded:
             self.statistics.add(rejected=len(jobs))
             raise
@@ -165,12 +159,12 @@ class Engine:
     @property
     def waiting(self) -> int:
         """Sentences that wait."""
-        return self._scheduler.waiting
+        return self._dispatcher.waiting
 
     @property
     def rows(self) -> int:
         """Rows in flight."""
-        return self._scheduler.rows
+        return self._dispatcher.rows
 
     @property
     def workers(self) -> int:
@@ -194,34 +188,33 @@ class Engine:
 
     def close(self) -> None:
         """Translate what waits, then stop. Further submissions are refused."""
-        self._scheduler.close()
+        self._dispatcher.close()
         for worker in self._workers:
             worker.join()
-        for job in self._scheduler.drop(lambda job: True):
-            job.finish(Closed("the engine has been shut down"))
+        for job in self._dispatcher.drop(lambda job: True):
+            job.settle(State.FAILED, Closed("the engine has been shut down"))
         self._closed.set()
         self._sweeper.join()
 
     def _work(self, worker: int) -> None:
         batches = self._batches[worker]
-        joining: list[Job] = []
+        joining: Sequence[Job] = ()
         busy_since_s: float | None = None
         try:
             while True:
                 rows = sum(batch.rows for batch in batches.values())
-                admission = self._scheduler.admit(worker, rows, time.monotonic())
-                if admission is None:
+                decision = self._dispatcher.decide(worker, rows)
+                if decision.ends:
                     return
-                joining = admission.joining
-                self._refuse(admission.late)
-                alone = self._network.gains_alone and self._scheduler.alone(worker)
+                joining = decision.joining
+                self._give_up(decision.late, "the deadline passes before it can be translated")
                 if joining:
-                    self._begin(joining, batches, alone)
+                    self._begin(joining, batches, decision.alone)
                 rows = sum(batch.rows for batch in batches.values())
-                if batches and not rows and not admission.late:
-                    batches.clear()  # idle for a while
+                if batches and decision.waits:  # idle for a while
+                    batches.clear()
                     give_back()
-                _step(batches, alone)
+                _step(batches, decision.alone)
                 busy_since_s = self._measure(rows, busy_since_s)
         except BaseException as error:  # whatever it was, everyone who waits must hear of it
             self._fail(error, joining)
@@ -237,52 +230,51 @@ class Engine:
             The same for the next step.
         """
         now_s = time.monotonic()
-        if 2 * rows < self._limits.rows or not self._scheduler.waiting:
+        if 2 * rows < self._limits.rows or not self._dispatcher.waiting:
             return None
         if busy_since_s is not None:
-            self._pace.stepped(rows, now_s - busy_since_s)
+            self._meter.stepped(rows, now_s - busy_since_s)
         return now_s
 
-    def _refuse(self, late: Sequence[Job]) -> None:
-        """Answer for sentences that would miss their deadline."""
-        for job in late:
-            if job.finish(DeadlineExceeded("the deadline passes before it can be translated")):
-                self.statistics.add(overdue=1)
+    def _give_up(self, unwanted: Sequence[Job], why: str) -> None:
+        """Settle sentences that are cancelled or overdue."""
+        for job in unwanted:
+            job.give_up(why)
+            self.statistics.gave_up(job)
 
     def _begin(self, jobs: Sequence[Job], batches: dict[int, Batch], alone: bool) -> None:
         """Let sentences join the batches of their widths."""
         now_s = time.monotonic()
+        most_padded = self._tuning.encoder_padding if self._network.pads_sources else None
         for width in sorted({job.rows for job in jobs}):
             joining = sorted((job for job in jobs if job.rows == width), key=_src_length)
             if width not in batches:
                 decoding = self._network.begin(width, self._special_ids)
-                batches[width] = Batch(decoding, self.statistics, self._pace)
+                batches[width] = Batch(decoding, self.statistics, self._meter)
             lengths = [_src_length(job) for job in joining]
-            for group in length_groups(lengths, _MOST_SOURCE_TOKENS, self._network.pads_sources):
+            for group in length_groups(lengths, self._tuning.encoder_tokens, most_padded):
                 batches[width].join(joining[group], alone)
                 for job in joining[group]:
                     job.joined_s = now_s
 
     def _sweep(self) -> None:
-        """Answer for sentences in the queue that are cancelled or overdue."""
+        """Give up waiting sentences that are cancelled or overdue."""
         while not self._closed.wait(_SWEEP_S + _SWEEP_PER_SENTENCE_S * self.waiting):
             now_s = time.monotonic()
-            unwanted = self._scheduler.drop(partial(_unwanted, now_s))
-            for job in unwanted:
-                late = job.finish(DeadlineExceeded("the deadline passed while it waited"))
-                self.statistics.add(overdue=late, cancelled=not late)
+            unwanted = self._dispatcher.drop(lambda job: not job.is_wanted(now_s))  # noqa: B023
+            self._give_up(unwanted, "the deadline passed while it waited")
 
     def _fail(self, error: BaseException, joining: Sequence[Job]) -> None:
         """Fail everything: a worker that broke leaves nothing that could be trusted."""
         log.error("the engine broke", exc_info=error)
         failure = EngineFailure(f"the engine failed: {type(error).__name__}")
-        self._scheduler.close(failure)
-        waiting = self._scheduler.drop(lambda job: True)
+        self._dispatcher.close(failure)
+        waiting = self._dispatcher.drop(lambda job: True)
         in_flight = [
             job for batches in self._batches for b in list(batches.values()) for job in b.jobs
         ]
         for job in (*waiting, *joining, *in_flight):
-            job.finish(failure)
+            job.settle(State.FAILED, failure)
         self._closed.set()
         if self._failed.acquire(blocking=False) and self._on_failure is not None:
             self._on_failure(failure)
@@ -295,10 +287,6 @@ def _step(batches: dict[int, Batch], alone: bool) -> None:
         batch.step(alone)
         if not batch.rows and len(batches) > 1:
             del batches[width]  # one may keep its memory for what comes next
-
-
-def _unwanted(now_s: float, job: Job) -> bool:
-    return job.future.done() or job.overdue(now_s)
 
 
 def _src_length(job: Job) -> int:

@@ -1,4 +1,4 @@
-"""A sentence on its way through the engine, and who waits for it."""
+"""A sentence on its way through the engine, and the future of its translation."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, TypeVar
 
 from dragoman.kernel.hypothesis import Hypothesis
+from dragoman_serving.engine.errors import DeadlineExceeded
 from dragoman_serving.engine.sentence import Sentence
 
+_Result = TypeVar("_Result")
 _settling = threading.Lock()
 """A worker that is done with a sentence and one that broke may settle it at the same moment."""
 
@@ -18,49 +21,78 @@ Progress = Callable[[tuple[int, ...]], None]
 """Takes the tokens that are certain so far, without start and end symbol."""
 
 
-@dataclass(eq=False)
-class Job:
-    """A sentence and the future of its translation.
+class State(Enum):
+    """Where a sentence is; the last four are final."""
 
-    Cancelling the future is how a caller gives a sentence up: its rows are freed at the next step.
-    `progress` is called in the engine's thread, so it must be quick.
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    FAILED = "failed"
+
+
+class Awaited(Generic[_Result]):
+    """A piece of work that somebody waits for. Cancelling its future gives it up.
+
+    Attributes:
+        future: of its result.
+        state: becomes CANCELLED when the cancelled future is next looked at.
+        work: in the unit of `Pace`.
+        priority: of two that wait, the higher one goes first.
+        deadline_s: on the clock of `time.monotonic`; None: it has none.
     """
 
-    sentence: Sentence
-    future: Future[Hypothesis] = field(default_factory=Future)
-    progress: Progress | None = None
-    submitted_s: float = field(default_factory=time.monotonic)
-    """On the clock of `time.monotonic`, like the next two."""
-    joined_s: float | None = None
-    """When it joined a batch."""
-    first_token_s: float | None = None
-    begin_step: int = 0
-    """How many steps its batch had made when it joined."""
+    def __init__(self, work: int, priority: int, deadline_s: float | None) -> None:
+        """Begin to wait."""
+        self.future: Future[_Result] = Future()
+        self.state = State.WAITING
+        self.work, self.priority, self.deadline_s = work, priority, deadline_s
 
-    @property
-    def rows(self) -> int:
-        """How many rows it takes in a batch."""
-        return self.sentence.options.beam_width
+    def is_wanted(self, now_s: float) -> bool:
+        """Whether its future is open and its deadline has not passed."""
+        overdue = self.deadline_s is not None and now_s > self.deadline_s
+        return not overdue and not self.future.done()
 
-    @property
-    def work(self) -> int:
-        """Rows times source tokens; see `Pace`."""
-        return self.rows * len(self.sentence.src_ids)
-
-    def overdue(self, now_s: float) -> bool:
-        """Whether its deadline has passed."""
-        deadline_s = self.sentence.deadline_s
-        return deadline_s is not None and now_s > deadline_s
-
-    def finish(self, outcome: Hypothesis | Exception) -> bool:
-        """Settle the future; False if it was cancelled or settled before."""
+    def settle(self, state: State, outcome: _Result | Exception) -> None:
+        """Give it a final state and its future an outcome, unless it has them or is cancelled."""
         with _settling:
-            if self.future.done() or self.future.running():
-                return False
+            if self.state not in (State.WAITING, State.RUNNING):
+                return
             if not self.future.set_running_or_notify_cancel():
-                return False
+                self.state = State.CANCELLED
+                return
+            self.state = state
         if isinstance(outcome, Exception):
             self.future.set_exception(outcome)
         else:
             self.future.set_result(outcome)
-        return True
+
+    def give_up(self, why: str) -> None:
+        """Settle what is not wanted: it was cancelled, or else it is overdue, as `why` says."""
+        self.settle(State.EXPIRED, DeadlineExceeded(why))
+
+
+class Job(Awaited[Hypothesis]):
+    """A sentence, and when it came how far.
+
+    Attributes:
+        sentence: what to translate.
+        progress: called with its tokens in the engine's thread, so it must be quick.
+        rows: how many it takes in a batch.
+        submitted_s: on the clock of `time.monotonic`, like the next two.
+        joined_s: when it joined a batch.
+        first_token_s: when it had its first token.
+        begin_step: how many steps its batch had made when it joined.
+    """
+
+    def __init__(self, sentence: Sentence, progress: Progress | None = None) -> None:
+        """Begin to wait."""
+        self.sentence, self.progress = sentence, progress
+        self.rows = sentence.options.beam_width
+        work = self.rows * len(sentence.src_ids)
+        super().__init__(work, sentence.priority, sentence.deadline_s)
+        self.submitted_s = time.monotonic()
+        self.joined_s: float | None = None
+        self.first_token_s: float | None = None
+        self.begin_step = 0

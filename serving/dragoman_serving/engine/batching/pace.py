@@ -8,6 +8,7 @@ engine that is not busy does not show its capacity.
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 _BUSY_MEMORY_S = 5.0
 """Busy time, of a worker, after which a measurement counts for a third."""
@@ -18,7 +19,20 @@ _SENTENCE_MEMORY = 256
 _LEAST_SENTENCES = 8
 
 
+@dataclass(frozen=True)
 class Pace:
+    """What was measured.
+
+    Attributes:
+        work_s: time in which all workers together do one unit of work.
+        token_s: time for which a sentence is in flight, for each of its source tokens.
+    """
+
+    work_s: float
+    token_s: float
+
+
+class PaceMeter:
     """Measured by several threads, and asked by others."""
 
     def __init__(self, workers: int) -> None:
@@ -60,22 +74,11 @@ class Pace:
             self._src_tokens = self._src_tokens * keep + src_tokens
 
     @property
-    def is_known(self) -> bool:
-        """Whether enough was measured."""
-        return self._busy_s >= _LEAST_BUSY_S and self._sentences >= _LEAST_SENTENCES
-
-    def seconds_of(self, work: float) -> float:
-        """Time in which all workers together do work; it must be known.
-
-        Args:
-            work: rows times source tokens.
-        """
+    def pace(self) -> Pace | None:
+        """The pace of the last busy seconds; None before enough was measured."""
         with self._lock:
-            row_steps = work * self._sentence_steps / self._src_tokens
-            return row_steps * self._busy_s / (self._row_steps * self._workers)
-
-    def duration_s(self, src_tokens: int) -> float:
-        """Time that a sentence of so many source tokens is in flight; it must be known."""
-        with self._lock:
-            steps = src_tokens * self._sentence_steps / self._src_tokens
-            return steps * self._busy_s / self._steps
+            if self._busy_s < _LEAST_BUSY_S or self._sentences < _LEAST_SENTENCES:
+                return None
+            steps_each = self._sentence_steps / self._src_tokens
+            row_step_s = self._busy_s / (self._row_steps * self._workers)
+            return Pace(steps_each * row_step_s, steps_each * self._busy_s / self._steps)

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from dragoman_serving.engine.batching.job import Job
+from dragoman_serving.engine.batching.job import Job, State
 
 
 @dataclass
@@ -46,6 +46,13 @@ class Statistics:
         with self._lock:
             for name, more in increments.items():
                 setattr(self._counts, name, getattr(self._counts, name) + more)
+
+    def gave_up(self, job: Job) -> None:
+        """Count a sentence that was not wanted any more."""
+        if job.state is State.EXPIRED:
+            self.add(overdue=1)
+        else:
+            self.add(cancelled=1)
 
     def completed(self, job: Job, output_tokens: int) -> None:
         """Count a sentence whose translation is done."""

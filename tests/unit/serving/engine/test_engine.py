@@ -14,9 +14,7 @@ from typing import Any, cast
 
 import pytest
 from dragoman_export.tensorrt.plans import PlanSettings, requests
-from dragoman_serving.engine.batching import scheduler
 from dragoman_serving.engine.batching.engine import Engine
-from dragoman_serving.engine.batching.scheduler import BatchLimits
 from dragoman_serving.engine.cache import CAPACITIES
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
 from dragoman_serving.engine.constraints import Guidance, Rule
@@ -30,7 +28,7 @@ from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.engine.runtimes.session_decoding import Sessions
 from dragoman_serving.engine.search.mixed_searches import SearchFailure
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
-from dragoman_serving.engine.settings import FloatPrecision
+from dragoman_serving.engine.settings import BatchLimits, FloatPrecision, Tuning
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.constraints import Options
 from dragoman_training.oracle.search import search
@@ -277,15 +275,16 @@ def test_closing_finishes_what_waits_and_refuses_more(session: CopySession) -> N
         engine.submit([sentence(10)])
 
 
-def test_an_idle_worker_drops_its_batches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_worker_drops_its_batches(session: CopySession) -> None:
     """Nothing may hold one; tests/integration/test_memory.py measures the process."""
-    monkeypatch.setattr(scheduler, "_IDLE_S", 0.5)
+    engine = Engine(Sessions(session), SPECIAL_IDS, tuning=Tuning(idle_s=0.5))
     results(engine, [sentence(*[11] * 40, limit=60) for _ in range(16)])
     held = [weakref.ref(batch) for of_worker in engine._batches for batch in of_worker.values()]
     assert held
     assert engine.nbytes > 0
     wait_until(lambda: all(batch() is None for batch in held))
     assert engine.nbytes == 0
+    engine.close()
 
 
 @pytest.fixture(scope="module")

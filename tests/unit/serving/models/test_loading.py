@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
-from dragoman_serving.engine.batching.scheduler import BatchLimits
 from dragoman_serving.engine.compiled import library
-from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.engine.settings import BatchLimits, EngineSettings, Tuning
 from dragoman_serving.models import loading
 from dragoman_serving.models.loading import (
     batch_limits,
@@ -73,8 +73,8 @@ def test_without_the_compiled_code_onnx_runtime_does_it(monkeypatch: pytest.Monk
 
 
 def test_only_large_models_step_alone_on_all_cores() -> None:
-    assert default_lone_threads(BASE, workers=2) == 2
-    assert default_lone_threads(SMALL, workers=2) == 1
+    assert default_lone_threads(BASE, 2, Tuning()) == 2
+    assert default_lone_threads(SMALL, 2, Tuning()) == 1
 
 
 def test_large_models_step_more_rows() -> None:
@@ -91,6 +91,21 @@ def test_parameters_become_settings() -> None:
     assert request_rules({"allow_priority": "true"}).priorities
 
 
+def test_every_number_of_the_tuning_is_a_parameter() -> None:
+    given = {name: value + 1 for name, value in vars(Tuning()).items()}
+    settings = engine_settings({name: str(value) for name, value in given.items()})
+    assert settings == EngineSettings(tuning=Tuning(**given))
+    assert engine_settings({}).tuning == Tuning()
+
+
+def test_what_is_tuned_reaches_the_layout() -> None:
+    tuning = Tuning(rows_small=5, large_weights=1)
+    none_is_large = replace(tuning, large_weights=10**9)
+    assert batch_limits(EngineSettings(tuning=none_is_large), BASE).rows == 5
+    assert batch_limits(EngineSettings(tuning=tuning), SMALL).rows == tuning.rows_large
+    assert default_lone_threads(SMALL, 2, tuning) == 2
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -101,6 +116,9 @@ def test_parameters_become_settings() -> None:
             "precision is 'int4': give one of auto, int8, fp8, fp32, fp16, bf16",
         ),
         ({"workers": "0"}, "workers is 0: give 1 or more"),
+        ({"rows_small": "0"}, "rows_small is 0: give 1 or more"),
+        ({"wait_margin": "nan"}, "wait_margin is nan: give a number above 0"),
+        ({"idle_s": "soon"}, "idle_s is 'soon': give a number, or auto"),
         ({"max_rows": "many"}, "max_rows is 'many': give a number, or auto"),
         ({"allow_priority": "yes"}, "allow_priority is 'yes': give true or false"),
         ({"deadline_s": "0"}, "deadline_s is 0: give 1 or more"),

@@ -1,38 +1,79 @@
 from __future__ import annotations
 
 import pytest
-from dragoman_serving.engine.batching.acceptance import Acceptance, Estimate
+from dragoman_serving.engine.batching.acceptance import Arrival, BoundedLine
+from dragoman_serving.engine.batching.job import Job
+from dragoman_serving.engine.batching.line import Turns
+from dragoman_serving.engine.batching.pace import Pace
 from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import Tuning
+
+PACE = Pace(work_s=0.1, token_s=0.0)
 
 
-def of(wait_s: float, left_s: float, own_s: float = 0.1, waiting: int = 9) -> Estimate:
-    return Estimate(waiting, wait_s, own_s, left_s, is_busy=waiting > 0)
+def line(wait_s: float = 0.0, tuning: Tuning | None = None) -> BoundedLine[Job]:
+    """One in which a request of one item would wait so long."""
+    made: BoundedLine[Job] = BoundedLine(1000, "sentences are waiting", 64, tuning or Tuning())
+    fill(made, wait_s)
+    return made
+
+
+def fill(made: BoundedLine[Job], wait_s: float) -> None:
+    for _ in range(round(wait_s / PACE.work_s)):
+        made.accept([Job(Sentence((3,), 9, SearchOptions(beam_width=1)))], Turns())
+
+
+def ask(made: BoundedLine[Job], left_s: float, own_s: float = 0.1) -> None:
+    if refusal := made.refusal(Arrival(1, round(own_s / PACE.work_s), left_s=left_s), PACE):
+        raise refusal
 
 
 def test_a_request_may_wait_twice_as_long_as_estimated() -> None:
-    Acceptance().check(of(wait_s=4.9, left_s=10))
+    ask(line(wait_s=4.9), left_s=10)
     with pytest.raises(Overloaded, match=r"about 5.0 s, and the request's time is 10.0 s"):
-        Acceptance().check(of(wait_s=5.0, left_s=10))
+        ask(line(wait_s=5.0), left_s=10)
+    with pytest.raises(Overloaded):
+        ask(line(wait_s=4.9, tuning=Tuning(wait_margin=3)), left_s=10)
 
 
 def test_after_a_refusal_the_line_must_get_short_until_it_was_empty() -> None:
-    acceptance = Acceptance()
+    made = line(wait_s=6)
     with pytest.raises(Overloaded):
-        acceptance.check(of(wait_s=6, left_s=10))
+        ask(made, left_s=10)
+    made.drop(lambda job: len(made) > 0)
+    fill(made, 3)
     with pytest.raises(Overloaded, match="try again in 3 s"):
-        acceptance.check(of(wait_s=3, left_s=10))
-    acceptance.check(of(wait_s=0.5, left_s=10))
-    acceptance.check(of(wait_s=3, left_s=60))
-    acceptance.emptied()
-    acceptance.check(of(wait_s=3, left_s=10))
+        ask(made, left_s=10)
+    ask(made, left_s=60)
+    for _ in range(25):
+        made.take()
+    ask(made, left_s=10)
+    fill(made, 2.5)
+    with pytest.raises(Overloaded):
+        ask(made, left_s=10)
+    made.emptied()
+    ask(made, left_s=10)
+
+
+def test_after_a_refusal_the_least_wait_is_tuned() -> None:
+    made = line(wait_s=6, tuning=Tuning(overload_wait_s=6.0))
+    with pytest.raises(Overloaded):
+        ask(made, left_s=10)
+    ask(made, left_s=60)
+    made = line(wait_s=6, tuning=Tuning(overload_divisor=2))
+    with pytest.raises(Overloaded):
+        ask(made, left_s=10)
+    ask(made, left_s=14)
 
 
 def test_a_request_that_is_too_large_is_no_overload() -> None:
-    acceptance = Acceptance()
+    made = line(wait_s=1)
     with pytest.raises(DeadlineExceeded, match=r"takes about 50.0 s on this busy server"):
-        acceptance.check(of(wait_s=1, left_s=10, own_s=50))
-    acceptance.check(of(wait_s=3, left_s=10))
+        ask(made, left_s=10, own_s=50)
+    fill(made, 2)
+    ask(made, left_s=10)
 
 
 def test_an_idle_server_takes_what_may_be_done_in_time() -> None:
-    Acceptance().check(of(wait_s=0, left_s=0.05, own_s=0.1, waiting=0))
+    ask(line(), left_s=0.05, own_s=0.1)

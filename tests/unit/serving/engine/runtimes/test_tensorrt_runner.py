@@ -16,13 +16,13 @@ import pytest
 from dragoman_export.tensorrt.host_runner import HostRunner
 from dragoman_export.tensorrt.plans import PlanSettings, requests
 from dragoman_serving.engine.batching.engine import Engine
-from dragoman_serving.engine.batching.scheduler import BatchLimits
 from dragoman_serving.engine.runtimes.device import tensorrt_runner
 from dragoman_serving.engine.runtimes.device.device_memory import DeviceTensor, HostMemory
 from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
 from dragoman_serving.engine.runtimes.device.tensorrt_runner import TensorRTRunner
 from dragoman_serving.engine.runtimes.tensorrt_library import TensorRT
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import BatchLimits
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 

@@ -1,0 +1,88 @@
+"""The scheduler, shared by threads: one of them asks at a time, and idle workers sleep."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from dragoman.kernel.errors import DragomanError
+from dragoman_serving.engine.batching.acceptance import Arrival
+from dragoman_serving.engine.batching.job import Job
+from dragoman_serving.engine.batching.line import Turns
+from dragoman_serving.engine.batching.pace import PaceMeter
+from dragoman_serving.engine.batching.scheduler import Decision, Scheduler
+
+
+class Dispatcher:
+    """Holds the lock and the clock. A refusal is raised; else its methods are the scheduler's."""
+
+    def __init__(self, scheduler: Scheduler, meter: PaceMeter, idle_s: float) -> None:
+        """Begin to ask a scheduler.
+
+        Args:
+            scheduler: nothing else uses it.
+            meter: tells the pace.
+            idle_s: how long a worker sleeps before it hears that there is nothing to do.
+        """
+        self._scheduler, self._meter, self._idle_s = scheduler, meter, idle_s
+        self._changed = threading.Condition()
+
+    @property
+    def waiting(self) -> int:
+        """Number of sentences that wait."""
+        return self._scheduler.waiting
+
+    @property
+    def rows(self) -> int:
+        """Number of rows in flight."""
+        return self._scheduler.rows
+
+    def reserve(self, arrival: Arrival, turns: Turns) -> None:
+        """Reserve space for a request, or raise why it is refused."""
+        with self._changed:
+            _raise(self._scheduler.reserve(arrival, turns, self._meter.pace))
+
+    def release(self, turns: Turns) -> None:
+        """Give back what a request has reserved."""
+        with self._changed:
+            self._scheduler.release(turns)
+
+    def add(self, arrivals: Sequence[Job], turns: Turns) -> None:
+        """Let sentences wait, or raise why they are refused."""
+        with self._changed:
+            _raise(self._scheduler.add(arrivals, turns))
+            self._changed.notify_all()
+
+    def decide(self, worker: int, rows: int) -> Decision:
+        """What a worker does before its next step; one with nothing in flight sleeps until then."""
+        with self._changed:
+            if self._scheduler.waiting:
+                self._changed.notify_all()  # what others may take depends on these rows
+            decision = self._decide(worker, rows)
+            if decision.waits:
+                until_s = time.monotonic() + self._idle_s
+                while decision.waits and (left_s := until_s - time.monotonic()) > 0:
+                    self._changed.wait(left_s)
+                    decision = self._decide(worker, rows)
+            return decision
+
+    def _decide(self, worker: int, rows: int) -> Decision:
+        pace = self._meter.pace if self._scheduler.waiting else None
+        return self._scheduler.decide(worker, rows, time.monotonic(), pace)
+
+    def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
+        """Take sentences out of the line, and return them."""
+        with self._changed:
+            return self._scheduler.drop(unwanted)
+
+    def close(self, reason: DragomanError | None = None) -> None:
+        """Take no more, for this reason; what waits is still handed out."""
+        with self._changed:
+            self._scheduler.close(reason)
+            self._changed.notify_all()
+
+
+def _raise(refusal: DragomanError | None) -> None:
+    if refusal is not None:
+        raise refusal
