@@ -31,73 +31,61 @@ class BatchLimits:
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers that were chosen by measurements, which another machine may want otherwise.
+    """Numbers that measurements chose, and that another machine may want otherwise.
 
-    The measurements are in docs/lab-notebook.md, in the sections that are named here.
+    docs/lab-notebook.md has the measurements: [P] "the engine in a process of its own",
+    [S] "threads and sessions", [T] "turns between requests, and overload", [M] "memory after a
+    burst". [-]: not measured. docs/deployment.md has a table of them.
 
     Raises:
         UsageError: a number that is too small, or not finite.
     """
 
     rows_small: int = 32
-    """Rows a worker: more delay short sentences; "the engine in a process of its own"."""
+    """Rows a worker of a small model steps: at 64, 32, 16 p99 was 209, 148, 132 ms [P]."""
     rows_large: int = 64
-    """The same for large models, a tenth faster than with 32; in the same section."""
+    """Rows a worker of a large model steps: a tenth faster than 32, more latency [P]."""
     rows_gpu: int = 256
-    """The same on a GPU, where a step of more rows costs hardly more; not measured."""
+    """Rows a worker on a GPU steps: throughput against latency and memory [-]."""
     workers_most: int = 8
-    """Workers by default: each core more gains less, and all share an interpreter; not measured."""
+    """Workers by default, one a core: all of them share the interpreter's lock [-]."""
     large_weights: int = 10_000_000
-    """Weights of a decoder step from which a model is large, and a lone step faster with all cores,
-    which takes a second session: 2.66 to 1.69 ms for 63 million, 0.236 to 0.255 ms for 4 million;
-    "threads and sessions"."""
+    """Weights of a large model's step: it has a session with all cores for lone rows [S]."""
     lone_rows: int = 32
-    """Rows up to which one worker with all cores does the work of a large model; beyond, workers
-    beside each other do more: 4,959 to 4,675 tokens/s at 2 x 32 rows; "threads and sessions"."""
+    """Rows up to which one worker of a large model, with all cores, beats several [S]."""
     join_wait_steps: int = 6
-    """Steps that few sentences wait for others to join with, for one longer run of the encoder: 0,
-    4, 8 gave beam 4 at 32 requests 749, 860, 864 sentences/s; "the engine in a process of its
-    own"."""
+    """Steps that few sentences wait for others: 0, 4, 8: 749, 860, 864 sentences/s [P]."""
     join_few_divisor: int = 4
-    """Few are fewer than this part of the rows in flight; measured with `join_wait_steps`."""
+    """Few are less than this part of the rows in flight; as measured with the last [P]."""
     encoder_tokens: int = 2048
-    """Source tokens of one run of the encoder: more take longer than they gain; not recorded."""
+    """Source tokens of an encoder run: fewer runs against longer pauses of others [-]."""
     encoder_padding: float = 1.15
-    """Padded over real tokens of one run of the encoder: longer runs against work on padding; 1.15,
-    1.3, 1.6 gave 894, 888, 813 sentences/s; "threads and sessions"."""
+    """Padded over real tokens of one: 1.15, 1.3, 1.6: 894, 888, 813 sentences/s [S]."""
     idle_s: float = 10.0
-    """Idle time after which a worker returns its memory, which the next request takes anew: 205
-    instead of 320 MB; "memory after a burst"."""
+    """Idle time until memory is returned: 205 to 320 instead of 568 MB, taken anew later [M]."""
     wait_margin: float = 2.0
-    """A request is accepted if it may wait this many times as long as estimated. Less lets accepted
-    requests miss their deadline (1 % with 1.25); "turns between requests, and overload"."""
+    """Accept what may wait this many times the estimate: with 1.25, 1 % were late [T]."""
     overload_divisor: int = 20
-    """After a refusal, a request may wait this part of its time: more latency against more requests
-    accepted; 0.6 s instead of 8 s at the same goodput; in the same section."""
+    """After a refusal, accept what waits this part of its time: 0.6 s, not 8 s [T]."""
     overload_wait_s: float = 0.25
-    """After a refusal, any request may wait so long; measured with `overload_divisor`."""
+    """After a refusal, accept what waits so long; as measured with the last [T]."""
     prepare_texts: int = 64
-    """A request of up to so many texts is tokenised at once, in milliseconds, instead of in turns
-    with other requests; "turns between requests, and overload"."""
+    """Texts of a request that is tokenised at once: its delay against that of others [-]."""
     prepare_characters: int = 20_000
-    """The same for its characters."""
+    """Characters of such a request [-]."""
     part_texts: int = 1024
-    """Texts of a larger request that are tokenised at a time: fewer waste padding, more delay
-    others; 64 gave 0.95 of the speed, 1,024 gave 0.98; in the same section."""
+    """Texts of a larger one that are tokenised at a time: 64 cost 5 %, 1,024 2 % [T]."""
     part_characters: int = 100_000
-    """The same for characters; not measured."""
+    """Characters that are tokenised at a time [-]."""
     score_tokens: int = 4096
-    """Tokens on a side of the pairs that are sorted by length at a time for scoring: fewer waste
-    padding, more delay pairs that are more important or overdue; not measured."""
+    """Tokens of pairs scored at a time: less padding against delay of urgent pairs [-]."""
 
     def __post_init__(self) -> None:
-        may_be_zero = ("lone_rows", "join_wait_steps")
         for name, value in vars(self).items():
-            if isinstance(value, int):
-                least = 0 if name in may_be_zero else 1
-                if value < least:
-                    raise UsageError(f"{name} is {value}: give {least} or more")
-            elif not 0 < value < math.inf:
+            least = 0 if name in ("lone_rows", "join_wait_steps") else 1
+            if isinstance(value, int) and value < least:
+                raise UsageError(f"{name} is {value}: give {least} or more")
+            if isinstance(value, float) and not 0 < value < math.inf:
                 raise UsageError(f"{name} is {value}: give a number above 0")
 
 

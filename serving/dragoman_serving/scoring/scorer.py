@@ -116,7 +116,7 @@ class Scorer:
         left_s = None if deadline_s is None else deadline_s - time.monotonic()
         arrival = Arrival(pairs, pairs, priority=priority, left_s=left_s)
         with self._changed:
-            if refusal := self._waiting.refusal(arrival, self._meter.pace):
+            if refusal := self._waiting.reserve(arrival, self._meter.pace):
                 raise refusal
 
     def submit(self, pairs: Sequence[Pair]) -> list[Future[Scored]]:

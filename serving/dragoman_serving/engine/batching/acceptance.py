@@ -58,16 +58,19 @@ class BoundedLine(Line[_Job]):
         self._overloaded = False
         self._closed: DragomanError | None = None
 
-    def refusal(self, arrival: Arrival, pace: Pace | None) -> DragomanError | None:
-        """Why a request may not wait; None: it may.
+    def reserve(
+        self, arrival: Arrival, pace: Pace | None, turns: Turns | None = None
+    ) -> DragomanError | None:
+        """Reserve space for a request, unless it would be late or leaves too little for others.
 
         Args:
             arrival: what is known of the request.
             pace: how fast the work is done; None: not known, and no request is late.
+            turns: those of its items, which are accepted later; None: nothing is reserved.
 
         Returns:
-            `Overloaded` where too much other work waits, or the request leaves no space for
-            others; `DeadlineExceeded` where its own work takes longer than it allows.
+            Why it is refused: `Overloaded`, because too much other work waits or it is too large;
+            `DeadlineExceeded`, because its own work takes longer than it allows.
         """
         held = len(self) + self._reserved
         free = self._most - held
@@ -78,12 +81,17 @@ class BoundedLine(Line[_Job]):
                 f"request may take half of these, but this one has {arrival.items}",
                 None if pace is None else pace.work_s * ahead,
             )
-        if arrival.left_s is None or pace is None:
-            return None
-        return self._lateness(arrival, arrival.left_s, pace)
+        if pace is not None and (refusal := self._lateness(arrival, pace)):
+            return refusal
+        if turns is not None and not turns.released:
+            self._reserved += arrival.items
+            turns.reserved += arrival.items
+        return None
 
-    def _lateness(self, arrival: Arrival, left_s: float, pace: Pace) -> DragomanError | None:
+    def _lateness(self, arrival: Arrival, pace: Pace) -> DragomanError | None:
         """Why a request would be late, if it would."""
+        if (left_s := arrival.left_s) is None:
+            return None
         own_s = pace.work_s * arrival.work + pace.token_s * arrival.longest
         # Few items are faster than measured while nothing else is worked on.
         is_busy = len(self) > 0 or arrival.items > self._at_once
@@ -106,12 +114,6 @@ class BoundedLine(Line[_Job]):
             f"{wait_s:.1f} s, and the request's time is {left_s:.1f} s",
             wait_s - longest_s,
         )
-
-    def reserve(self, items: int, turns: Turns) -> None:
-        """Hold space for a request whose items are added later, unless it was released."""
-        if not turns.released:
-            self._reserved += items
-            turns.reserved += items
 
     def release(self, turns: Turns) -> None:
         """Give back what a request has reserved and not used, and reserve nothing for it again.

@@ -132,13 +132,9 @@ def length_groups(
 ) -> list[slice]:
     """Cut lengths in rising order into groups that waste little when each is padded by itself.
 
-    Source sentences differ in length by several times; padded to the longest of a batch, half of
-    the encoder's work could be on padding.
-
-    Args:
-        lengths: source tokens.
-        most_tokens: of a group that is not of one, with padding if it is padded.
-        most_padded: padded over real tokens that a group may have; None: groups are not padded.
+    Padded to the longest of a batch, half of the encoder's work could be on padding. No group has
+    more than `most_tokens`, with padding, unless it is of one, nor more than `most_padded` times
+    its real tokens. If that is None, groups are not padded.
     """
     groups: list[slice] = []
     start = tokens = 0

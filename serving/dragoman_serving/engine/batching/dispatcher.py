@@ -15,38 +15,28 @@ from dragoman_serving.engine.batching.scheduler import Decision, Scheduler
 
 
 class Dispatcher:
-    """Holds the lock and the clock. A refusal is raised; else its methods are the scheduler's."""
+    """Holds the lock and the clock; what the scheduler returns as a refusal, it raises."""
 
     def __init__(self, scheduler: Scheduler, meter: PaceMeter, idle_s: float) -> None:
         """Begin to ask a scheduler.
 
         Args:
-            scheduler: nothing else uses it.
+            scheduler: others only read its counts.
             meter: tells the pace.
             idle_s: how long a worker sleeps before it hears that there is nothing to do.
         """
         self._scheduler, self._meter, self._idle_s = scheduler, meter, idle_s
         self._changed = threading.Condition()
 
-    @property
-    def waiting(self) -> int:
-        """Number of sentences that wait."""
-        return self._scheduler.waiting
-
-    @property
-    def rows(self) -> int:
-        """Number of rows in flight."""
-        return self._scheduler.rows
-
     def reserve(self, arrival: Arrival, turns: Turns) -> None:
         """Reserve space for a request, or raise why it is refused."""
         with self._changed:
-            _raise(self._scheduler.reserve(arrival, turns, self._meter.pace))
+            _raise(self._scheduler.line.reserve(arrival, self._meter.pace, turns))
 
     def release(self, turns: Turns) -> None:
         """Give back what a request has reserved."""
         with self._changed:
-            self._scheduler.release(turns)
+            self._scheduler.line.release(turns)
 
     def add(self, arrivals: Sequence[Job], turns: Turns) -> None:
         """Let sentences wait, or raise why they are refused."""
@@ -57,7 +47,7 @@ class Dispatcher:
     def decide(self, worker: int, rows: int) -> Decision:
         """What a worker does before its next step; one with nothing in flight sleeps until then."""
         with self._changed:
-            if self._scheduler.waiting:
+            if self._scheduler.line:
                 self._changed.notify_all()  # what others may take depends on these rows
             decision = self._decide(worker, rows)
             if decision.waits:
@@ -68,7 +58,7 @@ class Dispatcher:
             return decision
 
     def _decide(self, worker: int, rows: int) -> Decision:
-        pace = self._meter.pace if self._scheduler.waiting else None
+        pace = self._meter.pace if self._scheduler.line else None
         return self._scheduler.decide(worker, rows, time.monotonic(), pace)
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
@@ -79,7 +69,7 @@ class Dispatcher:
     def close(self, reason: DragomanError | None = None) -> None:
         """Take no more, for this reason; what waits is still handed out."""
         with self._changed:
-            self._scheduler.close(reason)
+            self._scheduler.line.close(reason)
             self._changed.notify_all()
 
 

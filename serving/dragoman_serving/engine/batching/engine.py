@@ -64,8 +64,8 @@ class Engine:
         self._tuning = tuning or Tuning()
         self._meter = PaceMeter(workers)
         lone_rows = self._tuning.lone_rows if network.gains_alone else 0
-        scheduler = Scheduler(self._limits, workers, lone_rows, self._tuning)
-        self._dispatcher = Dispatcher(scheduler, self._meter, self._tuning.idle_s)
+        self._scheduler = Scheduler(self._limits, workers, lone_rows, self._tuning)
+        self._dispatcher = Dispatcher(self._scheduler, self._meter, self._tuning.idle_s)
         self._batches: list[dict[int, Batch]] = [{} for _ in range(workers)]
         self._failed = threading.Lock()
         self._closed = threading.Event()
@@ -159,12 +159,12 @@ class Engine:
     @property
     def waiting(self) -> int:
         """Sentences that wait."""
-        return self._dispatcher.waiting
+        return len(self._scheduler.line)
 
     @property
     def rows(self) -> int:
         """Rows in flight."""
-        return self._dispatcher.rows
+        return self._scheduler.rows
 
     @property
     def workers(self) -> int:
@@ -230,7 +230,7 @@ class Engine:
             The same for the next step.
         """
         now_s = time.monotonic()
-        if 2 * rows < self._limits.rows or not self._dispatcher.waiting:
+        if 2 * rows < self._limits.rows or not self._scheduler.line:
             return None
         if busy_since_s is not None:
             self._meter.stepped(rows, now_s - busy_since_s)

@@ -33,14 +33,10 @@ class State(Enum):
 
 
 class Awaited(Generic[_Result]):
-    """A piece of work that somebody waits for. Cancelling its future gives it up.
+    """A piece of work that somebody waits for.
 
-    Attributes:
-        future: of its result.
-        state: becomes CANCELLED when the cancelled future is next looked at.
-        work: in the unit of `Pace`.
-        priority: of two that wait, the higher one goes first.
-        deadline_s: on the clock of `time.monotonic`; None: it has none.
+    Cancelling `future` gives it up: `state` becomes CANCELLED when the engine next looks at it.
+    `work` is in the unit of `Pace`, `deadline_s` on the clock of `time.monotonic`.
     """
 
     def __init__(self, work: int, priority: int, deadline_s: float | None) -> None:
@@ -74,16 +70,10 @@ class Awaited(Generic[_Result]):
 
 
 class Job(Awaited[Hypothesis]):
-    """A sentence, and when it came how far.
+    """A sentence, and when it reached which step.
 
-    Attributes:
-        sentence: what to translate.
-        progress: called with its tokens in the engine's thread, so it must be quick.
-        rows: how many it takes in a batch.
-        submitted_s: on the clock of `time.monotonic`, like the next two.
-        joined_s: when it joined a batch.
-        first_token_s: when it had its first token.
-        begin_step: how many steps its batch had made when it joined.
+    `progress` is called in the engine's thread, so it must be quick. `begin_step` is how many steps
+    its batch had made when it joined.
     """
 
     def __init__(self, sentence: Sentence, progress: Progress | None = None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dragoman.kernel.errors import DragomanError
-from dragoman_serving.engine.batching.acceptance import Arrival, BoundedLine
+from dragoman_serving.engine.batching.acceptance import BoundedLine
 from dragoman_serving.engine.batching.job import Job, State
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import Pace
@@ -39,7 +39,11 @@ class Decision:
 
 
 class Scheduler:
-    """Requests take turns within a priority; the rows are shared evenly by the workers."""
+    """Requests take turns within a priority; the rows are shared evenly by the workers.
+
+    Attributes:
+        line: the sentences that wait; it reserves space for requests or refuses them.
+    """
 
     def __init__(
         self, limits: BatchLimits, workers: int, lone_rows: int = 0, tuning: Tuning | None = None
@@ -54,7 +58,7 @@ class Scheduler:
             tuning: numbers that were chosen by measurements.
         """
         self._limits, self._lone_rows, self._tuning = limits, lone_rows, tuning or Tuning()
-        self._waiting: BoundedLine[Job] = BoundedLine(
+        self.line: BoundedLine[Job] = BoundedLine(
             limits.waiting, "sentences are waiting", limits.rows, self._tuning
         )
         self._waiting_rows = 0
@@ -62,34 +66,9 @@ class Scheduler:
         self._patience = [0] * workers
 
     @property
-    def waiting(self) -> int:
-        """Number of sentences that wait."""
-        return len(self._waiting)
-
-    @property
     def rows(self) -> int:
         """Number of rows in flight."""
         return sum(self._rows)
-
-    def reserve(self, arrival: Arrival, turns: Turns, pace: Pace | None) -> DragomanError | None:
-        """Reserve space for a request, unless it cannot be translated in time.
-
-        Args:
-            arrival: what is known of the request.
-            turns: those of its sentences, which are added later.
-            pace: how fast the engine works.
-
-        Returns:
-            Why the request is refused; see `BoundedLine.refusal`.
-        """
-        refusal = self._waiting.refusal(arrival, pace)
-        if refusal is None:
-            self._waiting.reserve(arrival.items, turns)
-        return refusal
-
-    def release(self, turns: Turns) -> None:
-        """Give back what a request has reserved and not used, and reserve nothing for it again."""
-        self._waiting.release(turns)
 
     def add(self, arrivals: Sequence[Job], turns: Turns) -> DragomanError | None:
         """Let sentences of one request wait, all or none of them.
@@ -97,7 +76,7 @@ class Scheduler:
         Returns:
             Why they are refused; see `BoundedLine.accept`.
         """
-        refusal = self._waiting.accept(arrivals, turns)
+        refusal = self.line.accept(arrivals, turns)
         if refusal is None:
             self._waiting_rows += sum(job.rows for job in arrivals)
         return refusal
@@ -114,18 +93,18 @@ class Scheduler:
         self._rows[worker] = rows
         room = self._room(worker)
         if rows == 0 and room <= 0:
-            return Decision(waits=not self._waiting.is_closed, ends=self._waiting.is_closed)
+            return Decision(waits=not self.line.is_closed, ends=self.line.is_closed)
         if self._holds_back(worker, room):
             return Decision(alone=self._alone(worker), held_steps=self._patience[worker] + 1)
         joining: list[Job] = []
         late: list[Job] = []
-        while self._waiting and room > 0:
-            job = self._waiting.first()
+        while self.line and room > 0:
+            job = self.line.first()
             is_late = self._is_late(job, now_s, pace)
             too_wide = job.rows > self._limits.rows - self._rows[worker]
             if too_wide and self._rows[worker] and not is_late:
                 break
-            self._waiting.take()
+            self.line.take()
             self._waiting_rows -= job.rows
             if is_late:
                 late.append(job)
@@ -134,21 +113,17 @@ class Scheduler:
             joining.append(job)
             self._rows[worker] += job.rows
             room -= job.rows
-        if not self._waiting:
-            self._waiting.emptied()
+        if not self.line:
+            self.line.emptied()
         return Decision(tuple(joining), tuple(late), self._alone(worker))
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
         """Take sentences out of the line that nobody waits for any more, and return them."""
-        dropped = self._waiting.drop(unwanted)
+        dropped = self.line.drop(unwanted)
         self._waiting_rows -= sum(job.rows for job in dropped)
-        if not self._waiting:
-            self._waiting.emptied()
+        if not self.line:
+            self.line.emptied()
         return dropped
-
-    def close(self, reason: DragomanError | None = None) -> None:
-        """Take no more, for this reason; what waits is still handed out."""
-        self._waiting.close(reason)
 
     def _alone(self, worker: int) -> bool:
         if not self._lone_rows:
@@ -161,7 +136,7 @@ class Scheduler:
 
         Only while others wait: a lone sentence is translated faster than a busy engine's pace says.
         """
-        if job.deadline_s is None or pace is None or len(self._waiting) < self._limits.rows:
+        if job.deadline_s is None or pace is None or len(self.line) < self._limits.rows:
             return False
         return now_s + pace.token_s * len(job.sentence.src_ids) > job.deadline_s
 
@@ -177,10 +152,10 @@ class Scheduler:
 
     def _room(self, worker: int) -> int:
         """Rows that a worker may take now: up to its share of all there are."""
-        if not self._waiting:
+        if not self.line:
             return 0
         total = self._waiting_rows + self.rows
-        if total <= self._lone_rows and not self._waiting.is_closed:
+        if total <= self._lone_rows and not self.line.is_closed:
             busiest = max(range(len(self._rows)), key=self._rows.__getitem__)
             return total if worker == busiest else 0
         share = -(-total // len(self._rows))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from dragoman_serving.service.configuration import engine_settings, request_rule
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Dimensions
+from tests.conftest import REPOSITORY
 
 BASE = Dimensions(32_000, 512, 2048, 8, 6, 6)
 SMALL = Dimensions(8_000, 256, 1024, 4, 6, 3)
@@ -132,3 +134,9 @@ def test_wrong_parameters_are_refused_by_name(parameters: dict[str, str], messag
     with pytest.raises(UsageError) as caught:
         read()
     assert message in str(caught.value)
+
+
+def test_the_table_of_the_tuning_is_whole() -> None:
+    page = (REPOSITORY / "docs" / "deployment.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", page, re.MULTILINE)
+    assert {name: float(value) for name, value in table} == vars(Tuning())

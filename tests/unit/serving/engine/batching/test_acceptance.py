@@ -25,7 +25,7 @@ def fill(made: BoundedLine[Job], wait_s: float) -> None:
 
 
 def ask(made: BoundedLine[Job], left_s: float, own_s: float = 0.1) -> None:
-    if refusal := made.refusal(Arrival(1, round(own_s / PACE.work_s), left_s=left_s), PACE):
+    if refusal := made.reserve(Arrival(1, round(own_s / PACE.work_s), left_s=left_s), PACE):
         raise refusal
 
 

@@ -41,14 +41,14 @@ class Replay:
         match event["event"]:
             case "reserve":
                 turns = self.turns.setdefault(event["request"], Turns())
-                refusal = self.scheduler.reserve(Arrival(**event["arrival"]), turns, pace)
+                refusal = self.scheduler.line.reserve(Arrival(**event["arrival"]), pace, turns)
                 return _told(refusal)
             case "add":
                 arrivals = [_job(*one[1:]) for one in event["sentences"]]
                 self.jobs += arrivals
                 return _told(self.scheduler.add(arrivals, self.turns[event["request"]]))
             case "release":
-                return self.scheduler.release(self.turns[event["request"]])
+                return self.scheduler.line.release(self.turns[event["request"]])
             case "drop":
                 cancelled = {self.jobs[number] for number in event["cancelled"]}
                 now_s = event["now_s"]
@@ -58,7 +58,7 @@ class Replay:
                 asked = event["worker"], event["rows"], event["now_s"], pace
                 return self.as_recorded(self.scheduler.decide(*asked))
             case _:
-                return self.scheduler.close()
+                return self.scheduler.line.close()
 
     def numbers(self, jobs: list[Job] | tuple[Job, ...]) -> list[int]:
         return [self.jobs.index(job) for job in jobs]

@@ -27,7 +27,7 @@ def add(scheduler: Scheduler, arrivals: list[Job], turns: Turns | None = None) -
 
 
 def reserve(scheduler: Scheduler, arrival: Arrival, turns: Turns, pace: Pace | None = None) -> None:
-    if refusal := scheduler.reserve(arrival, turns, pace):
+    if refusal := scheduler.line.reserve(arrival, pace, turns):
         raise refusal
 
 
@@ -94,7 +94,7 @@ def test_arrivals_are_taken_whole_or_not_at_all() -> None:
         add(scheduler, jobs(1, 1))
     add(scheduler, jobs(1))
     assert len(decide(scheduler, 0, 0)) == 3
-    scheduler.close()
+    scheduler.line.close()
     with pytest.raises(Closed):
         add(scheduler, jobs(1))
     assert scheduler.decide(0, 0, 0.0, None) == Decision(ends=True)
@@ -113,7 +113,7 @@ def test_what_is_dropped_is_not_handed_out() -> None:
     waiting = jobs(1, 2, 4)
     add(scheduler, waiting)
     assert scheduler.drop(lambda job: job.rows == 2) == waiting[1:2]
-    assert scheduler.waiting == 2
+    assert len(scheduler.line) == 2
     assert decide(scheduler, 0, 0) == [waiting[0], waiting[2]]
 
 
@@ -184,7 +184,7 @@ def test_one_request_may_take_half_of_what_is_free() -> None:
     with pytest.raises(Overloaded, match="50 sentences are waiting, 50 more may wait"):
         reserve(scheduler, Arrival(26, 260, 10), second)
     reserve(scheduler, Arrival(25, 250, 10), second)
-    scheduler.release(first)
+    scheduler.line.release(first)
     reserve(scheduler, Arrival(37, 370, 10), third)
     add(scheduler, jobs(*[1] * 37), third)
     add(scheduler, jobs(*[1] * 38))
@@ -196,7 +196,7 @@ def test_one_request_may_take_half_of_what_is_free() -> None:
 def test_a_request_that_was_cancelled_reserves_nothing() -> None:
     scheduler = Scheduler(BatchLimits(rows=10, waiting=100), workers=1)
     cancelled = Turns()
-    scheduler.release(cancelled)
+    scheduler.line.release(cancelled)
     reserve(scheduler, Arrival(50, 500, 10), cancelled)
     reserve(scheduler, Arrival(50, 500, 10), Turns())
 
