@@ -116,12 +116,6 @@ class EngineSettings:
     """Numbers that fit most machines."""
 
     def __post_init__(self) -> None:
-        numbers = {
-            "workers": self.workers,
-            "lone_threads": self.lone_threads,
-            "max_rows": self.max_rows,
-            "max_waiting": self.max_waiting,
-        }
-        for name, value in numbers.items():
-            if value is not None and value < 1:
+        for name, value in vars(self).items():
+            if isinstance(value, int) and value < 1:
                 raise UsageError(f"{name} is {value}: give 1 or more")

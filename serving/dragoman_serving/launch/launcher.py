@@ -42,7 +42,7 @@ class Ended:
     is_failure: bool = True
 
 
-class TritonServer:
+class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
     """A running Triton; stop it, or use it as a context."""
 
     def __init__(self, options: ServeOptions) -> None:
@@ -79,10 +79,6 @@ class TritonServer:
         except BaseException:
             self.stop(drain=False)
             raise
-
-    def __enter__(self) -> TritonServer:
-        """The server itself, ready."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Stop."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Literal, cast, get_args
 
 from dragoman.kernel.errors import UsageError
@@ -11,8 +10,9 @@ from dragoman_serving.engine.settings import EngineSettings, Precision, Runtime,
 from dragoman_serving.service.requests import RequestRules
 
 AUTO = "auto"
-_ENGINE = ("precision", "runtime", "workers", "lone_threads", "max_rows", "max_waiting")
-_TUNING = {one.name: type(one.default) for one in fields(Tuning)}
+_CHOICES = ("precision", "runtime")
+_NUMBERS = ("workers", "lone_threads", "max_rows", "max_waiting")
+_TUNING = vars(Tuning())
 RULES = ("deadline_s", "allow_priority")
 """Parameters that say what requests may ask."""
 LANGUAGES = "languages"
@@ -25,18 +25,16 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
     Raises:
         UsageError: a parameter that is unknown, or not what it should be, by name.
     """
-    check_names(parameters, (*_ENGINE, *_TUNING, *RULES, LANGUAGES))
+    check_names(parameters, (*_CHOICES, *_NUMBERS, *_TUNING, *RULES, LANGUAGES))
     precision = _choice(parameters, "precision", get_args(Precision))
     runtime = _choice(parameters, "runtime", get_args(Runtime))
-    waiting = _number(parameters, "max_waiting")
+    tuning = {name: _number(parameters, name, type(default)) for name, default in _TUNING.items()}
+    numbers = {name: _number(parameters, name) for name in _NUMBERS}
     return EngineSettings(
         precision=cast(Precision | Literal["auto"], precision),
         runtime=cast(Runtime | Literal["auto"], runtime),
-        workers=_number(parameters, "workers"),
-        lone_threads=_number(parameters, "lone_threads"),
-        max_rows=_number(parameters, "max_rows"),
-        max_waiting=EngineSettings.max_waiting if waiting is None else waiting,
-        tuning=_tuning(parameters),
+        tuning=Tuning(**_given(tuning)),
+        **_given(numbers),
     )
 
 
@@ -80,9 +78,8 @@ def request_rules(parameters: Mapping[str, str]) -> RequestRules:
     )
 
 
-def _tuning(parameters: Mapping[str, str]) -> Tuning:
-    given = {name: _number(parameters, name, kind) for name, kind in _TUNING.items()}
-    return Tuning(**{name: value for name, value in given.items() if value is not None})
+def _given(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def _choice(parameters: Mapping[str, str], name: str, choices: Sequence[str]) -> str:
