@@ -58,7 +58,7 @@ class Dispatcher:
             return decision
 
     def _decide(self, worker: int, rows: int) -> Decision:
-        pace = self._meter.pace if self._scheduler.line else None
+        pace = self._meter.pace if self._scheduler.needs_pace(rows) else None
         return self._scheduler.decide(worker, rows, time.monotonic(), pace)
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:

@@ -81,6 +81,11 @@ class Scheduler:
             self._waiting_rows += sum(job.rows for job in arrivals)
         return refusal
 
+    def needs_pace(self, rows: int) -> bool:
+        """Whether the decision for a worker with so many rows depends on the pace."""
+        may_join = rows < self._limits.rows or self._lone_rows > 0
+        return may_join and len(self.line) >= self._limits.rows
+
     def decide(self, worker: int, rows: int, now_s: float, pace: Pace | None) -> Decision:
         """What a worker does before its next step.
 
@@ -88,7 +93,7 @@ class Scheduler:
             worker: who asks.
             rows: how many it has in flight.
             now_s: the time, on the clock of the deadlines.
-            pace: how fast the engine works.
+            pace: how fast the engine works; see `needs_pace`.
         """
         self._rows[worker] = rows
         room = self._room(worker)

@@ -55,7 +55,8 @@ class Replay:
                 gone = self.scheduler.drop(lambda job: job in cancelled or not job.is_wanted(now_s))
                 return self.numbers(gone)
             case "decide":
-                asked = event["worker"], event["rows"], event["now_s"], pace
+                needed = pace if self.scheduler.needs_pace(event["rows"]) else None
+                asked = event["worker"], event["rows"], event["now_s"], needed
                 return self.as_recorded(self.scheduler.decide(*asked))
             case _:
                 return self.scheduler.line.close()
