@@ -43,8 +43,8 @@ class StreamReader:
         self._came: queue.SimpleQueue[tuple[Any, _End]] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="dragoman-stream").start()
 
-    def next(self) -> Any:
-        """The next message; None at the end.
+    async def next(self) -> Any:
+        """The next message; None at the end. It blocks: see `blocking`.
 
         Raises:
             DeadlineExceeded: it did not come in time.

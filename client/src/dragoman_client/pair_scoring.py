@@ -1,7 +1,4 @@
-"""What is asked and answered of given translations.
-
-Knows the tensors of Triton's model `score`; must not know sockets, threads or tritonclient.
-"""
+"""What is asked and answered of given translations: the tensors of Triton's model `score`."""
 
 from __future__ import annotations
 
@@ -55,74 +52,51 @@ class PairScore:
             return math.inf
 
 
-@dataclasses.dataclass(frozen=True)
-class Pairs:
-    """Texts with a translation of each, as they are asked about.
+def check_pairs(
+    texts: str | Sequence[str], targets: str | Sequence[str], options: ScoringArguments
+) -> TranslationOptions:
+    """Check the arguments of a client.
 
-    Attributes:
-        texts: what was translated.
-        targets: a translation of each.
-        options: what is None is the server's choice.
-        alone: whether it is one text, and not a list of one.
+    Raises:
+        TypeError: something that is no text, or an option of another type.
+        ValueError: an option out of range, or not a translation for each text.
     """
+    unknown = set(options) - set(ScoringArguments.__annotations__)
+    if unknown:
+        raise TypeError(f"score has no option {min(unknown)!r}")
+    for name, given in (("texts", texts), ("targets", targets)):
+        if not isinstance(given, Sequence) or isinstance(given, bytes | bytearray):
+            raise TypeError(f"{name} must be str or a sequence of str, got {type(given).__name__}")
+    checked = TranslationOptions(**options)
+    if isinstance(texts, str) != isinstance(targets, str):
+        raise TypeError("texts and targets must both be str, or both sequences of str")
+    if not isinstance(texts, str) and len(texts) != len(targets):
+        raise ValueError(f"{len(texts)} texts and {len(targets)} targets: give one for each")
+    return checked
 
-    texts: Sequence[str]
-    targets: Sequence[str]
-    options: TranslationOptions
-    alone: bool
 
-    @classmethod
-    def of(
-        cls, texts: str | Sequence[str], targets: str | Sequence[str], options: ScoringArguments
-    ) -> Pairs:
-        """Check the arguments of a client.
+def pair_inputs(
+    texts: Sequence[str], targets: Sequence[str], options: TranslationOptions
+) -> dict[str, Array]:
+    """The model's input tensors, as `build_inputs` writes them, with `target_input`.
 
-        Raises:
-            TypeError: something that is no text, or an option of another type.
-            ValueError: an option out of range, or not a translation for each text.
-        """
-        unknown = set(options) - set(ScoringArguments.__annotations__)
-        if unknown:
-            raise TypeError(f"score has no option {min(unknown)!r}")
-        for name, given in (("texts", texts), ("targets", targets)):
-            if not isinstance(given, Sequence) or isinstance(given, bytes | bytearray):
-                kind = type(given).__name__
-                raise TypeError(f"{name} must be str or a sequence of str, got {kind}")
-        checked = TranslationOptions(**options)
-        if isinstance(texts, str) and isinstance(targets, str):
-            return cls([texts], [targets], checked, alone=True)
-        if isinstance(texts, str) or isinstance(targets, str):
-            raise TypeError("texts and targets must both be str, or both sequences of str")
-        if len(texts) != len(targets):
-            raise ValueError(f"{len(texts)} texts and {len(targets)} targets: give one for each")
-        return cls(texts, targets, checked, alone=False)
+    Raises:
+        TypeError: a text that is no `str`.
+        ValueError: a text that UTF-8 cannot write.
+    """
+    encoded = encode_texts(targets, "target")
+    return {**build_inputs(texts, options), "target_input": encoded}
 
-    def inputs(self) -> dict[str, Array]:
-        """The model's input tensors, as `build_inputs` writes them, with `target_input`.
 
-        Raises:
-            TypeError: a text that is no `str`.
-            ValueError: a text that UTF-8 cannot write.
-        """
-        targets = encode_texts(self.targets, "target")
-        return {**build_inputs(self.texts, self.options), "target_input": targets}
+def read_scores(
+    outputs: Mapping[str, Array | None], count: int, elapsed_s: float, options: TranslationOptions
+) -> list[PairScore]:
+    """Read the model's answer; see `request.read_outputs`.
 
-    def read(
-        self, outputs: Mapping[str, Array | None], elapsed_s: float
-    ) -> PairScore | list[PairScore]:
-        """Read the model's answer.
-
-        Args:
-            outputs: tensors by name, each of shape [1, N]; None: the server did not send it.
-            elapsed_s: since they were asked about.
-
-        Raises:
-            ServerError: a tensor is missing, of another length, or not what it should hold.
-        """
-        # Scores and confidences are told in any case.
-        told = dataclasses.replace(self.options, return_scores=True, return_confidence=True)
-        found = [
-            PairScore(elapsed_s=elapsed_s, **one)
-            for one in read_assessments(outputs, len(self.texts), told)
-        ]
-        return found[0] if self.alone else found
+    Raises:
+        ServerError: a tensor is missing, of another length, or not what it should hold.
+    """
+    # Scores and confidences are told in any case.
+    told = dataclasses.replace(options, return_scores=True, return_confidence=True)
+    found = read_assessments(outputs, count, told)
+    return [PairScore(elapsed_s=elapsed_s, **one) for one in found]

@@ -1,12 +1,11 @@
 """Trying again, where that can help.
 
-A translation changes nothing on the server, so that a request may be sent twice; but only what did
-not reach a server that could answer is worth it: `ServerUnavailable`, and nothing else.
+A translation changes nothing on the server, so a request may be sent twice. Only a request that
+did not reach a server able to answer is sent again: `ServerUnavailable`, and nothing else.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -63,10 +62,10 @@ class Tries:
         return pause_s
 
 
-def with_retries(
-    send: Callable[[float], _Answer],
+async def with_retries(
+    send: Callable[[float], Awaitable[_Answer]],
     tries: Tries,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], Awaitable[object]],
 ) -> _Answer:
     """Call until it is answered.
 
@@ -80,17 +79,7 @@ def with_retries(
     """
     while True:
         try:
-            return send(tries.left_s)
-        except ServerUnavailable as error:
-            pause_s = tries.pause_s(error)
-        sleep(pause_s)
-
-
-async def with_async_retries(send: Callable[[float], Awaitable[_Answer]], tries: Tries) -> _Answer:
-    """See `with_retries`."""
-    while True:
-        try:
             return await send(tries.left_s)
         except ServerUnavailable as error:
             pause_s = tries.pause_s(error)
-        await asyncio.sleep(pause_s)
+        await sleep(pause_s)

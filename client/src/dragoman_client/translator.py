@@ -1,39 +1,27 @@
-"""The client that applications use.
-
-Knows how texts are spread over requests; must not know tensors or sockets.
-"""
+"""The client that applications use; it blocks."""
 
 from __future__ import annotations
 
-import collections
-import contextlib
-import functools
-import itertools
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self, Unpack, overload
 
 from dragoman_client.access import FilePath
-from dragoman_client.errors import InvalidRequest, TranslationError
+from dragoman_client.blocking import AwaitableTransport, ThreadPool, awaitable, run, run_each
+from dragoman_client.errors import InvalidRequest
+from dragoman_client.exchange import Exchange
 from dragoman_client.file_translation import FileProgress, translate_file
-from dragoman_client.health import Health, languages_of
+from dragoman_client.grpc_transport import BlockingGrpcTransport
+from dragoman_client.health import Health
+from dragoman_client.http_transport import BlockingHttpTransport
 from dragoman_client.line_formats import LineFormat, PlainLines
-from dragoman_client.options import Array, OptionArguments, TranslationOptions
-from dragoman_client.pair_scoring import Pairs, PairScore, ScoringArguments
-from dragoman_client.request import (
-    SCORE_MODEL,
-    Part,
-    Translation,
-    build_inputs,
-    build_stream_inputs,
-    read_outputs,
-)
-from dragoman_client.retrying import DEFAULT_RETRIES, with_retries
-from dragoman_client.settings import ClientSettings, Compression, check_batching
-from dragoman_client.transport import Transport, open_transport
+from dragoman_client.options import OptionArguments, TranslationOptions
+from dragoman_client.pair_scoring import PairScore, ScoringArguments
+from dragoman_client.request import Translation
+from dragoman_client.retrying import DEFAULT_RETRIES
+from dragoman_client.settings import ClientSettings, Compression
+from dragoman_client.transport import AsyncTransport, Transport
 
 DEFAULT_URL = "grpc://localhost:8001"
 """Where Triton listens unless told otherwise."""
@@ -83,29 +71,30 @@ class Translator:
             ValueError: a URL that names no server, a timeout that is not positive, a header that
                 cannot be sent, or a file that does not hold what it should.
         """
-        self._settings = ClientSettings.of(
+        settings = ClientSettings.of(
             timeout_s, retries, token, headers, ca_file, certificate_file, key_file, compression
         )
-        self._transport = transport or open_transport(url, self._settings)
-        self._closed = False
+        way: AsyncTransport
+        if transport is not None:
+            way = AwaitableTransport(transport)
+        else:
+            address = settings.address(url)
+            way = (BlockingGrpcTransport if address.is_grpc else BlockingHttpTransport)(
+                address, settings
+            )
+        self._exchange = Exchange(way, settings, awaitable(time.sleep), ThreadPool)
 
     def __enter__(self) -> Self:
         """The translator itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close."""
         self.close()
 
     def close(self) -> None:
         """Let go of the connections; the translator is of no use any more."""
-        self._closed = True
-        self._transport.close()
+        run(self._exchange.close())
 
     def is_ready(self) -> bool:
         """Whether the server can translate now; False as well where nothing answers."""
@@ -113,11 +102,7 @@ class Translator:
 
     def health(self) -> Health:
         """Whether the server can translate now, and if not, why; no error of the server's."""
-        self._check_open()
-        try:
-            return Health.of(self._transport.is_ready())
-        except TranslationError as error:
-            return Health(False, str(error))
+        return run(self._exchange.health())
 
     def languages(self) -> tuple[str, ...]:
         """The languages between which the server translates, such as "en" and "de".
@@ -125,8 +110,7 @@ class Translator:
         Raises:
             TranslationError: the server could not be asked, or does not say.
         """
-        self._check_open()
-        return languages_of(self._transport.config())
+        return run(self._exchange.languages())
 
     # A str is a sequence of str too; the order of the overloads decides.
     @overload
@@ -156,13 +140,7 @@ class Translator:
             ValueError: an option out of range.
             TranslationError: the request failed; see `dragoman_client.errors`.
         """
-        self._check_open()
-        if isinstance(texts, str):
-            return self._send([texts], TranslationOptions(**options))[0]
-        if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
-            raise TypeError(f"texts must be str or a sequence of str, got {type(texts).__name__}")
-        checked = TranslationOptions(**options)
-        return self._send(texts, checked) if texts else []
+        return run(self._exchange.translate(texts, **options))
 
     @overload
     def score(  # type: ignore[overload-overlap]
@@ -197,14 +175,7 @@ class Translator:
             ValueError: an option out of range, or not a translation for each text.
             TranslationError: the request failed; see `dragoman_client.errors`.
         """
-        self._check_open()
-        pairs = Pairs.of(texts, targets, options)
-        if not pairs.texts:
-            return []
-        begin_s = time.monotonic()
-        send = functools.partial(self._transport.infer, pairs.inputs(), model=SCORE_MODEL)
-        answer = with_retries(send, self._settings.tries())
-        return pairs.read(answer, time.monotonic() - begin_s)
+        return run(self._exchange.score(texts, targets, **options))
 
     def translate_stream(
         self, text: str, **options: Unpack[OptionArguments]
@@ -227,20 +198,7 @@ class Translator:
             ValueError: an option out of range.
             TranslationError: while iterating: the request failed.
         """
-        self._check_open()
-        inputs = build_stream_inputs(text, TranslationOptions(**options))
-        return self._parts(inputs)
-
-    def _parts(self, inputs: Mapping[str, Array]) -> Iterator[Translation]:
-        def begin(timeout_s: float) -> tuple[Part, Generator[Part, None, None]]:
-            parts = self._transport.stream(inputs, timeout_s)
-            return next(parts), parts  # what fails later has been read in part
-
-        begin_s = time.monotonic()
-        first, parts = with_retries(begin, self._settings.tries())
-        with contextlib.closing(parts):
-            for part in itertools.chain([first], parts):
-                yield read_outputs(part, 1, time.monotonic() - begin_s)[0]
+        return run_each(self._exchange.translate_stream(text, **options))
 
     def translate_batches(
         self,
@@ -267,10 +225,11 @@ class Translator:
             ValueError: an option out of range.
             TranslationError: while iterating: a request failed, and those after it are given up.
         """
-        self._check_open()
-        check_batching(texts, batch_size, concurrency)
-        # Not a generator itself, so that wrong options are told here and not at the first text.
-        return self._stream(texts, batch_size, concurrency, TranslationOptions(**options))
+        return run_each(
+            self._exchange.translate_batches(
+                texts, batch_size=batch_size, concurrency=concurrency, **options
+            )
+        )
 
     def translate_file(
         self,
@@ -311,7 +270,7 @@ class Translator:
             ValueError: an option out of range, a line that is not of the format, or what is to be
                 resumed belongs to something else.
         """
-        self._check_open()
+        self._exchange.check_open()
         TranslationOptions(**options)
         return translate_file(
             self,
@@ -325,47 +284,3 @@ class Translator:
             tell=tell,
             refuse=refuse,
         )
-
-    def _stream(
-        self, texts: Iterable[str], batch_size: int, concurrency: int, options: TranslationOptions
-    ) -> Iterator[Translation]:
-        """Keep a window of requests under way and hand out their answers in order."""
-        # Twice the threads, so that a slow first request does not leave the others idle.
-        window = 1 if concurrency == 1 else 2 * concurrency
-        pending: collections.deque[Future[list[Translation]]] = collections.deque()
-        executor = ThreadPoolExecutor(concurrency, thread_name_prefix="dragoman-client")
-        try:
-            for start, batch in _batches(texts, batch_size):
-                pending.append(executor.submit(self._send, batch, options, start))
-                while pending and (len(pending) >= window or pending[0].done()):
-                    yield from pending.popleft().result()
-            while pending:
-                yield from pending.popleft().result()
-        finally:
-            # No wait: after an error nobody wants the answers that are still to come.
-            executor.shutdown(wait=False, cancel_futures=True)
-
-    def _send(
-        self, texts: Sequence[str], options: TranslationOptions, first_index: int = 0
-    ) -> list[Translation]:
-        """One request."""
-        begin_s = time.monotonic()
-        inputs = build_inputs(texts, options, first_index)
-        send = functools.partial(self._transport.infer, inputs)
-        answer = with_retries(send, self._settings.tries())
-        return read_outputs(answer, len(texts), time.monotonic() - begin_s, options)
-
-    def _check_open(self) -> None:
-        """Refuse work after `close`."""
-        if self._closed:
-            raise RuntimeError("this Translator is closed")
-
-
-def _batches(texts: Iterable[str], batch_size: int) -> Iterator[tuple[int, list[str]]]:
-    """Lists of texts, each with the index of its first."""
-    iterator = iter(texts)
-    for start in itertools.count(0, batch_size):
-        batch = list(itertools.islice(iterator, batch_size))
-        if not batch:
-            return
-        yield start, batch

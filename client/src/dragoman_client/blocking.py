@@ -1,0 +1,99 @@
+"""Coroutines without an event loop: they block instead of suspending.
+
+`Translator` runs the coroutines of `Exchange` by these functions, in its caller's thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+)
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from dragoman_client.options import Array
+from dragoman_client.request import Part, Translation
+from dragoman_client.transport import Transport
+
+_Result = TypeVar("_Result")
+
+
+def run(awaitable: Awaitable[_Result]) -> _Result:
+    """The result of what never suspends."""
+    try:
+        next(awaitable.__await__())
+    except StopIteration as end:
+        result: _Result = end.value
+        return result
+    raise RuntimeError("a coroutine suspended without an event loop")
+
+
+def run_each(parts: AsyncGenerator[_Result, None]) -> Generator[_Result, None, None]:
+    """The values of an asynchronous generator that never suspends."""
+    try:
+        while True:
+            try:
+                part = run(anext(parts))
+            except StopAsyncIteration:
+                return
+            yield part
+    finally:
+        run(parts.aclose())
+
+
+def awaitable(block: Callable[..., _Result]) -> Callable[..., Coroutine[Any, Any, _Result]]:
+    """A function that blocks, as one that is awaited."""
+
+    async def call(*values: Any, **more: Any) -> _Result:
+        return block(*values, **more)
+
+    return call
+
+
+class ThreadPool:
+    """Requests in threads; see `exchange.Pool`."""
+
+    def __init__(self, concurrency: int) -> None:
+        """Start no thread yet."""
+        # Twice the threads, so that a slow first request does not leave the others idle.
+        self.capacity = 1 if concurrency == 1 else 2 * concurrency
+        self._executor = ThreadPoolExecutor(concurrency, thread_name_prefix="dragoman-client")
+
+    def begin(self, send: Callable[..., Any], *values: Any) -> Future[list[Translation]]:
+        """See `exchange.Pool`."""
+        return self._executor.submit(lambda: run(send(*values)))
+
+    async def result(self, begun: Future[list[Translation]]) -> list[Translation]:
+        """See `exchange.Pool`."""
+        return begun.result()
+
+    async def stop(self, begun: Iterable[Future[list[Translation]]]) -> None:
+        """See `exchange.Pool`."""
+        # No wait: after an error nobody wants the answers that are still to come.
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+class AwaitableTransport:
+    """A `Transport` as an `AsyncTransport`, whose methods block."""
+
+    def __init__(self, transport: Transport) -> None:
+        """Keep the transport."""
+        self._transport = transport
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        return awaitable(getattr(self._transport, name))
+
+    async def stream(
+        self, inputs: Mapping[str, Array], timeout_s: float
+    ) -> AsyncGenerator[Part, None]:
+        """See `Transport`."""
+        with contextlib.closing(self._transport.stream(inputs, timeout_s)) as parts:
+            for part in parts:
+                yield part

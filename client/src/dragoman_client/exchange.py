@@ -1,0 +1,278 @@
+"""Requests to a server and their answers, written once for both clients.
+
+`Exchange` does no I/O of its own. It awaits a transport, a sleep and a pool of requests. Those of
+`AsyncTranslator` are asyncio's. Those of `Translator` block instead of suspending, so that
+`blocking.run` can drive the coroutines without an event loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from typing import Any, ClassVar, Protocol, Unpack, overload
+
+from dragoman_client.errors import TranslationError
+from dragoman_client.health import Health, languages_of
+from dragoman_client.options import Array, OptionArguments, TranslationOptions
+from dragoman_client.pair_scoring import (
+    PairScore,
+    ScoringArguments,
+    check_pairs,
+    pair_inputs,
+    read_scores,
+)
+from dragoman_client.request import (
+    SCORE_MODEL,
+    Part,
+    Translation,
+    build_inputs,
+    build_stream_inputs,
+    read_outputs,
+)
+from dragoman_client.retrying import with_retries
+from dragoman_client.settings import ClientSettings, check_batching
+from dragoman_client.transport import AsyncTransport
+
+Texts = Iterable[str] | AsyncIterable[str]
+
+
+class Pool(Protocol):
+    """Runs requests beside each other.
+
+    Attributes:
+        capacity: most requests whose results were not fetched.
+    """
+
+    capacity: int
+
+    def begin(self, send: Callable[..., Any], *values: Any) -> Any:
+        """Begin what such a call of a coroutine function does; it has a method `done`."""
+
+    async def result(self, begun: Any) -> list[Translation]:
+        """Wait for it."""
+        ...
+
+    async def stop(self, begun: Iterable[Any]) -> None:
+        """Cancel those whose results nobody will fetch; nothing is begun after that."""
+
+
+class Exchange:
+    """A connection to a server; see `Translator`, whose methods these are."""
+
+    _name: ClassVar[str] = "Translator"
+
+    def __init__(
+        self,
+        transport: AsyncTransport,
+        settings: ClientSettings,
+        sleep: Callable[[float], Awaitable[object]],
+        open_pool: Callable[[int], Pool],
+    ) -> None:
+        """Keep what does the I/O.
+
+        Args:
+            transport: the way to the server.
+            settings: the client's.
+            sleep: waits for so many seconds.
+            open_pool: makes a pool that runs so many requests at once.
+        """
+        self._transport, self._settings = transport, settings
+        self._sleep, self._open_pool = sleep, open_pool
+        self._closed = False
+
+    def check_open(self) -> None:
+        """Refuse work after `close`."""
+        if self._closed:
+            raise RuntimeError(f"this {self._name} is closed")
+
+    async def close(self) -> None:
+        """Let go of the connections; the translator is of no use any more.
+
+        Waits for the end of gRPC streams that were left early.
+        """
+        self._closed = True
+        await self._transport.close()
+
+    async def is_ready(self) -> bool:
+        """Whether the server can translate now; False as well where nothing answers."""
+        return (await self.health()).ready
+
+    async def health(self) -> Health:
+        """See `Translator.health`."""
+        self.check_open()
+        try:
+            return Health.of(await self._transport.is_ready())
+        except TranslationError as error:
+            return Health(False, str(error))
+
+    async def languages(self) -> tuple[str, ...]:
+        """See `Translator.languages`."""
+        self.check_open()
+        return languages_of(await self._transport.config())
+
+    # A str is a sequence of str too; the order of the overloads decides.
+    @overload
+    async def translate(  # type: ignore[overload-overlap]
+        self, texts: str, **options: Unpack[OptionArguments]
+    ) -> Translation: ...
+
+    @overload
+    async def translate(
+        self, texts: Sequence[str], **options: Unpack[OptionArguments]
+    ) -> list[Translation]: ...
+
+    async def translate(
+        self, texts: str | Sequence[str], **options: Unpack[OptionArguments]
+    ) -> Translation | list[Translation]:
+        """Translate a text, or several in one request; see `Translator.translate`.
+
+        Cancelling the task gives the translation up; over HTTP the server learns of it only for
+        streams, and else goes on to the deadline.
+        """
+        self.check_open()
+        if isinstance(texts, str):
+            return (await self._send([texts], TranslationOptions(**options)))[0]
+        if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
+            raise TypeError(f"texts must be str or a sequence of str, got {type(texts).__name__}")
+        checked = TranslationOptions(**options)
+        return await self._send(texts, checked) if texts else []
+
+    @overload
+    async def score(  # type: ignore[overload-overlap]
+        self, texts: str, targets: str, **options: Unpack[ScoringArguments]
+    ) -> PairScore: ...
+
+    @overload
+    async def score(
+        self, texts: Sequence[str], targets: Sequence[str], **options: Unpack[ScoringArguments]
+    ) -> list[PairScore]: ...
+
+    async def score(
+        self,
+        texts: str | Sequence[str],
+        targets: str | Sequence[str],
+        **options: Unpack[ScoringArguments],
+    ) -> PairScore | list[PairScore]:
+        """Ask what the model thinks of given translations; see `Translator.score`."""
+        self.check_open()
+        checked = check_pairs(texts, targets, options)
+        if isinstance(texts, str):
+            return (await self._score([texts], [str(targets)], checked))[0]
+        return await self._score(texts, targets, checked) if texts else []
+
+    def translate_stream(
+        self, text: str, **options: Unpack[OptionArguments]
+    ) -> AsyncGenerator[Translation, None]:
+        """Translate a text whose translation can be read as it grows.
+
+        See `Translator.translate_stream`.
+        """
+        self.check_open()
+        # Not a generator itself, so that wrong arguments are reported here and not at the first
+        # part; `translate_batches` likewise.
+        return self._parts(build_stream_inputs(text, TranslationOptions(**options)))
+
+    def translate_batches(
+        self,
+        texts: Iterable[str] | AsyncIterable[str],
+        *,
+        batch_size: int = 32,
+        concurrency: int = 2,
+        **options: Unpack[OptionArguments],
+    ) -> AsyncGenerator[Translation, None]:
+        """Translate any number of texts in constant memory; see `Translator.translate_batches`."""
+        self.check_open()
+        check_batching(texts, batch_size, concurrency)
+        return self._batches(texts, batch_size, concurrency, TranslationOptions(**options))
+
+    async def _parts(self, inputs: Mapping[str, Array]) -> AsyncGenerator[Translation, None]:
+        async def begin(timeout_s: float) -> tuple[Part, AsyncGenerator[Part, None]]:
+            parts = self._transport.stream(inputs, timeout_s)
+            return await anext(parts), parts  # what fails later has been read in part
+
+        begin_s = time.monotonic()
+        first, parts = await with_retries(begin, self._settings.tries(), self._sleep)
+        async with contextlib.aclosing(parts):
+            yield read_outputs(first, 1, time.monotonic() - begin_s)[0]
+            async for part in parts:
+                yield read_outputs(part, 1, time.monotonic() - begin_s)[0]
+
+    async def _batches(
+        self, texts: Texts, batch_size: int, concurrency: int, options: TranslationOptions
+    ) -> AsyncGenerator[Translation, None]:
+        """Keep requests under way and hand out their answers in order."""
+        pool = self._open_pool(concurrency)
+        capacity, under_way = pool.capacity, deque[Any]()
+        batches = _batches_of(texts, batch_size)
+        try:
+            while True:
+                if len(under_way) < capacity and not (under_way and under_way[0].done()):
+                    begun = await anext(batches, None)
+                    if begun is None:
+                        capacity = 0  # only the answers are left
+                    else:
+                        index, batch = begun
+                        under_way.append(pool.begin(self._send, batch, options, index))
+                elif under_way:
+                    for translation in await pool.result(under_way[0]):
+                        yield translation
+                    under_way.popleft()
+                else:
+                    return
+        finally:
+            await pool.stop(under_way)
+
+    async def _send(
+        self, texts: Sequence[str], options: TranslationOptions, first_index: int = 0
+    ) -> list[Translation]:
+        """One request."""
+        inputs = build_inputs(texts, options, first_index)
+        answer, elapsed_s = await self._timed(functools.partial(self._transport.infer, inputs))
+        return read_outputs(answer, len(texts), elapsed_s, options)
+
+    async def _score(
+        self, texts: Sequence[str], targets: Sequence[str], options: TranslationOptions
+    ) -> list[PairScore]:
+        """One request."""
+        inputs = pair_inputs(texts, targets, options)
+        send = functools.partial(self._transport.infer, inputs, model=SCORE_MODEL)
+        answer, elapsed_s = await self._timed(send)
+        return read_scores(answer, len(texts), elapsed_s, options)
+
+    async def _timed(self, send: Callable[[float], Awaitable[Part]]) -> tuple[Part, float]:
+        """An answer, and how long it took with its retries."""
+        begin_s = time.monotonic()
+        answer = await with_retries(send, self._settings.tries(), self._sleep)
+        return answer, time.monotonic() - begin_s
+
+
+async def _batches_of(texts: Texts, size: int) -> AsyncGenerator[tuple[int, list[str]], None]:
+    """Lists of texts, each with the index of its first."""
+    index, batch = 0, list[str]()
+    async for text in _each(texts):
+        batch.append(text)
+        if len(batch) == size:
+            yield index, batch
+            index, batch = index + size, []
+    if batch:
+        yield index, batch
+
+
+async def _each(texts: Texts) -> AsyncGenerator[str, None]:
+    if isinstance(texts, AsyncIterable):
+        async for text in texts:
+            yield text
+    else:
+        for text in texts:
+            yield text

@@ -1,0 +1,205 @@
+"""Triton over gRPC, for threads and for asyncio.
+
+gRPC is imported where it is needed: it is heavy, and a client over HTTP does without it.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import functools
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
+
+from dragoman_client import grpc_wire
+from dragoman_client.address import Address
+from dragoman_client.errors import DeadlineExceeded, ServerError
+from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenStreams, StreamReader
+from dragoman_client.options import Array
+from dragoman_client.request import ENDED_EARLY, MODEL, STREAM_MODEL, Part, is_last
+from dragoman_client.settings import ClientSettings
+
+_MOST_AT_ONCE = 256
+"""Requests on an asynchronous connection; far more at once, and servers reset some of them."""
+
+
+class GrpcTransport(abc.ABC):
+    """What is called over gRPC, and how answers are read; see `AsyncTransport`."""
+
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
+        """Prepare a channel, without a connection yet.
+
+        Args:
+            address: of the server.
+            settings: the client's.
+
+        Raises:
+            ValueError: a file of `access` does not hold what it should.
+        """
+        self._address, self._settings = address, settings
+        self._more = {
+            "metadata": tuple(settings.access.all_headers.items()),
+            "compression": grpc_wire.compression_of(settings.compression),
+        }
+
+    async def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+    ) -> Mapping[str, Array | None]:
+        """See `AsyncTransport`."""
+        request = grpc_wire.infer_request(model, inputs, timeout_s)
+        return grpc_wire.read_response(await self._ask("ModelInfer", request, timeout_s))
+
+    async def stream(
+        self, inputs: Mapping[str, Array], timeout_s: float
+    ) -> AsyncGenerator[Part, None]:
+        """See `AsyncTransport`."""
+        import grpc
+
+        write = functools.partial(grpc_wire.stream_request, STREAM_MODEL, inputs)
+        reader = await self._begin_stream(write, timeout_s)
+        try:
+            while (message := await reader.next()) is not None:
+                part = grpc_wire.read_stream_response(message)
+                yield part
+                if is_last(part):
+                    return
+        except grpc.RpcError as error:
+            raise grpc_wire.stream_error(self._address, error) from error
+        raise ServerError(ENDED_EARLY)
+
+    async def is_ready(self) -> bool:
+        """See `AsyncTransport`."""
+        from tritonclient.grpc.service_pb2 import ModelReadyRequest
+
+        request = ModelReadyRequest(name=MODEL)
+        return bool((await self._ask("ModelReady", request, self._settings.timeout_s)).ready)
+
+    async def config(self) -> Mapping[str, Any]:
+        """See `AsyncTransport`."""
+        from tritonclient.grpc.service_pb2 import ModelConfigRequest
+
+        request = ModelConfigRequest(name=MODEL)
+        answer = await self._ask("ModelConfig", request, self._settings.timeout_s)
+        return grpc_wire.read_config(answer)
+
+    async def _ask(self, method: str, request: Any, timeout_s: float) -> Any:
+        """Call a method and translate its exception."""
+        import grpc
+
+        try:
+            return await self._call(method, request, timeout_s)
+        except grpc.RpcError as error:
+            raise grpc_wire.call_error(error) from error
+
+    def _open(self, grpc: Any) -> tuple[Any, Any]:
+        """A channel of `grpc` or `grpc.aio`, and Triton's service on it."""
+        from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
+
+        channel = grpc_wire.open_channel(grpc, self._address, self._settings.access)
+        return channel, GRPCInferenceServiceStub(channel)
+
+    @abc.abstractmethod
+    async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
+        """The answer of a method of Triton's service."""
+
+    @abc.abstractmethod
+    async def _begin_stream(self, write: Callable[[float], Any], timeout_s: float) -> Any:
+        """Send a request, written for the time that is left, and return the answer's reader."""
+
+
+class BlockingGrpcTransport(GrpcTransport):
+    """One channel, which all threads share, and one of its own for each stream; see `blocking`."""
+
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
+        """See `GrpcTransport`."""
+        import grpc
+
+        super().__init__(address, settings)
+        self._channel, self._service = self._open(grpc)
+
+    async def close(self) -> None:
+        """Close the channel; requests under way end at once, but for streams."""
+        self._channel.close()
+
+    async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
+        return getattr(self._service, method)(request, timeout=timeout_s, **self._more)
+
+    async def _begin_stream(self, write: Callable[[float], Any], timeout_s: float) -> Any:
+        import grpc
+
+        request = write(timeout_s)
+        # A channel of its own, which may outlive this transport: see `StreamReader`. Channels to
+        # one address share connections.
+        channel, service = self._open(grpc)
+        try:
+            call = service.ModelStreamInfer(
+                iter([request]), timeout=timeout_s + DEADLINE_GRACE_S, **self._more
+            )
+        except BaseException:
+            channel.close()
+            raise
+        return StreamReader(call, timeout_s, channel.close)
+
+
+class AsyncioGrpcTransport(GrpcTransport):
+    """One channel, which is made in the event loop that uses it."""
+
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
+        """See `GrpcTransport`."""
+        super().__init__(address, settings)
+        if address.tls:
+            settings.access.tls_context()  # else a wrong file would be reported by a request
+        self._channel: Any = None
+        self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._streams = OpenStreams()
+
+    async def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+    ) -> Mapping[str, Array | None]:
+        """See `AsyncTransport`."""
+        left_s = await self._take_slot(timeout_s)
+        try:
+            return await super().infer(inputs, left_s, model)
+        finally:
+            self._slots.release()
+
+    async def close(self) -> None:
+        """Close the channel, once streams that were left early have ended; see `StreamReader`."""
+        await self._streams.wait()
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
+        return await getattr(self._opened, method)(request, timeout=timeout_s, **self._more)
+
+    async def _begin_stream(self, write: Callable[[float], Any], timeout_s: float) -> Any:
+        left_s = await self._take_slot(timeout_s)
+        try:
+            call = self._opened.ModelStreamInfer(
+                iter([write(left_s)]), timeout=left_s + DEADLINE_GRACE_S, **self._more
+            )
+        except BaseException:
+            self._slots.release()
+            raise
+        reader = self._streams.read(call, left_s)
+        reader.reading.add_done_callback(lambda _: self._slots.release())
+        return reader
+
+    async def _take_slot(self, timeout_s: float) -> float:
+        """Wait until so few requests are under way that another may be; the time that is left."""
+        deadline_s = time.monotonic() + timeout_s
+        try:
+            await asyncio.wait_for(self._slots.acquire(), timeout_s)
+        except TimeoutError:
+            raise DeadlineExceeded(f"too many requests are under way for {timeout_s:g} s") from None
+        return max(deadline_s - time.monotonic(), 1e-3)
+
+    @property
+    def _opened(self) -> Any:
+        """Triton's service."""
+        if self._channel is None:
+            import grpc.aio
+
+            self._channel, self._service = self._open(grpc.aio)
+        return self._service

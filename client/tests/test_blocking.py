@@ -1,0 +1,53 @@
+"""Coroutines that block: without an event loop, and in the thread of one."""
+
+import asyncio
+
+import pytest
+from dragoman_client import Translator
+from dragoman_client.blocking import run, run_each
+from stand_ins import FakeTransport, translated
+
+
+def test_what_suspends_is_refused() -> None:
+    """Nobody would ever resume it."""
+
+    async def suspend() -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(RuntimeError, match="suspended without an event loop"):
+        run(suspend())
+
+
+def test_a_generator_that_is_left_is_closed_at_once() -> None:
+    """Its `finally` runs before `close` returns."""
+    closed = False
+
+    async def count():  # type: ignore[no-untyped-def]
+        nonlocal closed
+        try:
+            yield 1
+            yield 2
+        finally:
+            closed = True
+
+    numbers = run_each(count())
+    assert next(numbers) == 1
+    assert not closed
+    numbers.close()
+    assert closed
+    assert list(run_each(count())) == [1, 2]
+
+
+def test_a_translator_works_in_the_thread_of_an_event_loop() -> None:
+    """As in a notebook."""
+
+    async def main() -> list[str]:
+        with Translator(transport=FakeTransport()) as translator:
+            left = translator.translate_stream("left")
+            assert next(left).text == "<"
+            del left
+            streamed = list(translator.translate_stream("abc"))[-1]
+            found = translator.translate_batches(["a", "b"], batch_size=1)
+            return [streamed.text, *(translation.text for translation in found)]
+
+    assert asyncio.run(main()) == [translated(text) for text in ("abc", "a", "b")]
