@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,30 +11,25 @@ from typing import Any
 import grpc
 import pytest
 import trustme
-from stand_ins import GrpcServicer, HttpHandler, QuietServer, TlsFiles
-from tritonclient.grpc import service_pb2_grpc
+from dragoman_client.testing.server import GrpcService, HttpServer, add_service
+from faulty_servers import grpc_service
+from stand_ins import TlsFiles, WrongAnswers, WrongHandler
 
 
 @pytest.fixture(scope="session")
 def grpc_url() -> Iterator[str]:
     """A gRPC server that translates."""
-    server = grpc.server(ThreadPoolExecutor(4))
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(GrpcServicer(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield f"grpc://127.0.0.1:{port}"
-    server.stop(grace=None)
+    with grpc_service(GrpcService(WrongAnswers())) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
 def http_url() -> Iterator[str]:
     """An HTTP server that translates."""
-    server = QuietServer(("127.0.0.1", 0), HttpHandler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    server = HttpServer(("127.0.0.1", 0), WrongAnswers(), WrongHandler)
+    server.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +60,7 @@ def grpcs_url(authority: trustme.CA) -> Iterator[str]:
         require_client_auth=True,
     )
     server = grpc.server(ThreadPoolExecutor(4))
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(GrpcServicer(), server)
+    add_service(server, GrpcService(WrongAnswers()))
     port = server.add_secure_port("localhost:0", credentials)
     server.start()
     yield f"grpcs://localhost:{port}"
@@ -80,15 +74,13 @@ def https_url(authority: trustme.CA) -> Iterator[str]:
     authority.issue_cert("localhost").configure_cert(context)
     authority.configure_trust(context)
     context.verify_mode = ssl.CERT_REQUIRED
-    server = QuietServer(("localhost", 0), HttpHandler)
-    server.daemon_threads = True
+    server = HttpServer(("localhost", 0), WrongAnswers(), WrongHandler)
     server.socket = context.wrap_socket(
         server.socket, server_side=True, do_handshake_on_connect=False
     )
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    server.start()
     yield f"https://localhost:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    server.stop()
 
 
 @pytest.fixture(params=["grpcs", "https"])
@@ -106,8 +98,8 @@ def url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def http_connections(http_url: str) -> set[Any]:
     """Addresses from which the HTTP server was asked to translate since the test began."""
-    HttpHandler.connections.clear()
-    return HttpHandler.connections
+    WrongHandler.connections.clear()
+    return WrongHandler.connections
 
 
 @pytest.fixture

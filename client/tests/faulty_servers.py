@@ -144,15 +144,22 @@ def grpc_server(
     behave: Callable[[list[str], Any, Any], Any],
 ) -> Iterator[tuple[str, list[str]]]:
     """As `http_server`, over gRPC."""
-    servicer = FaultyGrpc(behave)
+    service = FaultyGrpc(behave)
+    with grpc_service(service) as url:
+        yield url, service.answered
+
+
+@contextmanager
+def grpc_service(service: Any) -> Iterator[str]:
+    """The URL of a server that offers a service."""
     server = grpc.server(ThreadPoolExecutor(8))
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(service, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        yield f"grpc://127.0.0.1:{port}", servicer.answered
+        yield f"grpc://127.0.0.1:{port}"
     finally:
-        server.stop(grace=None)
+        server.stop(grace=None).wait()
 
 
 def dribble(connection: socket.socket, answer: bytes) -> None:

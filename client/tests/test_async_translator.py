@@ -35,8 +35,8 @@ def test_texts_go_there_and_back(url: str) -> None:
     async def use(translator: AsyncTranslator) -> None:
         assert await translator.is_ready()
         assert (await translator.translate("Gr\u00fc\u00dfe")).text == translated("Gr\u00fc\u00dfe")
-        found = await translator.translate(["a", "", "b"], beam_width=4, target_language="de")
-        assert [t.text for t in found] == [translated(t) for t in ("a", "", "b")]
+        found = await translator.translate(["a", "c\n", "b"], beam_width=4, target_language="de")
+        assert [t.text for t in found] == [translated(t) for t in ("a", "c\n", "b")]
         assert await translator.translate([]) == []
 
     run(use, url, token="secret", timeout_s=5)

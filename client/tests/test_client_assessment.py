@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from dragoman_client import (
     AsyncTranslator,
+    InvalidRequest,
     PairScore,
     ServerError,
     SoftAlignment,
@@ -20,6 +21,7 @@ from dragoman_client import (
 from dragoman_client.assessment import Attention
 from dragoman_client.line_formats import PlainLinesToJson
 from dragoman_client.request import build_stream_inputs, read_outputs
+from dragoman_client.testing import FakeTransport
 
 ALL = TranslationOptions(return_token_scores=True, return_alignments="hard", return_confidence=True)
 SOFT = TranslationOptions(return_alignments="soft")
@@ -129,20 +131,34 @@ def test_given_translations_are_asked_about_over_both_protocols(
 ) -> None:
     async def score(url: str) -> list[PairScore]:
         async with AsyncTranslator(url) as translator:
-            return await translator.score(["abc", "d"], ["e", "f"], return_alignments="hard")
+            return await translator.score(["a", "b"], ["cde", "f"], return_alignments="hard")
 
     for url in (grpc_url, http_url):
         with Translator(url) as translator:
-            found = translator.score(["abc", "d"], ["e", "f"], return_alignments="hard")
-            alone = translator.score("abc", "e")
+            found = translator.score(["a", "b"], ["cde", "f"], return_alignments="hard")
+            alone = translator.score("a", "cde")
             assert translator.score([], []) == []
-            with pytest.raises(ServerError, match="the answer lacks token_scores"):
-                translator.score("a", "b", return_token_scores=True)
+            with pytest.raises(InvalidRequest, match="does not answer return_attention=True"):
+                translator.score("a", "b", return_attention=True)
         assert [one.score for one in found] == [-3.0, -1.0]
         assert found[1].perplexity == pytest.approx(math.exp(0.1))
         assert found[0].alignments == WordAlignment(((0, 0),))
         assert (alone.score, alone.alignments) == (-3.0, None)
         assert asyncio.run(score(url)) == found
+
+
+def test_scores_that_were_asked_for_and_did_not_come_are_an_error() -> None:
+    class Forgetful(FakeTransport):
+        def infer(self, *values: Any, **more: Any) -> dict[str, Any]:
+            outputs = dict(super().infer(*values, **more))
+            del outputs["token_scores"]
+            return outputs
+
+    with (
+        Translator(transport=Forgetful()) as translator,
+        pytest.raises(ServerError, match="the answer lacks token_scores"),
+    ):
+        translator.score("a", "b", return_token_scores=True)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Both transports against real sockets."""
 
+import asyncio
 import contextlib
 import socket
 import threading
@@ -8,15 +9,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from dragoman_client import (
+    AsyncTranslator,
     DeadlineExceeded,
     InvalidRequest,
     ServerError,
     ServerUnavailable,
     Translator,
 )
+from dragoman_client.access import Access
+from dragoman_client.address import read_url
+from dragoman_client.testing.answers import Answers
+from dragoman_client.testing.server import GrpcService, HttpServer, add_service
 from stand_ins import KINDS, LATE, TIMEOUT_S, translated
+
+EMPTY_SETTINGS = b"\0\0\0\x04\0\0\0\0\0"
+"""The frame that a server of HTTP/2 begins with."""
 
 
 @pytest.mark.parametrize(
@@ -44,14 +54,86 @@ def test_a_url_that_names_no_server_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["grpc", "http", "grpcs", "https"])
 def test_a_host_may_be_an_address_of_ipv6(scheme: str) -> None:
-    """With Triton's usual port or its own, nothing is sent."""
-    Translator(f"{scheme}://[::1]").close()
-    Translator(f"{scheme}://[::1]:9000/").close()
+    """With Triton's usual port, or a proxy's, or its own."""
+    usual = {"grpc": 8001, "http": 8000, "grpcs": 443, "https": 443}[scheme]
+    for url, authority in (
+        (f"{scheme}://[::1]", f"[::1]:{usual}"),
+        (f"{scheme}://[::1]:9000/", "[::1]:9000"),
+    ):
+        assert read_url(url, Access()).authority == authority
+
+
+def translate_over(url: str, asynchronously: bool) -> list[str]:
+    """A text, at once and in parts."""
+
+    async def ask() -> list[str]:
+        async with AsyncTranslator(url, timeout_s=10, retries=0) as translator:
+            whole = (await translator.translate("a")).text
+            return [whole, [part.text async for part in translator.translate_stream("a")][-1]]
+
+    if asynchronously:
+        return asyncio.run(ask())
+    with Translator(url, timeout_s=10, retries=0) as translator:
+        whole = translator.translate("a").text
+        return [whole, list(translator.translate_stream("a"))[-1].text]
+
+
+class Ipv6Server(HttpServer):
+    """Listens on an address of IPv6."""
+
+    address_family = socket.AF_INET6
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_an_address_of_ipv6_reaches_its_server_over_http(asynchronously: bool) -> None:
+    """The header `Host` has the brackets and the port."""
+    answers = Answers(translated)
+    server = Ipv6Server(("::1", 0), answers)
+    server.start()
+    authority = f"[::1]:{server.server_address[1]}"
+    assert translate_over(f"http://{authority}", asynchronously) == [translated("a")] * 2
+    server.stop()
+    assert [request.headers["host"] for request in answers.requests] == [authority] * 2
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_an_address_of_ipv6_reaches_its_server_over_grpc(asynchronously: bool) -> None:
+    """It listens on ::1 alone."""
+    server = grpc.server(ThreadPoolExecutor(4))
+    add_service(server, GrpcService(Answers(translated)))
+    url = f"grpc://[::1]:{server.add_insecure_port('[::1]:0')}"
+    server.start()
+    assert translate_over(url, asynchronously) == [translated("a")] * 2
+    server.stop(grace=None).wait()
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_grpc_sends_an_authority_with_brackets(asynchronously: bool) -> None:
+    """The pseudo-header, which gRPC's servers do not hand on: read from the connection."""
+    sent = bytearray()
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(10)
+            connection.sendall(EMPTY_SETTINGS)
+            while b"ModelInfer" not in sent and (chunk := connection.recv(65536)):
+                sent.extend(chunk)
+
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
+        serving = threading.Thread(target=serve, args=(listener,))
+        serving.start()
+        authority = f"[::1]:{listener.getsockname()[1]}"
+        with pytest.raises(ServerUnavailable):
+            translate_over(f"grpc://{authority}", asynchronously)
+        serving.join()
+    # A literal of HPACK: its length, then the value.
+    assert b":authority" + bytes([len(authority)]) + authority.encode() in sent
 
 
 def test_texts_go_there_and_back(url: str) -> None:
     """With every option, and bytes of all lengths."""
-    texts = ["Grüße", "", "a\0b", "x" * 100_000]
+    texts = ["Grüße", "c\n", "a\0b", "x" * 100_000]
     with Translator(url) as translator:
         assert translator.is_ready()
         translations = translator.translate(
@@ -64,7 +146,7 @@ def test_texts_go_there_and_back(url: str) -> None:
             split_sentences=True,
         )
     assert [translation.text for translation in translations] == [translated(t) for t in texts]
-    assert [t.output_tokens for t in translations] == [len(text.encode()) for text in texts]
+    assert [t.output_tokens for t in translations] == [len(text) for text in texts]
 
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)

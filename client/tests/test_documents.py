@@ -2,11 +2,11 @@
 
 import io
 import json
+import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from dragoman_client import (
     Document,
@@ -16,9 +16,9 @@ from dragoman_client import (
     Translation,
     Translator,
 )
+from dragoman_client.testing import FakeTransport
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stand_ins import FakeTransport
 
 BOOK = "Chapter 1\n\n    It was late. Nobody came.\n  He went home.\n\n\n\t* * *\r\n\r\nThe end."
 
@@ -31,22 +31,18 @@ class Loud(FakeTransport):
     """Answers in capitals, the white space within kept, as the server does for split texts."""
 
     def __init__(self, requests: int = 10**9, keep: bool = True) -> None:
-        super().__init__()
+        super().__init__(str.upper)
         self.left, self.keep = requests, keep
+        self.lock = threading.Lock()
 
-    def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
-        with self._lock:
+    def infer(self, inputs: Any, timeout_s: float, model: str = "translate") -> Any:
+        with self.lock:
             self.left -= 1
             if self.left < 0:
                 raise ServerUnavailable("away")
-            if self.keep:
-                self.requests.append(inputs)
-        texts = [text.decode().upper().encode() for text in inputs["text_input"][0]]
-        return {
-            "text_output": np.array([texts], np.object_),
-            "output_tokens": np.array([[1] * len(texts)], np.int32),
-            "finish_reason": np.array([[b"stop"] * len(texts)], np.object_),
-        }
+        if not self.keep:
+            self.requests.clear()
+        return super().infer(inputs, timeout_s, model)
 
 
 @settings(deadline=None)
@@ -108,7 +104,7 @@ def test_a_document_keeps_its_layout(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="split_sentences is False"):
             translator.translate_file(source, target, form=Document(), split_sentences=False)
     assert target.read_bytes() == BOOK.upper().encode()
-    assert all(request["split_sentences"].item() for request in transport.requests)
+    assert all(request.inputs["split_sentences"][0] for request in transport.requests)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 
@@ -133,7 +129,7 @@ def test_an_interrupted_document_goes_on(tmp_path: Path) -> None:
         done = translator.translate_file(source, target, form=Document(), resume=True)
     assert (done.lines, done.resumed_at) == (50, written)
     assert 0 < written < 50
-    assert sum(request["text_input"].size for request in transport.requests) == 50 - written
+    assert sum(len(request.inputs["text_input"]) for request in transport.requests) == 50 - written
     assert target.read_text() == text.upper()
 
 
@@ -155,11 +151,11 @@ def test_a_document_that_lost_what_was_noted_is_not_gone_on_with(tmp_path: Path)
 
 def test_a_refused_paragraph_stays_as_it_was(tmp_path: Path) -> None:
     class Refusing(Loud):
-        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+        def infer(self, inputs: Any, timeout_s: float, model: str = "translate") -> Any:
             for index, text in enumerate(inputs["text_input"][0]):
                 if text == b"Bad.":
                     raise InvalidRequest(f"text {index} is bad")
-            return super().infer(inputs)
+            return super().infer(inputs, timeout_s, model)
 
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("Good.\n\n  Bad.\n\nGood.\n")

@@ -8,32 +8,35 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
 import pytest
 from dragoman_client import AsyncTranslator, DeadlineExceeded, ServerError, Translator
+from dragoman_client.testing import translated
+from dragoman_client.testing.answers import Answers
+from dragoman_client.testing.server import GrpcService
 from dragoman_load_test.senders import open_senders
 from dragoman_load_test.target import Target
-from stand_ins import GrpcServicer
-from tritonclient.grpc import service_pb2, service_pb2_grpc
+from faulty_servers import grpc_service
+from tritonclient.grpc import service_pb2
 
 WAIT_S = 30.0
 TIMEOUT_S = 0.2
 
 
-class SlowGrpc(GrpcServicer):
+class SlowGrpc(GrpcService):
     """Keeps the first message back until `go_on` is set, and notes when calls were cancelled."""
 
     def __init__(self) -> None:
         """Nothing has come."""
+        super().__init__(Answers(translated))
         self.came, self.go_on, self.over, self.gone = (threading.Event() for _ in range(4))
         self.cancelled: bool | None = None
         """At the end of the call; None: it was not reached."""
 
     def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
-        """As `GrpcServicer`, slowly."""
+        """As `GrpcService`, slowly."""
         context.add_callback(self.gone.set)
         answers = super().ModelStreamInfer(requests, context)
         first = next(answers)
@@ -48,14 +51,10 @@ class SlowGrpc(GrpcServicer):
 @pytest.fixture
 def slow() -> Iterator[tuple[str, SlowGrpc]]:
     """A server of its own, and its service."""
-    servicer = SlowGrpc()
-    server = grpc.server(ThreadPoolExecutor(4))
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield f"grpc://127.0.0.1:{port}", servicer
-    servicer.go_on.set()
-    server.stop(grace=None).wait()
+    service = SlowGrpc()
+    with grpc_service(service) as url:
+        yield url, service
+        service.go_on.set()
 
 
 def check_whole(service: SlowGrpc) -> None:
@@ -176,7 +175,7 @@ def test_a_stream_that_is_read_to_its_end_is_not_cancelled(
     check_whole(service)
 
 
-class WithoutStreams(GrpcServicer):
+class WithoutStreams(GrpcService):
     """As behind a proxy that does not publish them."""
 
     def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
@@ -188,27 +187,22 @@ class WithoutStreams(GrpcServicer):
 @pytest.mark.parametrize("asynchronously", [False, True])
 def test_a_server_without_streams_says_how_to_stream(asynchronously: bool) -> None:
     """In one line, and without another try."""
-    server = grpc.server(ThreadPoolExecutor(4))
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(WithoutStreams(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    url = f"grpc://127.0.0.1:{port}"
 
-    async def main() -> None:
+    async def main(url: str) -> None:
         async with AsyncTranslator(url) as translator:
             await anext(translator.translate_stream("abc"))
 
-    def ask() -> None:
+    def ask(url: str) -> None:
         if asynchronously:
-            asyncio.run(main())
+            asyncio.run(main(url))
         with Translator(url) as translator:
             list(translator.translate_stream("abc"))
 
-    try:
-        with pytest.raises(ServerError) as caught:
-            ask()
-    finally:
-        server.stop(grace=None)
+    with (
+        grpc_service(WithoutStreams(Answers(translated))) as url,
+        pytest.raises(ServerError) as caught,
+    ):
+        ask(url)
     assert str(caught.value) == (
-        f"{url} has no streams over gRPC: for translate_stream use http://127.0.0.1:{port}"
+        f"{url} has no streams over gRPC: for translate_stream use http{url.removeprefix('grpc')}"
     )

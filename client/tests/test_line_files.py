@@ -86,8 +86,8 @@ def test_an_interrupted_file_goes_on(tmp_path: Path) -> None:
         done = translator.translate_file(source, target, resume=True)
     assert target.read_text().splitlines() == [translated(text) for text in texts]
     assert (done.lines, done.resumed_at) == (50, written)
-    sent = [text for request in transport.requests for text in request["text_input"].tolist()]
-    assert sent == [text.encode() for text in texts[written:]]
+    sent = [text for request in transport.requests for text in request.inputs["text_input"]]
+    assert sent == texts[written:]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 

@@ -66,11 +66,10 @@ def test_arguments_give_a_line_each(run: Run, transport: FakeTransport) -> None:
         *("--max-tokens", "9", "--length-penalty", "0.5", "--no-split-sentences"),
     )
     assert lines == ["<GRÜSSE>", "<TWO LINES>", ""]
-    sent = {name: values.tolist() for name, values in transport.requests[0].items()}
-    assert sent.pop("text_input") == ["Grüße".encode(), b"two\nlines"]
-    assert sent == {
-        "source_language": [b"en"],
-        "target_language": [b"de"],
+    assert transport.requests[0].inputs == {
+        "text_input": ["Grüße", "two\nlines"],
+        "source_language": ["en"],
+        "target_language": ["de"],
         "max_tokens": [9],
         "beam_width": [4],
         "length_penalty": [0.5],
@@ -88,8 +87,8 @@ def test_the_filter_keeps_order_and_count(
     texts = ["", *texts, "", "  "]
     lines = run("--batch-size", batch_size, stdin="".join(f"{t}\n" for t in texts).encode())
     assert lines == [translated(text) if text.strip() else "" for text in texts]
-    sent = [text for request in transport.requests for text in request["text_input"].tolist()]
-    assert sorted(sent) == sorted(text.encode() for text in texts if text.strip())
+    sent = [text for request in transport.requests for text in request.inputs["text_input"]]
+    assert sorted(sent) == sorted(text for text in texts if text.strip())
 
 
 @pytest.mark.parametrize(
@@ -340,8 +339,8 @@ def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_
     transport.infer = infer  # type: ignore[method-assign]
     run(*words)
     assert target.read_text().splitlines() == [translated(f"line {n}") for n in range(20)]
-    sent = [text for request in transport.requests for text in request["text_input"].tolist()]
-    assert sorted(sent) == sorted(f"line {n}".encode() for n in range(20))
+    sent = [text for request in transport.requests for text in request.inputs["text_input"]]
+    assert sorted(sent) == sorted(f"line {n}" for n in range(20))
 
 
 @pytest.mark.parametrize(
@@ -398,7 +397,7 @@ def test_a_document_is_a_text_of_paragraphs(
     """Refused ones stay as they are, and are told by their number."""
     lines = run("--format", "document", stdin=b"One.\n\n  Two. Three.\n")
     assert lines == ["<ONE.>", "", "  <TWO. THREE.>"]
-    assert transport.requests[0]["split_sentences"].item()
+    assert transport.requests[0].inputs["split_sentences"][0]
     with pytest.raises(UsageError, match="split_sentences is False"):
         run("--format", "document", "--no-split-sentences")
 
@@ -417,4 +416,4 @@ def test_a_document_is_a_text_of_paragraphs(
 def test_shorter_sentences_are_asked_for(run: Run, transport: FakeTransport) -> None:
     """By their tokens."""
     run("One.", "--split-sentences", "--max-sentence-tokens", "30")
-    assert transport.requests[0]["max_sentence_tokens"].tolist() == [30]
+    assert transport.requests[0].inputs["max_sentence_tokens"] == [30]

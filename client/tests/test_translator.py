@@ -89,10 +89,10 @@ def test_batches_keep_order_and_count(batch_size: int, concurrency: int) -> None
         texts, batch_size=batch_size, concurrency=concurrency, target_language="de"
     )
     assert [t.text for t in translations] == [translated(text) for text in texts]
-    sizes = sorted(len(request["text_input"]) for request in transport.requests)
+    sizes = sorted(len(request.inputs["text_input"]) for request in transport.requests)
     assert len(sizes) == -(-100 // batch_size)
     assert sizes[-1] == min(batch_size, 100)
-    assert all(request["target_language"].tolist() == [b"de"] for request in transport.requests)
+    assert all(request.inputs["target_language"] == ["de"] for request in transport.requests)
 
 
 def test_batches_run_at_once_but_not_more_than_asked() -> None:
@@ -208,7 +208,7 @@ def test_the_examples_of_the_readme_run(
     """Against servers that speak Triton's protocol."""
     readme = Path(dragoman_client.translator.__file__).parents[2] / "README.md"
     blocks = readme.read_text("utf-8").split("```python\n")[1:]
-    assert len(blocks) == 10
+    assert len(blocks) == 11
     monkeypatch.chdir(tmp_path)
     for block in blocks:
         code = block.split("```")[0].replace("http://localhost:8000", http_url)
@@ -218,7 +218,7 @@ def test_the_examples_of_the_readme_run(
     assert printed[:3] == ["<GOOD MORNING.> 13 stop", "<GOOD MORNING.>", "<GOOD NIGHT.>"]
     assert printed[3:103] == [f"<CHAPTER {number}.>" for number in range(1, 101)]
     assert printed[103] == "< "
-    assert printed[-14:] == [
+    assert printed[-18:] == [
         "<I WOULD LIKE A CUP OF COFFEE.> stop",
         '1 0 {"id": 1, "text": "Good morning.", "translation": "<GOOD MORNING.>", '
         '"output_tokens": 13, "finish_reason": "stop"}',
@@ -227,5 +227,8 @@ def test_the_examples_of_the_readme_run(
         *("<GOOD MORNING.>", "", "    <I AM HUNGRY. I HAVE TIME.>", ""),
         "Health(ready=True, reason=None) ('en', 'de')",
         *("<PAGE 1.>", "<PAGE 2.>", "<PAGE 3.>"),
+        *("<HELLO.>", "Guten Abend."),
+        "{'text_input': ['Good evening.'], 'beam_width': [2]}",
+        "the server is busy",
         *("<GOOD MORNING.>", "<GOOD NIGHT.>"),
     ]

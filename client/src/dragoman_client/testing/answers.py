@@ -1,0 +1,129 @@
+"""What the stand-ins answer, as values by the names of inputs and outputs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman_client.errors import DeadlineExceeded, InvalidRequest
+from dragoman_client.request import SCORE_MODEL, Translation
+
+Translate = Callable[[str], str | Translation]
+
+Outputs = dict[str, list[Any]]
+"""For each output its values: text, whole numbers or fractions."""
+
+DATATYPES = {
+    **dict.fromkeys(("text_output", "finish_reason", "token_scores", "alignments"), "BYTES"),
+    "output_tokens": "INT32",
+    **dict.fromkeys(("scores", "confidences"), "FP32"),
+}
+"""Triton's names of the outputs' types."""
+
+_LACKING = (("return_attention", True), ("return_alignments", "soft"))
+
+
+def translated(text: str) -> str:
+    """The text in capitals and angle brackets: `<GOOD MORNING.>`."""
+    return f"<{text.upper()}>"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a stand-in was asked.
+
+    Attributes:
+        model: "translate", "translate_stream" or "score".
+        inputs: values by name; those of `text_input` are the texts, an option has one value.
+        timeout_s: the deadline that the client sent; None: it sent none.
+        headers: of HTTP, or metadata of gRPC, by names in lower case; a transport has none.
+    """
+
+    model: str
+    inputs: Mapping[str, list[Any]]
+    timeout_s: float | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Answers:
+    """Answers requests, and keeps them.
+
+    Attributes:
+        requests: in the order in which they came.
+    """
+
+    def __init__(self, translate: Translate) -> None:
+        """Keep what a text is translated into."""
+        self._translate = translate
+        self.requests: list[Request] = []
+
+    def whole(self, request: Request) -> Outputs:
+        """The outputs of a request that is answered at once.
+
+        Raises:
+            TranslationError: it is refused.
+        """
+        self.requests.append(request)
+        texts, inputs = request.inputs["text_input"], request.inputs
+        for index, text in enumerate(texts):
+            if not text.strip():
+                raise InvalidRequest(f"text {index} is empty")
+        for name, value in _LACKING:
+            if inputs.get(name) == [value]:
+                raise InvalidRequest(f"the stand-in does not answer {name}={value!r}")
+        outputs: Outputs = {}
+        begin_s = time.monotonic()
+        if request.model == SCORE_MODEL:
+            found = [Translation(target, 0, "") for target in inputs["target_input"]]
+        else:
+            (each,) = inputs.get("num_return_sequences", [1])
+            found = [one for text in texts for one in [self._one(text)] * each]
+            outputs["text_output"] = [one.text for one in found]
+            outputs["output_tokens"] = [one.output_tokens for one in found]
+            outputs["finish_reason"] = [one.finish_reason for one in found]
+        if request.timeout_s is not None and time.monotonic() - begin_s > request.timeout_s:
+            raise DeadlineExceeded("the deadline passed while it was being translated")
+        return outputs | _assessments(request, found)
+
+    def parts(self, request: Request) -> Iterator[Outputs]:
+        """The outputs of a request that is answered in parts, here letter by letter.
+
+        Raises:
+            TranslationError: it is refused.
+        """
+        whole = self.whole(request)
+        (text,) = whole["text_output"]
+        for end in range(1, len(text)):
+            yield {"text_output": [text[:end]], "output_tokens": [0], "finish_reason": [""]}
+        yield whole
+
+    def _one(self, text: str) -> Translation:
+        found = self._translate(text)
+        return Translation(found, len(text), "stop") if isinstance(found, str) else found
+
+
+def _assessments(request: Request, found: list[Translation]) -> Outputs:
+    """The outputs that a request has to ask for, but for the model `score`."""
+    scores = [-float(len(one.text)) if one.score is None else one.score for one in found]
+    outputs: Outputs = {
+        "scores": list(scores),
+        "confidences": [
+            score / 10 if one.confidence is None else one.confidence
+            for one, score in zip(found, scores, strict=True)
+        ],
+        "token_scores": [
+            json.dumps({"tokens": [one.text, "</s>"], "log_probs": [score, 0.0]})
+            for one, score in zip(found, scores, strict=True)
+        ],
+        "alignments": ["0-0"] * len(found),
+    }
+    always = ("scores", "confidences") if request.model == SCORE_MODEL else ()
+    options = {"confidences": "return_confidence"}
+    return {
+        name: values
+        for name, values in outputs.items()
+        if name in always or request.inputs.get(options.get(name, f"return_{name}"), [0])[0]
+    }

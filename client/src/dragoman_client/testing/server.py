@@ -1,0 +1,296 @@
+"""A server without a model, which answers as Dragoman behind Triton does.
+
+`client/tests/recorded_answers.json` holds what that answers; a test compares.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import grpc
+import numpy as np
+from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
+from tritonclient.utils import (
+    deserialize_bytes_tensor,
+    serialize_byte_tensor,
+    triton_to_np_dtype,
+)
+
+from dragoman_client.errors import (
+    AccessDenied,
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerUnavailable,
+)
+from dragoman_client.request import MODEL, SCORE_MODEL, STREAM_MODEL
+from dragoman_client.testing.answers import (
+    DATATYPES,
+    Answers,
+    Outputs,
+    Request,
+    Translate,
+    translated,
+)
+
+_CONFIG = {"name": MODEL, "parameters": {"languages": {"string_value": "en,de"}}}
+_STATUSES: dict[type[Exception], str] = {
+    InvalidRequest: "INVALID_ARGUMENT",
+    AccessDenied: "UNAUTHENTICATED",
+    ServerUnavailable: "UNAVAILABLE",
+    DeadlineExceeded: "CANCELLED",
+}
+
+
+class FakeServer:
+    """Answers over HTTP and gRPC on free ports of this machine; close it, or use it as a context.
+
+    Attributes:
+        grpc_url: for `Translator`.
+        http_url: likewise.
+    """
+
+    def __init__(self, translate: Translate = translated) -> None:
+        """Start, and answer by a function; see `dragoman_client.testing`."""
+        self._answers = Answers(translate)
+        self._grpc = grpc.server(ThreadPoolExecutor(8))
+        add_service(self._grpc, GrpcService(self._answers))
+        self.grpc_url = f"grpc://127.0.0.1:{self._grpc.add_insecure_port('127.0.0.1:0')}"
+        self._grpc.start()
+        self._http = HttpServer(("127.0.0.1", 0), self._answers)
+        self.http_url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        self._http.start()
+
+    def __enter__(self) -> Self:
+        """The server itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close."""
+        self.close()
+
+    @property
+    def requests(self) -> list[Request]:
+        """What came, the oldest first."""
+        return self._answers.requests
+
+    def close(self) -> None:
+        """Stop answering; connections are broken."""
+        self._grpc.stop(grace=None).wait()
+        self._http.stop()
+
+
+def add_service(server: grpc.Server, service: GrpcService) -> None:
+    """Let a gRPC server offer a service."""
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(service, server)
+
+
+class GrpcService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
+    """Triton's gRPC service as far as the client uses it."""
+
+    def __init__(self, answers: Answers) -> None:
+        """Keep who answers."""
+        self.answers = answers
+
+    def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Ready, if there is such a model."""
+        return service_pb2.ModelReadyResponse(ready=_unknown(request.name) is None)
+
+    def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """With languages."""
+        if unknown := _unknown(request.name):
+            context.abort(grpc.StatusCode.NOT_FOUND, unknown)
+        config = model_config_pb2.ModelConfig(name=request.name)
+        config.parameters["languages"].string_value = "en,de"
+        return service_pb2.ModelConfigResponse(config=config)
+
+    def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Translate or score."""
+        if unknown := _unknown(request.model_name):
+            context.abort(grpc.StatusCode.NOT_FOUND, unknown)
+        try:
+            return _response(request, self.answers.whole(_grpc_request(request, context)), [1])
+        except Exception as error:
+            status, message = _refusal(error)
+            return context.abort(grpc.StatusCode[status], message)
+
+    def ModelStreamInfer(self, requests: Any, context: Any) -> Iterator[Any]:  # noqa: N802
+        """Translate in parts."""
+        for request in requests:
+            answer = service_pb2.ModelStreamInferResponse
+            if unknown := _unknown(request.model_name):
+                yield answer(error_message=unknown)
+                continue
+            try:
+                for part in self.answers.parts(_grpc_request(request, context)):
+                    yield answer(infer_response=_response(request, part, []))
+            except Exception as error:
+                status, message = _refusal(error, streamed=True)
+                if status == "UNAUTHENTICATED":
+                    context.abort(grpc.StatusCode.UNAUTHENTICATED, message)
+                yield answer(error_message=message)
+
+
+class HttpServer(http.server.ThreadingHTTPServer):
+    """Listens for `HttpHandler`; says nothing of clients that hang up."""
+
+    daemon_threads = True
+
+    def __init__(
+        self, address: tuple[str, int], answers: Answers, handler: type[HttpHandler] | None = None
+    ) -> None:
+        """Listen, and answer nothing yet."""
+        super().__init__(address, handler or HttpHandler)
+        self.answers = answers
+
+    def start(self) -> None:
+        """Answer, in threads."""
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing."""
+
+
+class HttpHandler(http.server.BaseHTTPRequestHandler):
+    """Triton's HTTP service as far as the client uses it."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: HttpServer
+
+    def do_GET(self) -> None:
+        """Whether a model is ready; and its configuration."""
+        model, _, what = self.path.removeprefix("/v2/models/").partition("/")
+        unknown = _unknown(model)
+        if what == "ready":
+            self.send(*((400, {"error": "Model version not ready"}) if unknown else (200, None)))
+        else:
+            self.send(*((404, {"error": unknown}) if unknown else (200, _CONFIG)))
+
+    def do_POST(self) -> None:
+        """Translate or score."""
+        values = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        model, _, what = self.path.removeprefix("/v2/models/").partition("/")
+        if unknown := _unknown(model):
+            return self.send(404, {"error": unknown})
+        timeout = values.pop("timeout", None)
+        request = Request(
+            model,
+            {name: value if isinstance(value, list) else [value] for name, value in values.items()},
+            None if timeout is None else timeout / 1e6,
+            {name.lower(): value for name, value in self.headers.items()},
+        )
+        return self.stream(request) if what == "generate_stream" else self.answer(request)
+
+    def answer(self, request: Request) -> None:
+        """Answer at once."""
+        try:
+            self.send(200, _json(request, self.server.answers.whole(request)))
+        except Exception as error:
+            status, message = _refusal(error)
+            self.send(401 if status == "UNAUTHENTICATED" else 400, {"error": message})
+
+    def stream(self, request: Request) -> None:
+        """Answer in parts: server-sent events."""
+        begun = False
+        try:
+            for part in self.server.answers.parts(request):
+                if not begun:
+                    self._begin_events(200)
+                    begun = True
+                self._send_event(_json(request, part))
+        except OSError:
+            raise
+        except Exception as error:
+            status, message = _refusal(error, streamed=True)
+            if not begun:
+                self._begin_events(401 if status == "UNAUTHENTICATED" else 400)
+            self._send_event({"error": message})
+        self.wfile.write(b"0\r\n\r\n")
+
+    def send(self, status: int, content: bytes | dict[str, Any] | None) -> None:
+        """Write an answer; the client may have gone."""
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        body = b"" if content is None else body
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, format: str, *values: Any) -> None:
+        """Say nothing."""
+
+    def _begin_events(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def _send_event(self, content: dict[str, Any]) -> None:
+        line = f"data: {json.dumps(content)}\n\n".encode()
+        self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+
+
+def _unknown(model: str) -> str | None:
+    """Triton's message, unless there is such a model."""
+    known = (MODEL, STREAM_MODEL, SCORE_MODEL)
+    return None if model in known else f"Request for unknown model: '{model}' is not found"
+
+
+def _refusal(error: Exception, streamed: bool = False) -> tuple[str, str]:
+    """GRPC's name of a status, and the message of a refusal.
+
+    Over HTTP, and in streams, Triton does not send the status of a failed model, so Dragoman begins
+    messages with it: in streams all of them, else those that are not the request's fault.
+    """
+    status = _STATUSES.get(type(error), "INTERNAL")
+    message = str(error)
+    if isinstance(error, ServerUnavailable) and error.retry_after_s is not None:
+        message += f": try again in {error.retry_after_s:g} s"
+    named = status != "UNAUTHENTICATED" and (streamed or status != "INVALID_ARGUMENT")
+    return status, f"{status}: {message}" if named else message
+
+
+def _grpc_request(request: Any, context: Any) -> Request:
+    inputs: dict[str, list[Any]] = {}
+    for tensor, raw in zip(request.inputs, request.raw_input_contents, strict=True):
+        if tensor.datatype == "BYTES":
+            inputs[tensor.name] = [text.decode() for text in deserialize_bytes_tensor(raw)]
+        else:
+            inputs[tensor.name] = np.frombuffer(raw, triton_to_np_dtype(tensor.datatype)).tolist()
+    parameters = request.parameters
+    timeout_s = parameters["timeout"].int64_param / 1e6 if "timeout" in parameters else None
+    return Request(request.model_name, inputs, timeout_s, dict(context.invocation_metadata()))
+
+
+def _response(request: Any, outputs: Outputs, leading: list[int]) -> Any:
+    response = service_pb2.ModelInferResponse(model_name=request.model_name, model_version="1")
+    for name, values in outputs.items():
+        datatype = DATATYPES[name]
+        response.outputs.add(name=name, datatype=datatype, shape=[*leading, len(values)])
+        if datatype == "BYTES":
+            texts = np.array([text.encode() for text in values], np.object_)
+            raw = bytes(serialize_byte_tensor(texts).item())
+        else:
+            raw = np.array(values, triton_to_np_dtype(datatype)).tobytes()
+        response.raw_output_contents.append(raw)
+    return response
+
+
+def _json(request: Request, outputs: Outputs) -> dict[str, Any]:
+    """As `/generate` writes them: one value has no list around it."""
+    values = {name: v[0] if len(v) == 1 else v for name, v in outputs.items()}
+    return {"model_name": request.model, "model_version": "1", **values}

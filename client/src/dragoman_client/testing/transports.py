@@ -1,0 +1,100 @@
+"""Transports without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dragoman_client.blocking import AwaitableTransport
+from dragoman_client.options import Array
+from dragoman_client.request import MODEL, STREAM_MODEL, Part
+from dragoman_client.testing.answers import (
+    DATATYPES,
+    Answers,
+    Outputs,
+    Request,
+    Translate,
+    translated,
+)
+
+_DTYPES = {"BYTES": np.object_, "INT32": np.int32, "FP32": np.float32}
+
+
+class FakeTransport:
+    """A `transport` for `Translator`, which any number of threads may use.
+
+    Attributes:
+        closed: whether the translator has closed it.
+    """
+
+    def __init__(self, translate: Translate = translated) -> None:
+        """Answer by a function; see `dragoman_client.testing`."""
+        self._answers = Answers(translate)
+        self.closed = False
+
+    @property
+    def requests(self) -> list[Request]:
+        """What came, the oldest first."""
+        return self._answers.requests
+
+    def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+    ) -> Mapping[str, Array | None]:
+        """See `Transport`."""
+        return _tensors(self._answers.whole(_request(model, inputs, timeout_s)))
+
+    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
+        """See `Transport`."""
+        for part in self._answers.parts(_request(STREAM_MODEL, inputs, timeout_s)):
+            yield _tensors(part)
+
+    def is_ready(self) -> bool:
+        """Always."""
+        return True
+
+    def config(self) -> Mapping[str, Any]:
+        """With the languages "en" and "de"."""
+        return {"parameters": {"languages": {"string_value": "en,de"}}}
+
+    def close(self) -> None:
+        """Remember it."""
+        self.closed = True
+
+
+class AsyncFakeTransport(AwaitableTransport):
+    """A `transport` for `AsyncTranslator`; see `FakeTransport`."""
+
+    def __init__(self, translate: Translate = translated) -> None:
+        """See `FakeTransport`."""
+        self._fake = FakeTransport(translate)
+        super().__init__(self._fake)
+
+    @property
+    def requests(self) -> list[Request]:
+        """See `FakeTransport`."""
+        return self._fake.requests
+
+    @property
+    def closed(self) -> bool:
+        """See `FakeTransport`."""
+        return self._fake.closed
+
+
+def _request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> Request:
+    decoded = {
+        name: [v.decode() if isinstance(v, bytes) else v for v in tensor.reshape(-1).tolist()]
+        for name, tensor in inputs.items()
+    }
+    return Request(model, decoded, timeout_s)
+
+
+def _tensors(outputs: Outputs) -> dict[str, Array | None]:
+    """Tensors [1, values]; texts as UTF-8 bytes."""
+    return {
+        name: np.array(
+            [[v.encode() if isinstance(v, str) else v for v in values]], _DTYPES[DATATYPES[name]]
+        )
+        for name, values in outputs.items()
+    }

@@ -1,0 +1,186 @@
+"""Requests to a server, and what is compared of the answers.
+
+`recorded_answers.json` holds the answers of Dragoman behind Triton. A test in tests/integration
+compares it with the real server, and writes it anew with `DRAGOMAN_RECORD=1`; a test here compares
+it with the stand-in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from dragoman_client import DeadlineExceeded, ServerUnavailable, TranslationError
+from dragoman_client.grpc_wire import infer_request
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.utils import deserialize_bytes_tensor
+
+RECORDING = Path(__file__).with_name("recorded_answers.json")
+
+_ALL = {
+    "return_scores": True,
+    "return_confidence": True,
+    "return_token_scores": True,
+    "return_alignments": "hard",
+}
+_TWO = ["Good morning.", "Good night."]
+_VARYING = re.compile(r"(?<=the deadline passed) .*")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request, and by which error a stand-in refuses it; None: by itself, or not at all."""
+
+    name: str
+    model: str = "translate"
+    inputs: dict[str, Any] = field(default_factory=lambda: {"text_input": ["Good morning."]})
+    method: str = "generate"
+    timeout_s: float | None = None
+    refusal: TranslationError | None = None
+
+
+_LATE = DeadlineExceeded("the deadline passed while it waited")
+_GONE = ServerUnavailable("the engine's process has gone")
+_STREAM: dict[str, Any] = {"model": "translate_stream", "method": "generate_stream"}
+
+CASES = [
+    Case("a text"),
+    Case("two texts", inputs={"text_input": _TWO}),
+    Case("assessments", inputs={"text_input": _TWO, **_ALL}),
+    Case("alternatives", inputs={"text_input": _TWO, "num_return_sequences": 2}),
+    Case("a text that is empty", inputs={"text_input": ["Good.", ""]}),
+    Case("a deadline", timeout_s=1e-6, refusal=_LATE),
+    Case("an unknown model", model="nothing"),
+    Case("scores", model="score", inputs={"text_input": _TWO, "target_input": _TWO}),
+    Case(
+        "a stream",
+        inputs={"text_input": ["Tom and Mary and John " * 20], "beam_width": 1},
+        **_STREAM,
+    ),
+    Case("a stream of an empty text", inputs={"text_input": [""]}, **_STREAM),
+    Case("a stream with a deadline", timeout_s=1e-6, refusal=_LATE, **_STREAM),
+    Case("a stream of an unknown model", model="nothing", method="generate_stream"),
+    Case("whether a model is ready", method="ready"),
+    Case("whether an unknown model is ready", model="nothing", method="ready"),
+    Case("a model's configuration", method="config"),
+    Case("an unknown model's configuration", model="nothing", method="config"),
+]
+
+WITHOUT_ENGINE = [
+    Case("a text without an engine", refusal=_GONE),
+    Case("a stream without an engine", refusal=_GONE, **_STREAM),
+]
+"""To be asked when the engine's process has ended."""
+
+
+def answer(case: Case, url: str) -> Any:
+    """What a server answers: status, message, or names, types and shapes of outputs."""
+    scheme, _, authority = url.partition("://")
+    if scheme == "http":
+        return _http_answer(case, url)
+    with grpc.insecure_channel(authority) as channel:
+        try:
+            return list(_grpc_answers(case, service_pb2_grpc.GRPCInferenceServiceStub(channel)))
+        except grpc.RpcError as error:
+            return {"status": error.code().name, "message": _fixed(error.details())}
+
+
+def _http_answer(case: Case, url: str) -> Any:
+    values = {name: v[0] if len(v) == 1 else v for name, v in _plain(case).items()}
+    if case.timeout_s:
+        values["timeout"] = 1
+    body = json.dumps(values).encode() if case.method.startswith("generate") else None
+    request = urllib.request.Request(f"{url}/v2/models/{case.model}/{case.method}", data=body)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            status, content = response.status, response.read()
+    except urllib.error.HTTPError as error:
+        status, content = error.code, error.read()
+    if not content.startswith(b"data: "):
+        return {"status": status, **(_of_json(json.loads(content)) if content else {})}
+    events = [json.loads(line.removeprefix(b"data: ")) for line in content.split(b"\n\n") if line]
+    return {"status": status, "parts": _distinct(map(_of_json, events))}
+
+
+def _of_json(content: dict[str, Any]) -> dict[str, Any]:
+    if "error" in content:
+        return {"message": _fixed(content["error"])}
+    if "parameters" in content:
+        return {"languages": type(content["parameters"]["languages"]["string_value"]).__name__}
+    outputs = {name: _type(value) for name, value in sorted(content.items())}
+    reason = {"ends": bool(content["finish_reason"])} if "finish_reason" in content else {}
+    return {"outputs": outputs, **reason}
+
+
+def _type(value: Any) -> str:
+    kinds = [type(v).__name__ for v in (value if isinstance(value, list) else [value])]
+    return f"[{', '.join(kinds)}]" if isinstance(value, list) else kinds[0]
+
+
+def _grpc_answers(case: Case, service: Any) -> Iterator[Any]:
+    if case.method == "ready":
+        yield {"ready": service.ModelReady(service_pb2.ModelReadyRequest(name=case.model)).ready}
+        return
+    if case.method == "config":
+        found = service.ModelConfig(service_pb2.ModelConfigRequest(name=case.model)).config
+        yield {"languages": type(found.parameters["languages"].string_value).__name__}
+        return
+    streamed = case.method == "generate_stream"
+    tensors = {name: _tensor(values, streamed) for name, values in _plain(case).items()}
+    request = infer_request(case.model, tensors, case.timeout_s or 30.0)
+    if not streamed:
+        yield _of_response(service.ModelInfer(request))
+        return
+    yield from _distinct(
+        {"message": _fixed(message.error_message)}
+        if message.error_message
+        else _of_response(message.infer_response)
+        for message in service.ModelStreamInfer(iter([request]))
+    )
+
+
+def _of_response(response: Any) -> dict[str, Any]:
+    tensors = list(zip(response.outputs, response.raw_output_contents, strict=True))
+    reasons = [
+        deserialize_bytes_tensor(raw) for tensor, raw in tensors if tensor.name == "finish_reason"
+    ]
+    return {
+        "model_name": response.model_name,
+        "model_version": response.model_version,
+        "outputs": {t.name: [t.datatype, *t.shape] for t, _ in sorted(tensors, key=_name)},
+        **({"ends": bool(reasons[0][0])} if reasons else {}),
+    }
+
+
+def _name(tensor: Any) -> str:
+    return str(tensor[0].name)
+
+
+def _distinct(parts: Any) -> list[Any]:
+    """Parts that differ from the one before; how many there are is a matter of time."""
+    return [part for part, _ in itertools.groupby(parts)]
+
+
+def _plain(case: Case) -> dict[str, list[Any]]:
+    return {name: v if isinstance(v, list) else [v] for name, v in case.inputs.items()}
+
+
+def _tensor(values: list[Any], streamed: bool) -> Any:
+    kinds = {str: np.object_, bool: np.bool_, int: np.int32}
+    encoded = [value.encode() if isinstance(value, str) else value for value in values]
+    tensor = np.array([encoded], kinds[type(values[0])])
+    return tensor[0] if streamed else tensor
+
+
+def _fixed(message: str) -> str:
+    """The message without what depends on time."""
+    return _VARYING.sub(" ...", message)

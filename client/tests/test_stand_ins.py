@@ -1,0 +1,144 @@
+"""The public stand-ins: they answer as the recorded server, and remember what came."""
+
+import asyncio
+import json
+
+import pytest
+from dragoman_client import (
+    AccessDenied,
+    AsyncTranslator,
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerError,
+    ServerUnavailable,
+    Translation,
+    TranslationError,
+    Translator,
+)
+from dragoman_client.testing import AsyncFakeTransport, FakeServer, FakeTransport, translated
+from recorded_answers import CASES, RECORDING, WITHOUT_ENGINE, Case, answer
+
+
+@pytest.mark.parametrize("case", [*CASES, *WITHOUT_ENGINE], ids=lambda case: case.name)
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_the_server_answers_as_the_recorded_one(case: Case, protocol: str) -> None:
+    """Statuses, messages, and names, types and shapes of outputs."""
+
+    def translate(text: str) -> str:
+        if case.refusal is not None:
+            raise case.refusal
+        return translated(text)
+
+    recorded = json.loads(RECORDING.read_text(encoding="utf-8"))[case.name][protocol]
+    with FakeServer(translate) as server:
+        assert answer(case, server.grpc_url if protocol == "grpc" else server.http_url) == recorded
+
+
+def test_nothing_recorded_is_left_out() -> None:
+    """Each case is compared above, and there is no other."""
+    recorded = json.loads(RECORDING.read_text(encoding="utf-8"))
+    assert set(recorded) == {case.name for case in (*CASES, *WITHOUT_ENGINE)}
+    assert recorded["a deadline"]["http"]["status"] == 400
+    assert recorded["a deadline"]["grpc"]["status"] == "CANCELLED"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidRequest("no"),
+        AccessDenied("no"),
+        ServerUnavailable("no"),
+        DeadlineExceeded("no"),
+        ServerError("no"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_what_a_translation_raises_reaches_the_client(
+    error: TranslationError, protocol: str
+) -> None:
+    """The same kind and message, also as the end of a stream."""
+
+    def refuse(text: str) -> str:
+        raise error
+
+    with (
+        FakeServer(refuse) as server,
+        Translator(getattr(server, f"{protocol}_url"), retries=0) as translator,
+    ):
+        for ask in (translator.translate, lambda text: list(translator.translate_stream(text))):
+            with pytest.raises(type(error)) as caught:
+                ask("a")
+            assert (type(caught.value), str(caught.value)) == (type(error), "no")
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_a_busy_server_says_when_to_come_back(protocol: str) -> None:
+    """As Dragoman does in its message."""
+    busy = [ServerUnavailable("busy", retry_after_s=0.25), None]
+
+    def translate(text: str) -> str:
+        if (error := busy.pop(0)) is not None:
+            raise error
+        return translated(text)
+
+    with (
+        FakeServer(translate) as server,
+        Translator(getattr(server, f"{protocol}_url")) as translator,
+    ):
+        found = translator.translate("a")
+        assert found.text == "<A>"
+        assert found.elapsed_s > 0.25
+        assert [request.inputs for request in server.requests] == [{"text_input": ["a"]}] * 2
+
+
+def test_a_server_keeps_what_it_was_asked() -> None:
+    """With headers, options and the deadline."""
+    with FakeServer() as server:
+        for url in (server.grpc_url, server.http_url):
+            with Translator(url, token="secret", timeout_s=3) as translator:
+                translator.translate(["a", "b"], beam_width=2)
+        for request in server.requests:
+            assert (request.model, request.headers["authorization"]) == (
+                "translate",
+                "Bearer secret",
+            )
+            assert request.inputs == {"text_input": ["a", "b"], "beam_width": [2]}
+            assert request.timeout_s == pytest.approx(3, abs=0.5)
+        assert len(server.requests) == 2
+
+
+def test_a_transport_answers_without_a_server() -> None:
+    """By a function, which may answer with all that a translation is made of."""
+    told = Translation("Guten Tag.", 3, "length", score=-1.5)
+    transport = FakeTransport({"Good day.": told, "Hello.": "Hallo."}.__getitem__)
+    with Translator(transport=transport) as translator:
+        found = translator.translate(["Good day.", "Hello."], return_scores=True)
+        assert found == [told, Translation("Hallo.", 6, "stop", score=-6.0)]
+        assert list(translator.translate_stream("Hello."))[-1].text == "Hallo."
+        assert translator.languages() == ("en", "de")
+        assert translator.is_ready()
+        with pytest.raises(InvalidRequest, match="text 1 is empty"):
+            translator.translate(["Hello.", " "])
+    assert transport.closed
+    assert [request.model for request in transport.requests] == [
+        *("translate", "translate_stream", "translate")
+    ]
+
+
+def test_an_asynchronous_transport_does_likewise() -> None:
+    """All the methods of the client but `translate_file`."""
+    transport = AsyncFakeTransport()
+
+    async def main() -> list[str]:
+        async with AsyncTranslator(transport=transport) as translator:
+            assert await translator.is_ready()
+            assert await translator.languages() == ("en", "de")
+            assert (await translator.score("a", "bc")).score == -2
+            parts = [part.text async for part in translator.translate_stream("ab")]
+            batches = translator.translate_batches(["c", "d", "e"], batch_size=2)
+            return [parts[-1], *[translation.text async for translation in batches]]
+
+    assert asyncio.run(main()) == ["<AB>", "<C>", "<D>", "<E>"]
+    assert transport.closed
+    assert len(transport.requests) == 4

@@ -1,0 +1,42 @@
+"""The answers that the client's stand-ins are held against are those of the real server.
+
+`DRAGOMAN_RECORD=1 pytest tests/integration/test_recorded_answers.py` writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from client.tests.recorded_answers import CASES, RECORDING, WITHOUT_ENGINE, Case, answer
+from tests.integration.conftest import Served, serving
+
+
+def answers(cases: list[Case], served: Served) -> dict[str, Any]:
+    urls = {"grpc": served.server.grpc_url, "http": served.server.http_url}
+    return {
+        case.name: {protocol: answer(case, url) for protocol, url in urls.items()} for case in cases
+    }
+
+
+@pytest.fixture(scope="module")
+def found(shipped: Served) -> dict[str, Any]:
+    """By the name of each case."""
+    found = answers(CASES, shipped)
+    with serving() as served:
+        assert served.server.engine
+        os.kill(served.server.engine.pid, signal.SIGKILL)
+        found |= answers(WITHOUT_ENGINE, served)
+    if os.environ.get("DRAGOMAN_RECORD"):
+        RECORDING.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return found
+
+
+@pytest.mark.parametrize("name", [case.name for case in (*CASES, *WITHOUT_ENGINE)])
+def test_the_recording_is_what_the_server_answers(found: dict[str, Any], name: str) -> None:
+    recorded = json.loads(RECORDING.read_text(encoding="utf-8"))
+    assert found[name] == recorded[name]
