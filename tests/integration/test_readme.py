@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import re
 import shutil
@@ -69,13 +70,20 @@ def test_curl(shipped: Served) -> None:
 def test_scoring(shipped: Served) -> None:
     """The page of its own."""
     text = (REPOSITORY / "docs" / "scoring.md").read_text(encoding="utf-8")
-    for kind, code in BLOCK.findall(text):
-        if kind == "sh":
-            answer = json.loads(run(["bash", "-c", here(code, shipped)]))
-            assert answer["confidences"] < 0
-        elif kind == "python":
-            printed = run([sys.executable, "-c", here(code, shipped)])
-            assert len(printed.splitlines()) == 2
+    commands = [code for kind, code in BLOCK.findall(text) if kind == "sh"]
+    assert len(commands) == 2
+    for code in commands:
+        assert json.loads(run(["bash", "-c", here(code, shipped)]))["confidences"] < 0
+    own, given = [code for kind, code in BLOCK.findall(text) if kind == "python"]
+    tokens, links = run([sys.executable, "-c", here(own, shipped)]).splitlines()
+    assert tokens.startswith("('▁G', 'uten', ")
+    assert links.endswith(" 0-0 1-1 2-2")
+    printed = run([sys.executable, "-c", here(given, shipped)]).splitlines()
+    night, evening = ([float(word) for word in line.split()] for line in printed)
+    for score, confidence, perplexity in (night, evening):
+        assert score < confidence < 0
+        assert perplexity == pytest.approx(math.exp(-confidence), rel=1e-5)
+    assert night[1] > evening[1]  # "Guten Abend." is no good translation of "Good night."
 
 
 def test_options(shipped: Served) -> None:
