@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 KeysValues = npt.NDArray[np.floating[Any]]
+Rank = Callable[[Floats, int], Ids]
+"""Indices of so many of the best scores [N], best first; of equal ones the first."""
 
 
 class Copy(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman_serving.engine.arrays import Floats
+from dragoman_serving.engine.sampling import Sampling
 
 
 class Rule(Protocol):
@@ -60,21 +61,6 @@ class NoRepeatedNgrams:
         starts = range(len(said) - self.size + 1)
         found = [i + self.size - 1 for i in starts if said[i : i + self.size - 1] == end]
         scores[[said[i] for i in found]] = -math.inf
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Tokens are drawn by their probabilities, which `seed` does in the same way every time.
-
-    `temperature` flattens the distribution above 1; `top_k` keeps the best so many tokens; `top_p`
-    keeps the fewest best ones that have this much probability together (Holtzman et al. 2020,
-    https://arxiv.org/abs/1904.09751).
-    """
-
-    seed: tuple[int, ...]
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,9 +20,9 @@ from dragoman_serving.engine.constraints import (
     NoRepeatedNgrams,
     RepetitionPenalty,
     Rule,
-    Sampling,
     TermConstraints,
 )
+from dragoman_serving.engine.sampling import Sampling
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.request.checks import check_options, check_scoring
 from dragoman_serving.request.glossary import Glossary

@@ -14,19 +14,16 @@ from typing import Protocol
 import numpy as np
 
 from dragoman.kernel.hypothesis import Hypothesis, length_penalty
-from dragoman_serving.engine.arrays import Floats, Ids
-from dragoman_serving.engine.constraints import Guidance, Sampling, TermConstraints
+from dragoman_serving.engine.arrays import Floats, Rank
+from dragoman_serving.engine.constraints import Guidance, TermConstraints
+from dragoman_serving.engine.sampling import Sampling
 from dragoman_serving.engine.search.plain_search import (
     Continuation,
     common_beginning,
     place,
 )
 from dragoman_serving.engine.search.progress import Progress
-from dragoman_serving.engine.search.ranking import Rank
 from dragoman_serving.engine.sentence import Sentence
-
-_FEWEST_OF_NUCLEUS = 64
-"""Tokens that are put in order at first: mostly these few have the share."""
 
 
 class GuidedSearch(Protocol):
@@ -85,7 +82,7 @@ class SamplingSearch:
         """See `GuidedSearch`."""
         scores = log_probs[0].copy()
         self._guidance.heed(self._said, scores)
-        token = draw(scores, self._sampling, self._numbers.random(), self._rank)
+        token = self._sampling.token(scores, self._numbers.random(), self._rank)
         if token is None:
             return None
         self._score += scores[token]
@@ -107,38 +104,6 @@ class SamplingSearch:
     def certain(self) -> tuple[int, ...]:
         """See `GuidedSearch`."""
         return self._said
-
-
-def draw(scores: Floats, sampling: Sampling, number: float, rank: Rank) -> int | None:
-    """A token by log-probabilities [V] and a number from 0 to 1; None where all are forbidden."""
-    most = scores.max()
-    if most == -math.inf:
-        return None
-    chances: Floats = np.exp((scores - most) / np.float32(sampling.temperature))
-    kept: Ids | None = None
-    if sampling.top_k is not None:
-        kept = rank(scores, sampling.top_k)
-    if sampling.top_p is not None:
-        kept = _nucleus(scores, chances, kept, sampling.top_p, rank)
-    if kept is not None:
-        kept.sort()
-        chances = chances[kept]
-    # Where a token has no chance, the sum does not grow, and so no number leads to it.
-    total = np.cumsum(chances, dtype=np.float64)
-    drawn = int(np.searchsorted(total, number * total[-1], side="right"))
-    drawn = min(drawn, len(total) - 1)
-    return drawn if kept is None else int(kept[drawn])
-
-
-def _nucleus(scores: Floats, chances: Floats, kept: Ids | None, share: float, rank: Rank) -> Ids:
-    """The fewest tokens, best first, that have such a share of the chances of those kept."""
-    whole = share * float((chances if kept is None else chances[kept]).sum(dtype=np.float64))
-    best = rank(scores, _FEWEST_OF_NUCLEUS) if kept is None else kept
-    total = np.cumsum(chances[best], dtype=np.float64)
-    if kept is None and total[-1] < whole:
-        best = np.argsort(-scores)
-        total = np.cumsum(chances[best], dtype=np.float64)
-    return best[: int(np.searchsorted(total, whole)) + 1]
 
 
 _NOTHING_SAID = Progress()

@@ -13,10 +13,9 @@ import numpy as np
 
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman_serving.engine.arrays import Copy, Floats, Ids
+from dragoman_serving.engine.arrays import Copy, Floats, Ids, Rank
 from dragoman_serving.engine.search.constrained_search import GuidedSearch, begin_guided_search
 from dragoman_serving.engine.search.plain_search import Advance, Searches
-from dragoman_serving.engine.search.ranking import Rank
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.session import Ranking
 

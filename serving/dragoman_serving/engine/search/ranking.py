@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from dragoman_serving.engine.arrays import Floats, Ids
-
-Rank = Callable[[Floats, int], Ids]
-"""A function that does what `rank` does."""
 
 
 def rank(scores: Floats, count: int) -> Ids:

@@ -11,9 +11,9 @@ from dragoman_serving.engine.constraints import (
     NoRepeatedNgrams,
     RepetitionPenalty,
     Rule,
-    Sampling,
     TermConstraints,
 )
+from dragoman_serving.engine.sampling import Sampling
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.request.suppression import SuppressedWords
 from dragoman_training.oracle.constraints import Options
