@@ -13,7 +13,7 @@ from dragoman_client import (
     Translator,
 )
 from dragoman_client.blocking import run
-from dragoman_client.retrying import DEFAULT_RETRIES, Tries, with_retries
+from dragoman_client.retrying import DEFAULT_RETRIES, with_retries
 from stand_ins import FakeTransport, translated
 
 
@@ -64,7 +64,7 @@ def test_nothing_else_is_tried_again(kind: type[Exception]) -> None:
     assert len(transport.timeouts_s) == 1
 
 
-def pauses_of(error: ServerUnavailable, tries: Tries) -> list[float]:
+def pauses_of(error: ServerUnavailable, timeout_s: float, retries: int) -> list[float]:
     """The pauses between tries that all end in this error."""
     pauses: list[float] = []
 
@@ -75,14 +75,14 @@ def pauses_of(error: ServerUnavailable, tries: Tries) -> list[float]:
         pauses.append(seconds)
 
     with pytest.raises(ServerUnavailable) as caught:
-        run(with_retries(fail, tries, sleep))
+        run(with_retries(fail, timeout_s, retries, sleep))
     assert caught.value is error
     return pauses
 
 
 def test_pauses_grow_and_differ() -> None:
     """So that many clients do not come back at once."""
-    runs = [pauses_of(ServerUnavailable("away"), Tries(1e6, 8)) for _ in range(50)]
+    runs = [pauses_of(ServerUnavailable("away"), 1e6, 8) for _ in range(50)]
     assert {len(pauses) for pauses in runs} == {8}
     for number, of_all in enumerate(zip(*runs, strict=True)):
         longest_s = min(0.1 * 2**number, 5.0)
@@ -92,17 +92,17 @@ def test_pauses_grow_and_differ() -> None:
 
 def test_default_retries_outlast_a_restart() -> None:
     """Which takes about a second."""
-    assert 1.5 < sum(pauses_of(ServerUnavailable("away"), Tries(30.0, DEFAULT_RETRIES))) < 4
+    assert 1.5 < sum(pauses_of(ServerUnavailable("away"), 30.0, DEFAULT_RETRIES)) < 4
 
 
 def test_the_server_says_how_long_to_wait() -> None:
     """At least so long, a little longer than others, and only where the request's time allows."""
     busy = ServerUnavailable("busy", retry_after_s=20.0)
-    pauses = pauses_of(busy, Tries(30.0, 3))
+    pauses = pauses_of(busy, 30.0, 3)
     assert len(pauses) == 3  # no time passed
     assert all(20 < pause < 25 for pause in pauses)
     assert len(set(pauses)) == 3
-    assert not pauses_of(busy, Tries(19.0, 3))
+    assert not pauses_of(busy, 19.0, 3)
 
 
 def test_the_timeout_is_for_all_tries_together() -> None:

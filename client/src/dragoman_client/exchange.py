@@ -88,7 +88,10 @@ class Exchange:
             open_pool: makes a pool that runs so many requests at once.
         """
         self._transport, self._settings = transport, settings
-        self._sleep, self._open_pool = sleep, open_pool
+        self._open_pool = open_pool
+        self._with_retries = functools.partial(
+            with_retries, timeout_s=settings.timeout_s, retries=settings.retries, sleep=sleep
+        )
         self._closed = False
 
     def check_open(self) -> None:
@@ -202,7 +205,7 @@ class Exchange:
             return await anext(parts), parts  # what fails later has been read in part
 
         begin_s = time.monotonic()
-        first, parts = await with_retries(begin, self._settings.tries(), self._sleep)
+        first, parts = await self._with_retries(begin)
         async with contextlib.aclosing(parts):
             yield read_outputs(first, 1, time.monotonic() - begin_s)[0]
             async for part in parts:
@@ -253,7 +256,7 @@ class Exchange:
     async def _timed(self, send: Callable[[float], Awaitable[Part]]) -> tuple[Part, float]:
         """An answer, and how long it took with its retries."""
         begin_s = time.monotonic()
-        answer = await with_retries(send, self._settings.tries(), self._sleep)
+        answer = await self._with_retries(send)
         return answer, time.monotonic() - begin_s
 
 

@@ -21,65 +21,39 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 
 
-class Tries:
-    """The tries of one request: how long each may take, and the pauses between them.
+async def with_retries(
+    send: Callable[[float], Awaitable[_Answer]],
+    timeout_s: float,
+    retries: int,
+    sleep: Callable[[float], Awaitable[object]],
+) -> _Answer:
+    """Call until it is answered.
 
     Pauses double, and each is a random one between half and all of that length: so that clients
     which a server turned away together do not come back together. What the server asks to wait
     comes on top.
 
-    Source: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
-    """
-
-    def __init__(self, timeout_s: float, retries: int) -> None:
-        """Begin.
-
-        Args:
-            timeout_s: for all the tries together, pauses included.
-            retries: tries after the first.
-        """
-        self._deadline_s = time.monotonic() + timeout_s
-        self._retries = retries
-        self._failed = 0
-
-    @property
-    def left_s(self) -> float:
-        """Time that is left for a try."""
-        return max(self._deadline_s - time.monotonic(), 1e-3)
-
-    def pause_s(self, error: ServerUnavailable) -> float:
-        """How long to wait after a try that failed.
-
-        Raises:
-            ServerUnavailable: that error, if there is to be no other try.
-        """
-        longest_s = min(_FIRST_PAUSE_S * 2**self._failed, _LONGEST_PAUSE_S)
-        pause_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311  (no secret)
-        pause_s += error.retry_after_s or 0.0
-        if self._failed == self._retries or time.monotonic() + pause_s >= self._deadline_s:
-            raise error
-        self._failed += 1
-        return pause_s
-
-
-async def with_retries(
-    send: Callable[[float], Awaitable[_Answer]],
-    tries: Tries,
-    sleep: Callable[[float], Awaitable[object]],
-) -> _Answer:
-    """Call until it is answered.
-
     Args:
         send: makes a request that takes so many seconds at most.
-        tries: how often.
+        timeout_s: for all the tries together, pauses included.
+        retries: tries after the first.
         sleep: waits for so many seconds.
 
     Raises:
         ServerUnavailable: of the last try.
+
+    Source: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
     """
+    deadline_s = time.monotonic() + timeout_s
+    failed = 0
     while True:
         try:
-            return await send(tries.left_s)
+            return await send(max(deadline_s - time.monotonic(), 1e-3))
         except ServerUnavailable as error:
-            pause_s = tries.pause_s(error)
+            longest_s = min(_FIRST_PAUSE_S * 2**failed, _LONGEST_PAUSE_S)
+            pause_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311  (no secret)
+            pause_s += error.retry_after_s or 0.0
+            if failed == retries or time.monotonic() + pause_s >= deadline_s:
+                raise
+        failed += 1
         await sleep(pause_s)

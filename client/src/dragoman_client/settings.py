@@ -1,4 +1,4 @@
-"""What both clients are told when they are made, and checks that they share."""
+"""What both clients are told when they are made, and checks of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Literal, Self
 
 from dragoman_client.access import Access, FilePath
 from dragoman_client.address import Address, read_url
-from dragoman_client.retrying import Tries
 
 Compression = Literal["gzip", "deflate"]
 _COMPRESSIONS = ("gzip", "deflate")
@@ -77,10 +76,6 @@ class ClientSettings:
                 "Triton's HTTP takes no compressed JSON"
             )
         return address
-
-    def tries(self) -> Tries:
-        """Those of one request."""
-        return Tries(self.timeout_s, self.retries)
 
 
 def check_batching(texts: object, batch_size: object, concurrency: object) -> None:
