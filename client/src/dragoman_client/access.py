@@ -1,7 +1,4 @@
-"""How a client gets past what stands before a server: headers, and certificates for TLS.
-
-Knows files of certificates; must not know requests or tritonclient.
-"""
+"""How a client gets past what stands before a server: headers, and certificates for TLS."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the model thinks of a translation, as the server says it and as objects.
-
-Knows the texts that the server answers with; must not know requests or sockets.
-"""
+"""What the model thinks of a translation, as the server says it and as objects."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 # ruff: noqa: RUF001  the quotation marks of several languages
-"""Running text, such as a book: paragraphs instead of lines, and a layout that is kept.
-
-Knows where a text of any length may be parted; must not know files' names, servers or sentences:
-these the server cuts (`split_sentences`), and keeps what stands between them.
-"""
+"""Running text, such as a book: paragraphs instead of lines, and a layout that is kept."""
 
 from __future__ import annotations
 

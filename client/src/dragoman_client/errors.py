@@ -1,13 +1,11 @@
 """What a translation can fail with, and which status of the server means what.
 
-    TranslationError          catch this one to catch all
-    ├── InvalidRequest        the server refused the input: fix the request
-    ├── AccessDenied          the server, or a proxy, wants another token or certificate
-    ├── ServerUnavailable     cannot connect, overloaded, starting or going down: try again later
-    ├── DeadlineExceeded      no answer in time
-    └── ServerError           everything else: a fault on the server's side
-
-Knows status codes; must not know requests, sockets or tritonclient.
+TranslationError          catch this one to catch all
+├── InvalidRequest        the server refused the input: fix the request
+├── AccessDenied          the server, or a proxy, wants another token or certificate
+├── ServerUnavailable     cannot connect, overloaded, starting or going down: try again later
+├── DeadlineExceeded      no answer in time
+└── ServerError           everything else: a fault on the server's side
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Of a document (`Document`) the lines are paragraphs.
 
 What is written goes into `NAME.partial`, which gets its name when it is whole. Beside it stands
 `NAME.partial.json`, which says of what it is a translation, so that nothing else is added to it.
-
-Knows files; must not know servers or what lines look like.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What requests and answers look like over gRPC: Triton's messages.
 
-Knows protobuf and channels; must not know what the tensors mean beyond their names. gRPC is
-imported where it is needed: it is heavy, and a client over HTTP does without it.
+gRPC is imported where it is needed: it is heavy, and a client over HTTP does without it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a client finds out about a server without a translation: whether it is there, and for whom.
-
-Knows Triton's configuration of a model; must not know sockets.
-"""
+"""The server's state and languages, as its readiness and configuration tell them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What requests and answers look like over HTTP: JSON, by Triton's generate extension.
 
-Knows bodies and statuses; must not know sockets. Triton's other way over HTTP, `/infer`, is not
-used: a request of 100 bytes to it ends Triton 24.10, so that proxies refuse it.
+Triton's other way over HTTP, `/infer`, is not used: a request of 100 bytes to it ends Triton 24.10,
+so that proxies refuse it.
 
 Source: https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 """

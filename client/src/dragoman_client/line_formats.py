@@ -1,7 +1,6 @@
 """Files of which each line holds a text: plain lines, JSON objects, columns between tabs.
 
-Knows what a line looks like before and after; must not know files, servers or requests. What is
-written is always one line, so that lines can be counted.
+What is written is always one line, so that lines can be counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Many lines through a translator, in order; a line that is refused does not cost the others.
-
-Knows batches and refusals; must not know files or what lines look like.
-"""
+"""Many lines through a translator, in order; a line that is refused does not cost the others."""
 
 from __future__ import annotations
 

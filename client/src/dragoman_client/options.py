@@ -1,7 +1,4 @@
-"""How a text is to be translated: what an application may ask, and the tensors that say so.
-
-Must not know sockets, threads or tritonclient.
-"""
+"""How a text is to be translated: what an application may ask, and the tensors that say so."""
 
 from __future__ import annotations
 

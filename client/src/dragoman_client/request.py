@@ -1,7 +1,4 @@
-"""What is asked and what is answered, as tensors and as objects.
-
-Knows the tensors of Triton's model `translate`; must not know sockets, threads or tritonclient.
-"""
+"""What is asked and what is answered, as tensors and as objects."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Terms with a translation of their own.
-
-Knows texts alone; must not know tokens or searches.
-"""
+"""Terms with a translation of their own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a request may ask beside its texts, and how much of it.
-
-Knows the options' names, types and ranges; must not know texts, engines or Triton.
-"""
+"""What a request may ask beside its texts, and how much of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What stands in a text for something else, and is to stand in its translation as it is.
-
-Knows texts alone; must not know tokens or searches.
-"""
+"""What stands in a text for something else, and is to stand in its translation as it is."""
 
 from __future__ import annotations
 

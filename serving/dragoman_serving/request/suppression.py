@@ -1,7 +1,4 @@
-"""Words that a translation must not hold.
-
-Knows the vocabulary's pieces; must not know how translations are searched for.
-"""
+"""Words that a translation must not hold."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which words of a text its translation's words come from, by where the model looked.
-
-Knows pieces, their places in texts, and attention; must not know graphs or requests.
-"""
+"""Which words of a text its translation's words come from, by where the model looked."""
 
 from __future__ import annotations
 

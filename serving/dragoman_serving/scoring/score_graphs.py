@@ -1,6 +1,5 @@
 """The bundle's graphs that tell what the model thinks of given translations, ready to run.
 
-Knows the graphs `score` and `attention`, and token ids; must not know who waits for what they tell.
 They are run in fp32 whatever precision the engine decodes in.
 """
 

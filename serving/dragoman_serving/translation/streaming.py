@@ -1,7 +1,4 @@
-"""A text under translation, whose beginning can be read before its end is known.
-
-Knows pieces of text and token ids; must not know how they travel.
-"""
+"""A text under translation, whose beginning can be read before its end is known."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Translations of texts, put together of what was found for their sentences.
-
-Knows pieces of texts, hypotheses and the tokenizer; must not know requests or the engine.
-"""
+"""Translations of texts, put together of what was found for their sentences."""
 
 from __future__ import annotations
 

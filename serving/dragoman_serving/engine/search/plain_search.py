@@ -1,8 +1,7 @@
 """The searches for the translations of the sentences that step together, step by step.
 
-They see scores alone; must not know about batches, caches or text. A search has a slot, and in it
-as many rows as it is wide, from the first step to the last. At the first step all of them say the
-same, and only the first one's scores count.
+They see scores alone. A search has a slot, and in it as many rows as it is wide, from the first
+step to the last. At the first step all of them say the same, and only the first one's scores count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a device is told again and again, recorded and told in one call.
-
-Knows when to record; must not know what.
-"""
+"""What a device is told again and again, recorded and told in one call."""
 
 from __future__ import annotations
 
