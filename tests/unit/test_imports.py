@@ -1,55 +1,54 @@
-"""The table of who may import whom, in DESIGN.md and docs/architecture.md, held true."""
+"""The table of who imports whom in docs/architecture.md, held against the code."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import REPOSITORY
 
-CLIENT = {"dragoman_client", "dragoman_load_test"}
-OURS = {
-    "dragoman",
-    "dragoman_training",
-    "dragoman_export",
-    "dragoman_serving",
-    "benchmarks",
-    "studies",
-    "tests",
-    *CLIENT,
-}
-MAY_IMPORT = {
-    "dragoman": set[str](),
-    "dragoman_training": {"dragoman"},
-    "dragoman_export": {"dragoman", "dragoman_training", "dragoman_serving"},
-    "dragoman_serving": {"dragoman"},
-    "client": set[str](),
-}
-FOLDERS = {
-    "client": "client/src",
-    "dragoman_export": "export/dragoman_export",
-    "dragoman_serving": "serving/dragoman_serving",
-    "dragoman_training": "training/dragoman_training",
-}
+ROOTS = ("client/src", "export", "serving", "training", ".")
+"""Folders in which packages begin."""
+PACKAGES = (
+    *("dragoman", "dragoman_client", "dragoman_export", "dragoman_load_test"),
+    *("dragoman_serving", "dragoman_training", "benchmarks", "studies"),
+)
+EVERYTHING = "everything"
 
 
-def imported(tree: ast.AST, at_import_time: bool) -> set[str]:
-    """Top-level packages that code imports; inside functions only if asked for."""
-    found: set[str] = set()
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the product by its dotted name."""
+    found = {}
+    for root in ROOTS:
+        for package in PACKAGES:
+            for path in (REPOSITORY / root / package).rglob("*.py"):
+                parts = path.relative_to(REPOSITORY / root).with_suffix("").parts
+                found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def package_of(module: str) -> str:
+    return module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
+
+
+def imported(tree: ast.AST, at_import_time: bool = False) -> Iterator[str]:
+    """Dotted names that code imports; inside functions only if not `at_import_time`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
-        elif at_import_time and _runs_later_or_never(node):
-            continue
-        else:
-            found |= imported(node, at_import_time)
-    return found
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif not (at_import_time and _runs_later_or_never(node)):
+            yield from imported(node, at_import_time)
 
 
 def _runs_later_or_never(node: ast.AST) -> bool:
@@ -58,46 +57,90 @@ def _runs_later_or_never(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
-@pytest.mark.parametrize("part", MAY_IMPORT)
-def test_parts_import_only_what_the_table_allows(part: str) -> None:
-    files = list((REPOSITORY / FOLDERS.get(part, part)).rglob("*.py"))
-    assert files
-    own = CLIENT if part == "client" else {part}
-    for path in files:
-        # The command line may import any part, but only when a command is run.
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        wrong = (imported(tree, part == "dragoman") & OURS) - MAY_IMPORT[part] - own
-        assert not wrong, f"{path.relative_to(REPOSITORY)} imports {wrong}"
+def ours(names: Iterator[str]) -> set[str]:
+    """Modules of the product that imported names are, or are part of."""
+    both = ((name, name.rpartition(".")[0]) for name in names)
+    found = (next((one for one in pair if one in modules()), None) for pair in both)
+    return {name for name in found if name is not None}
 
 
-def test_a_package_of_the_engine_imports_only_those_before_it() -> None:
-    order = ["", "search", "compiled", "runtimes", "batching"]
-    root = REPOSITORY / "serving/dragoman_serving/engine"
-    for path in root.rglob("*.py"):
-        own = path.relative_to(root).parts[0] if path.parent != root else ""
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names)):
-                    other = name.removeprefix("dragoman_serving.engine.").partition(".")[0]
-                    if other in order and name.startswith("dragoman_serving.engine."):
-                        assert order.index(other) <= order.index(own), f"{path}: {name}"
+@cache
+def imports(at_import_time: bool = False) -> dict[str, set[str]]:
+    """The modules that each module imports."""
+    trees = ((name, ast.parse(path.read_text("utf-8"))) for name, path in modules().items())
+    return {name: ours(imported(tree, at_import_time)) - {name} for name, tree in trees}
 
 
-def test_the_client_needs_nothing_of_the_load_test() -> None:
-    for path in (REPOSITORY / "client/src/dragoman_client").rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        assert not imported(tree, at_import_time=False) & {"dragoman_load_test"}, path
+@cache
+def package_imports() -> dict[str, set[str]]:
+    """The packages that each package imports."""
+    found: dict[str, set[str]] = {package_of(name): set() for name in modules()}
+    for name, others in imports().items():
+        found[package_of(name)] |= {package_of(other) for other in others} - {package_of(name)}
+    return found
+
+
+@cache
+def table() -> dict[str, set[str]]:
+    """The packages that each package may import, as docs/architecture.md has it."""
+    page = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Who imports whom\n")[2].partition("\n## ")[0]
+    cells = [re.findall(r"[^|]+", row) for row in re.findall(r"^\|(?= `).*", section, re.M)]
+    rows = {cell.strip().strip("`"): _names(last) for cell, _, last in cells}
+    return {name: {_full(other, name, rows) for other in others} for name, others in rows.items()}
+
+
+def _names(cell: str) -> list[str]:
+    return [EVERYTHING] if EVERYTHING in cell else re.findall(r"`([^`]+)`", cell)
+
+
+def _full(name: str, of: str, rows: dict[str, list[str]]) -> str:
+    """A name as the table has it, without the first word where both are of the same part."""
+    longer = f"{of.partition('.')[0]}.{name}"
+    return longer if longer in rows else name
+
+
+def test_the_table_has_every_package_once_and_no_other() -> None:
+    holding = {package_of(name) for name, path in modules().items() if _is_code(path)}
+    apart = {name for name in holding if name.partition(".")[0] not in ("benchmarks", "studies")}
+    assert apart | {"benchmarks", "studies"} == set(table())
+
+
+def _is_code(path: Path) -> bool:
+    return path.name != "__init__.py" or path.read_text("utf-8").count("\n") > 5
+
+
+@pytest.mark.parametrize("package", table())
+def test_packages_import_what_the_table_says_and_nothing_else(package: str) -> None:
+    if table()[package] != {EVERYTHING}:
+        assert package_imports()[package] == table()[package]
+
+
+def test_no_modules_and_no_packages_import_each_other() -> None:
+    for graph in (imports(), package_imports()):
+        TopologicalSorter(graph).prepare()
+
+
+def test_a_circle_would_be_found() -> None:
+    with pytest.raises(CycleError):
+        TopologicalSorter({"a": {"b"}, "b": {"c"}, "c": {"a"}}).prepare()
+
+
+def test_the_command_line_imports_other_parts_only_when_a_command_runs() -> None:
+    for name, found in imports(at_import_time=True).items():
+        if name.partition(".")[0] == "dragoman":
+            assert {other.partition(".")[0] for other in found} <= {"dragoman"}, name
 
 
 def test_the_check_sees_imports_wherever_they_stand() -> None:
     kept_out = "if TYPE_CHECKING:\n import numpy\ndef f():\n from dragoman_serving.x import y\n"
     tree = ast.parse(f"if a:\n import torch.nn\n{kept_out}")
-    assert imported(tree, at_import_time=False) == {"numpy", "torch", "dragoman_serving"}
-    assert imported(tree, at_import_time=True) == {"torch"}
+    assert set(imported(tree)) == {"numpy", "torch.nn", "dragoman_serving.x.y"}
+    assert set(imported(tree, at_import_time=True)) == {"torch.nn"}
 
 
 @pytest.mark.parametrize(
-    "modules",
+    "module",
     [
         "dragoman.cli",
         "dragoman_serving.service.server",
@@ -105,8 +148,8 @@ def test_the_check_sees_imports_wherever_they_stand() -> None:
         "dragoman_client",
     ],
 )
-def test_serving_and_clients_load_without_what_export_needs(modules: str) -> None:
-    code = f"import sys, {modules}; print(bool({{'torch', 'onnx'}} & set(sys.modules)))"
+def test_serving_and_clients_load_without_what_export_needs(module: str) -> None:
+    code = f"import sys, {module}; print(bool({{'torch', 'onnx'}} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
     )
@@ -114,7 +157,15 @@ def test_serving_and_clients_load_without_what_export_needs(modules: str) -> Non
 
 
 def test_modules_have_no_forbidden_names() -> None:
-    forbidden = {"utils", "helpers", "common", "manager"}
-    for part in MAY_IMPORT:
-        names = {path.stem for path in Path(REPOSITORY / FOLDERS.get(part, part)).rglob("*.py")}
-        assert not names & forbidden
+    names = {name.rpartition(".")[2] for name in modules()}
+    assert not names & {"utils", "helpers", "common", "manager"}
+
+
+@pytest.mark.parametrize("part", PACKAGES)
+def test_no_two_files_of_a_part_have_the_same_name(part: str) -> None:
+    stems = [
+        path.stem
+        for name, path in modules().items()
+        if name.partition(".")[0] == part and not path.stem.startswith("__")
+    ]
+    assert sorted(stems) == sorted(set(stems))
