@@ -10,6 +10,25 @@ from dragoman.kernel.manifest import SpecialIds
 from dragoman_serving.engine.sentence import Sentence
 
 
+class Found(Protocol):
+    """What searches found, by slot."""
+
+    def result(self, slot: int) -> Hypothesis:
+        """The translation that a search found that is done."""
+        ...
+
+    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
+        """What a search that is done found beside its result, best first; at most so many.
+
+        Together with the result there are as many as the search is wide, or as were asked for.
+        """
+        ...
+
+    def certain(self, slot: int) -> tuple[int, ...]:
+        """The tokens that a search's translation will begin with."""
+        ...
+
+
 class Decoding(Protocol):
     """Sentences of one beam width that step together, a slot each, whatever place each is at.
 
@@ -40,16 +59,8 @@ class Decoding(Protocol):
         """
         ...
 
-    def result(self, slot: int) -> Hypothesis:
-        """The translation of a sentence that is done."""
-        ...
-
-    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
-        """What was found beside the result; see `Searches`."""
-        ...
-
-    def certain(self, slot: int) -> tuple[int, ...]:
-        """The tokens that a sentence's translation will begin with."""
+    def found(self, slot: int) -> Found:
+        """What the searches found of which a sentence's is one."""
         ...
 
     def leave(self, slots: Sequence[int]) -> None:

@@ -86,7 +86,7 @@ class Batch:
         if self._followed:
             for slot, job in enumerate(self.jobs):
                 if job.progress is not None:
-                    job.progress(self._decoding.certain(slot))
+                    job.progress(self._decoding.found(slot).certain(slot))
 
     def _given_up(self) -> list[int]:
         """Slots of sentences that nobody waits for any more."""
@@ -104,14 +104,14 @@ class Batch:
 
     def _finish(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            job = self.jobs[slot]
+            job, found = self.jobs[slot], self._decoding.found(slot)
             try:
-                result = self._decoding.result(slot)
+                result = found.result(slot)
             except SearchFailure as failure:
                 job.settle(State.FAILED, failure)
                 continue
             if (wanted := job.sentence.options.hypotheses) > 1:
-                result = replace(result, others=self._decoding.next_best(slot, wanted - 1))
+                result = replace(result, others=found.next_best(slot, wanted - 1))
             # Counted before anyone can know that it is done.
             self._statistics.completed(job, len(result.ids))
             self._meter.finished(self._steps - job.begin_step, len(job.sentence.src_ids))

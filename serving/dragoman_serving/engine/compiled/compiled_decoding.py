@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import SpecialIds
 from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.cache import Cache, CacheShape
@@ -20,6 +19,7 @@ from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.compiled.library import Rows, Sources
 from dragoman_serving.engine.compiled.scratch import Scratch
 from dragoman_serving.engine.compiled.weights import NativeWeights
+from dragoman_serving.engine.network import Found
 from dragoman_serving.engine.search.mixed_searches import GuidedSearches
 from dragoman_serving.engine.sentence import Sentence
 
@@ -135,17 +135,9 @@ class NativeDecoding:
             self._library.copy_rows(self._model, self._rows, _address(copies), len(copies))
         return advance.done
 
-    def result(self, slot: int) -> Hypothesis:
+    def found(self, slot: int) -> Found:
         """See `Decoding`."""
-        return self._searches_of(slot).result(slot)
-
-    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
-        """See `Decoding`."""
-        return self._searches_of(slot).next_best(slot, count)
-
-    def certain(self, slot: int) -> tuple[int, ...]:
-        """See `Decoding`."""
-        return self._searches_of(slot).certain(slot)
+        return self._guided if slot in self._guided else self._searches
 
     def leave(self, slots: Sequence[int]) -> None:
         """See `Decoding`."""
@@ -154,9 +146,6 @@ class NativeDecoding:
             self._guided.leave(slot, self._rows.sentences)
         self._cache.slots = self._rows.sentences
         self._longest = self._library.longest(self._rows)
-
-    def _searches_of(self, slot: int) -> NativeSearches | GuidedSearches:
-        return self._guided if slot in self._guided else self._searches
 
     def _bind(self) -> None:
         """Let `_rows` say how many there are, and where."""

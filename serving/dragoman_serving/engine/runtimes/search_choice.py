@@ -9,7 +9,7 @@ from dragoman_serving.engine.search.mixed_searches import MixedSearches
 from dragoman_serving.engine.search.plain_search import BeamSearches, GreedySearches, Searches
 
 
-def begin_searches(width: int, end_id: int) -> Searches:
+def begin_searches(width: int, end_id: int) -> MixedSearches:
     """Searches of a width, compiled where they can be."""
     plain: Searches
     if obstacle() is None and 2 * width <= MOST_BEST:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import SpecialIds
 from dragoman_serving.engine.cache import Cache, CacheShape
+from dragoman_serving.engine.network import Found
 from dragoman_serving.engine.runtimes.search_choice import begin_searches
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.session import Session
@@ -110,17 +110,9 @@ class SessionDecoding:
             self._cache.copy_rows(advance.copies)
         return advance.done
 
-    def result(self, slot: int) -> Hypothesis:
+    def found(self, slot: int) -> Found:
         """See `Decoding`."""
-        return self._searches.result(slot)
-
-    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
-        """See `Decoding`."""
-        return self._searches.next_best(slot, count)
-
-    def certain(self, slot: int) -> tuple[int, ...]:
-        """See `Decoding`."""
-        return self._searches.certain(slot)
+        return self._searches.found(slot)
 
     def leave(self, slots: Sequence[int]) -> None:
         """See `Decoding`."""

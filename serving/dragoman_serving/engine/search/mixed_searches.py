@@ -14,6 +14,7 @@ import numpy as np
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman_serving.engine.arrays import Copy, Floats, Ids, Rank
+from dragoman_serving.engine.network import Found
 from dragoman_serving.engine.search.constrained_search import GuidedSearch, begin_guided_search
 from dragoman_serving.engine.search.plain_search import Advance, Searches
 from dragoman_serving.engine.sentence import Sentence
@@ -120,7 +121,7 @@ class GuidedSearches:
 
 
 class MixedSearches:
-    """See `Searches`."""
+    """Searches with and without guidance, beside each other; see `Searches`."""
 
     def __init__(self, plain: Searches, width: int, end_id: int, rank: Rank) -> None:
         """Begin without searches.
@@ -151,23 +152,12 @@ class MixedSearches:
             guided.tokens, [*plain.copies, *guided.copies], sorted((*plain.done, *guided.done))
         )
 
-    def result(self, slot: int) -> Hypothesis:
-        """See `Searches`."""
-        return self._of(slot).result(slot)
-
-    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
-        """See `Searches`."""
-        return self._of(slot).next_best(slot, count)
-
-    def certain(self, slot: int) -> tuple[int, ...]:
-        """See `Searches`."""
-        return self._of(slot).certain(slot)
+    def found(self, slot: int) -> Found:
+        """What the searches found of which a slot's is one."""
+        return self._guided if slot in self._guided else self._plain
 
     def leave(self, slot: int) -> None:
         """See `Searches`."""
         self._slots -= 1
         self._plain.leave(slot)
         self._guided.leave(slot, self._slots)
-
-    def _of(self, slot: int) -> Searches | GuidedSearches:
-        return self._guided if slot in self._guided else self._plain

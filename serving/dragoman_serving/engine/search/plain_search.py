@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman_serving.engine.arrays import Copy, Ids
+from dragoman_serving.engine.network import Found
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.session import Ranking
 
@@ -30,7 +31,7 @@ class Advance:
     done: Sequence[int]
 
 
-class Searches(Protocol):
+class Searches(Found, Protocol):
     """The searches of one width; slots are without gaps, in the order in which they joined.
 
     Those with guidance have a slot too, but are made elsewhere: nothing is said of them here.
@@ -41,21 +42,6 @@ class Searches(Protocol):
 
     def advance(self, ranking: Ranking, logits: Any) -> Advance:
         """Choose what the rows say next, of a step's scores [R, V] as the ranking takes them."""
-        ...
-
-    def result(self, slot: int) -> Hypothesis:
-        """What a search that is done has found."""
-        ...
-
-    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
-        """What a search that is done has found beside its result, best first; at most so many.
-
-        Together with the result there are as many as the search is wide, or as were asked for.
-        """
-        ...
-
-    def certain(self, slot: int) -> tuple[int, ...]:
-        """The tokens that a search's translation will begin with."""
         ...
 
     def leave(self, slot: int) -> None:

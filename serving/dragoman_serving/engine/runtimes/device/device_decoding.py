@@ -7,11 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Dimensions, Limits, SpecialIds
 from dragoman.kernel.tensors import best_name, cross_names, past_names, present_names
 from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
+from dragoman_serving.engine.network import Found
 from dragoman_serving.engine.runtimes.device.device_cache import DeviceCache
 from dragoman_serving.engine.runtimes.device.device_memory import Block, DeviceTensor, Memory
 from dragoman_serving.engine.runtimes.device.row_counts import padded_count
@@ -229,17 +229,9 @@ class DeviceDecoding:
             self._memory.download(logits.address + row * row_bytes, of_row)
         return log_softmax(found)
 
-    def result(self, slot: int) -> Hypothesis:
+    def found(self, slot: int) -> Found:
         """See `Decoding`."""
-        return self._searches.result(slot)
-
-    def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
-        """See `Decoding`."""
-        return self._searches.next_best(slot, count)
-
-    def certain(self, slot: int) -> tuple[int, ...]:
-        """See `Decoding`."""
-        return self._searches.certain(slot)
+        return self._searches.found(slot)
 
     def leave(self, slots: Sequence[int]) -> None:
         """See `Decoding`."""
