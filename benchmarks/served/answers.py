@@ -14,12 +14,12 @@ import argparse
 import gzip
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from dragoman_client import InvalidRequest, Translator
+from dragoman_client import InvalidRequest, Translation, Translator
 from dragoman_client.options import OptionArguments
 
 _FILES = (
@@ -95,10 +95,10 @@ def _translated(translator: Translator, options: OptionArguments, batch: list[st
     return [_told(one) for one in found]
 
 
-def _told(one: Any) -> str:
+def _told(one: Translation) -> str:
     """All of an answer but its time."""
-    fields = {name: value for name, value in vars(one).items() if name != "elapsed_s"}
-    return repr(fields)
+    alternatives = tuple(replace(other, elapsed_s=0.0) for other in one.alternatives)
+    return repr(replace(one, elapsed_s=0.0, alternatives=alternatives))
 
 
 def main() -> None:
