@@ -44,7 +44,8 @@ attention-figures: $(DEV)/.done  ## Draw the pictures of docs/attention.md anew
 	$(DEV)/bin/python -m studies.attention_figures $(ARGS)
 
 clean:  ## Remove the virtual environments and what was compiled
-	rm -rf $(SERVE) $(DEV) $(GPU) build serving/dragoman_serving/engine/compiled/*.so
+	rm -rf $(SERVE) $(DEV) $(GPU) build serving/dragoman_serving/relay/*.so \
+		serving/dragoman_serving/engine/compiled/*.so
 
 # Serving needs no torch; a test holds that.
 $(SERVE)/.done: $(PROJECTS)
