@@ -49,12 +49,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="start again when the bundle gets TensorRT engines that fit this machine",
     )
     parser.add_argument(
-        "--relay",
-        choices=("native", "python"),
-        help="how requests get from Triton to the engine's process (default: native, where it was "
-        "compiled)",
-    )
-    parser.add_argument(
         "--load",
         nargs="+",
         default=(),
@@ -87,7 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
         metrics_port=arguments.metrics_port,
         expose_unpatched_server=arguments.expose_unpatched_server,
         log_verbose=arguments.verbose,
-        relay=arguments.relay,
         config=arguments.config,
         more_models=tuple(arguments.load),
         engine_timeout_s=arguments.engine_timeout,

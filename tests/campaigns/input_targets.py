@@ -34,14 +34,13 @@ with atheris.instrument_imports(include=["dragoman", "dragoman_serving"]):
     from dragoman.kernel.sentences import split_sentences
     from dragoman.kernel.text import Tokenizer
 
+from tests.relay_frames import pack_cancel, pack_hello, pack_request
+
 _BUNDLE = Path(__file__).parents[2] / "model_repository/translate/1/bundle"
 _UNPACK: Sequence[Callable[[bytes], object]] = (
     frames.Hello.unpack,
     frames.Request.unpack,
-    frames.unpack_answer,
-    frames.unpack_figures,
     frames.unpack_cancel,
-    frames.unpack_refused,
 )
 _TEXT_BYTES = 2000
 
@@ -150,12 +149,12 @@ def seeds(name: str) -> list[bytes]:
         parameters = {"beam_width": 4, "timeout": 10, "target_language": "de"}
         request = frames.Request(1, 0, parameters, ("text_output",), (tensor,))
         packed = [
-            request.pack(),
-            frames.Hello("/models/translate", 1, "{}").pack(),
+            pack_request(request),
+            pack_hello(frames.Hello("/models/translate", 1, "{}")),
             frames.Answer(1, (tensor,)).pack(),
             frames.Failure(1, frames.ErrorCode.CANCELLED, "late").pack(),
             frames.pack_figures([frames.Figure(True, "rows", "Rows", 1.0)]),
-            frames.pack_cancel(1),
+            pack_cancel(1),
         ]
         return packed + [frame[5:] for frame in packed]
     if name == "manifest":

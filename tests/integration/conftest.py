@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import Translator
-from dragoman_serving.launch.backends import RelayForm
 from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.serve_options import ServeOptions
 
@@ -105,10 +104,10 @@ def tensor(texts: list[str]) -> triton_grpc.InferInput:
 
 
 @contextlib.contextmanager
-def serving(relay: RelayForm | None = None) -> Iterator[Served]:
+def serving() -> Iterator[Served]:
     """The shipped model, served on free ports."""
     options = ServeOptions(
-        REPOSITORY / "model_repository", http_port=0, grpc_port=0, metrics_port=0, relay=relay
+        REPOSITORY / "model_repository", http_port=0, grpc_port=0, metrics_port=0
     )
     with (
         TritonServer(options) as server,

@@ -11,7 +11,6 @@ import time
 import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import ServerUnavailable
-from dragoman_serving.launch.backends import RelayForm
 from dragoman_serving.launch.launcher import Ended
 
 from tests.integration.conftest import MANY, WAIT_S, Served, serving, tensor, wait_for
@@ -58,9 +57,8 @@ def test_priority_needs_the_operators_leave(shipped: Served) -> None:
     assert (status, answer["error"]) == (400, "option queue_priority is not allowed by this server")
 
 
-@pytest.mark.parametrize("relay", [None, "python"])
-def test_a_dead_engine_ends_the_wait(relay: RelayForm | None) -> None:
-    with serving(relay) as served:
+def test_a_dead_engine_ends_the_wait() -> None:
+    with serving() as served:
         ended: list[Ended] = []
         waiting = threading.Thread(target=lambda: ended.append(served.server.wait()))
         waiting.start()

@@ -9,17 +9,17 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from dragoman.kernel.errors import UsageError
 
 BACKEND = "dragoman"
 """As the models' configurations name it."""
-RelayForm = Literal["native", "python"]
-"""How requests get from Triton to the engine's process."""
 _PYTHON = "python"
 """Triton's backend for models in Python."""
-_SOURCES = Path(__file__).parents[1] / "relay"
+INSTALL = "from the checkout, pip install -e ./client -e '.[serve]'"
+COMPILE = f"{INSTALL} again, with a C compiler (apt install gcc libc6-dev) or ziglang"
+"""How to compile what was not compiled."""
+_RELAY = Path(__file__).parents[1] / "relay"
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ def find_installation() -> Installation:
     folder = find_embedded_server()
     if folder is None:
         raise UsageError(
-            "no tritonserver on the PATH, and nvidia-pytriton is not installed: "
-            "from the checkout, pip install -e ./client -e '.[serve]'"
+            f"no tritonserver on the PATH, and nvidia-pytriton is not installed: {INSTALL}"
         )
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     stub = folder / "python_backend_stubs" / version / "triton_python_backend_stub"
@@ -75,18 +74,13 @@ def find_embedded_server() -> Path | None:
     return folder if (folder / "bin" / "tritonserver").exists() else None
 
 
-def compiled_relay() -> Path | None:
-    """The relay that was compiled when this was installed, if it was."""
-    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-        path = _SOURCES / f"_relay{suffix}"
-        if path.exists():
-            return path
-    return None
+def find_relay() -> Path | None:
+    """The backend `dragoman`, which is compiled when the project is installed."""
+    paths = (_RELAY / f"_relay{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES)
+    return next((path for path in paths if path.exists()), None)
 
 
-def lay_out_backends(
-    installation: Installation, named: frozenset[str], relay: RelayForm | None, scratch: Path
-) -> Path:
+def lay_out_backends(installation: Installation, named: frozenset[str], scratch: Path) -> Path:
     """Make a folder with the backends that are needed, and no other.
 
     The server's `python` backend runs code that a model brings, so it is not there by default.
@@ -94,24 +88,21 @@ def lay_out_backends(
     Args:
         installation: the server.
         named: the backends that the served models name.
-        relay: which form of our backend; None: the compiled one if there is one.
         scratch: where to make the folder.
 
     Returns:
         The folder, for Triton's `--backend-directory`.
 
     Raises:
-        UsageError: the compiled relay is asked for, and there is none.
+        UsageError: the backend `dragoman` is not compiled.
     """
-    compiled = compiled_relay()
-    if relay == "native" and compiled is None:
-        raise UsageError("there is no compiled relay: install a C compiler, then Dragoman again")
-    library = None if relay == "python" else compiled
-    needed = named if library is not None else named | {_PYTHON}
+    relay = find_relay()
+    if relay is None:
+        raise UsageError(f"Triton's backend dragoman is not compiled: {COMPILE}")
     folder = scratch / "backends"
     folder.mkdir()
     for backend in installation.backends.iterdir():
-        if backend.name not in needed:
+        if backend.name not in named:
             continue
         if backend.name == _PYTHON and installation.stub is not None:
             # Copied: Triton refuses a link to the library when a backend in Python needs it.
@@ -121,8 +112,5 @@ def lay_out_backends(
             (folder / backend.name).symlink_to(backend)
     ours = folder / BACKEND
     ours.mkdir()
-    if library is not None:
-        (ours / f"libtriton_{BACKEND}.so").symlink_to(library)
-    else:
-        (ours / "model.py").symlink_to(_SOURCES / "model.py")
+    (ours / f"libtriton_{BACKEND}.so").symlink_to(relay)
     return folder

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import platform
 import shutil
 import sys
-import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.cpu import exact_int8_products
 from dragoman_serving.engine.runtimes.device.gpu import cuda_provider_obstacle, gpu_obstacle
-from dragoman_serving.launch.backends import compiled_relay, find_embedded_server
+from dragoman_serving.launch.backends import COMPILE, INSTALL, find_embedded_server, find_relay
 from dragoman_serving.launch.ports import port_is_free
 
 _OLDEST_GLIBC = (2, 35)
-_INSTALL = "from the checkout, pip install -e ./client -e '.[serve]'"
-_COMPILE = f"install a C compiler (apt install gcc libc6-dev), then {_INSTALL} again"
 _PYTHONS = ((3, 11), (3, 12))
 
 
@@ -44,10 +39,7 @@ def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
     yield _python()
     yield _glibc(platform.libc_ver())
     yield _triton()
-    relay = compiled_relay()
-    yield _relay(relay is not None)
-    if relay is None:
-        yield _python_library()
+    yield _relay(find_relay() is not None)
     yield _runtime(_installed("onnxruntime"), _installed("onnxruntime-gpu"))
     for port in ports:
         if port_is_free(address, port):
@@ -83,21 +75,7 @@ def _triton() -> Finding:
         return Finding("ok", f"Triton at {binary}")
     if find_embedded_server():
         return Finding("ok", f"Triton from nvidia-pytriton {_installed('nvidia-pytriton')}")
-    return Finding("missing", "no Triton server", _INSTALL)
-
-
-def _python_library() -> Finding:
-    name = f"libpython{sys.version_info.major}.{sys.version_info.minor}.so.1.0"
-    folder = sysconfig.get_config_var("LIBDIR") or ""
-    if (Path(folder) / name).exists():
-        return Finding("ok", f"{name} in {folder}")
-    try:
-        ctypes.CDLL(name)
-    except OSError:
-        package = name.removesuffix(".so.1.0")
-        mend = f"apt install {package}, or a Python built with --enable-shared"
-        return Finding("missing", f"{name}, which Triton's Python stub loads", mend)
-    return Finding("ok", f"{name} among the system's libraries")
+    return Finding("missing", "no Triton server", INSTALL)
 
 
 def _runtime(cpu: str | None, gpu: str | None) -> Finding:
@@ -105,7 +83,7 @@ def _runtime(cpu: str | None, gpu: str | None) -> Finding:
         mend = "pip uninstall -y onnxruntime onnxruntime-gpu, then install one serve extra again"
         return Finding("missing", "onnxruntime and onnxruntime-gpu overwrite each other", mend)
     if not cpu and not gpu:
-        return Finding("missing", "no ONNX Runtime", _INSTALL)
+        return Finding("missing", "no ONNX Runtime", INSTALL)
     return Finding("ok", f"ONNX Runtime {cpu or f'{gpu} for GPUs'}")
 
 
@@ -122,14 +100,13 @@ def _native(lacking: bool, compiled: bool) -> Finding:
         return Finding("slow", "this CPU lacks AVX-512 VNNI: ONNX Runtime runs the model", mend)
     if not compiled:
         text = "the native runtime was not compiled: ONNX Runtime runs int8"
-        return Finding("slow", text, _COMPILE)
+        return Finding("slow", text, COMPILE)
     return Finding("ok", "the native runtime is compiled, for this CPU")
 
 
 def _relay(compiled: bool) -> Finding:
     if not compiled:
-        text = "the relay was not compiled: Triton's Python backend does it"
-        return Finding("slow", text, _COMPILE)
+        return Finding("missing", "the relay between Triton and the engine", COMPILE)
     return Finding("ok", "the relay between Triton and the engine is compiled")
 
 

@@ -69,7 +69,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         with contextlib.ExitStack() as undo:
             scratch = Path(undo.enter_context(tempfile.TemporaryDirectory()))
             named = self._repository.backends
-            backends = lay_out_backends(self._installation, named, options.relay, scratch)
+            backends = lay_out_backends(self._installation, named, scratch)
             self._installation = replace(self._installation, backends=backends)
             self._log = LogPipe()
             undo.callback(self._log.close)

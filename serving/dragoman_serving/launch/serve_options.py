@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
-from dragoman_serving.launch.backends import RelayForm
 
 _LEAST_FILES = 256
 """Triton has about 70 files open at rest; the rest is for connections and for more cores."""
@@ -26,8 +25,6 @@ class ServeOptions:
     expose_unpatched_server: bool = False
     start_timeout_s: float = 120.0
     log_verbose: bool = False
-    relay: RelayForm | None = None
-    """How requests get to the engine's process; None: compiled, where it is."""
     config: str | None = None
     """Name of the configurations to use, of models that have them under `configs`."""
     more_models: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from dragoman.kernel.errors import InvalidRequest
 
@@ -71,9 +71,6 @@ class ErrorCode(IntEnum):
 _STRING, _INT, _BOOL, _DOUBLE_KIND = range(4)
 """Triton's numbers of the types of parameters."""
 _FORMATS = {DataType.BOOL: "?", DataType.INT32: "i", DataType.INT64: "q", DataType.FP32: "f"}
-
-
-_Known = TypeVar("_Known", bound=IntEnum)
 
 
 class Damaged(ValueError):
@@ -127,10 +124,6 @@ class Hello:
     config: str
     """JSON."""
 
-    def pack(self) -> bytes:
-        """The frame."""
-        return _frame(Kind.HELLO, [_text(self.folder), _U64.pack(self.version), _text(self.config)])
-
     @classmethod
     def unpack(cls, body: bytes) -> Hello:
         """From a frame without its head."""
@@ -147,16 +140,6 @@ class Request:
     parameters: dict[str, Any]
     outputs: tuple[str, ...]
     inputs: tuple[Tensor, ...]
-
-    def pack(self) -> bytes:
-        """The frame."""
-        parts = [_U64.pack(self.number), _U64.pack(self.timeout_us)]
-        parts.append(_U32.pack(len(self.parameters)))
-        for name, value in self.parameters.items():
-            parts += [_text(name), _parameter(value)]
-        parts.append(_U32.pack(len(self.outputs)))
-        parts += map(_text, self.outputs)
-        return _frame(Kind.REQUEST, parts + _tensors(self.inputs))
 
     @classmethod
     def unpack(cls, body: bytes) -> Request:
@@ -197,15 +180,6 @@ class Failure:
         return _frame(Kind.ANSWER, [head, _U32.pack(self.code), _text(self.message)])
 
 
-def unpack_answer(body: bytes) -> Answer | Failure:
-    """From a frame without its head."""
-    reading = _Reading(body)
-    number, last, failed = reading.number(_U64), reading.number(_U8), reading.number(_U8)
-    if failed:
-        return Failure(number, _known(ErrorCode, reading.number(_U32)), reading.text())
-    return Answer(number, reading.tensors(), bool(last))
-
-
 @dataclass(frozen=True)
 class Figure:
     """A metric: how much a counter has grown, or a gauge's value."""
@@ -225,20 +199,6 @@ def pack_figures(figures: Sequence[Figure]) -> bytes:
     return _frame(Kind.FIGURES, parts)
 
 
-def unpack_figures(body: bytes) -> list[Figure]:
-    """From a frame without its head."""
-    reading = _Reading(body)
-    return [
-        Figure(bool(reading.number(_U8)), reading.text(), reading.text(), reading.number(_DOUBLE))
-        for _ in range(reading.number(_U32))
-    ]
-
-
-def pack_cancel(number: int) -> bytes:
-    """The frame that gives a request up."""
-    return _frame(Kind.CANCEL, [_U64.pack(number)])
-
-
 def unpack_cancel(body: bytes) -> int:
     """The number of a request, from a frame without its head."""
     return int(_Reading(body).number(_U64))
@@ -252,11 +212,6 @@ def pack_ready() -> bytes:
 def pack_refused(reason: str) -> bytes:
     """The frame that says why a model cannot be used."""
     return _frame(Kind.REFUSED, [_text(reason)])
-
-
-def unpack_refused(body: bytes) -> str:
-    """Why a model cannot be used, from a frame without its head."""
-    return _Reading(body).text()
 
 
 class FrameSplitter:
@@ -284,7 +239,7 @@ class FrameSplitter:
                     break
                 body = bytes(memoryview(self._bytes)[begin + _HEAD.size : end])
                 begin = end
-                yield _known(Kind, kind), body
+                yield _kind(kind), body
         finally:
             del self._bytes[:begin]
 
@@ -333,11 +288,11 @@ class _Reading:
         return Tensor(name, datatype, shape, self.bytes(self.number(_U64)))
 
 
-def _known(kind: type[_Known], number: int) -> _Known:
+def _kind(number: int) -> Kind:
     try:
-        return kind(number)
+        return Kind(number)
     except ValueError:
-        raise Damaged(f"there is no {kind.__name__} {number}") from None
+        raise Damaged(f"there is no frame of kind {number}") from None
 
 
 def _frame(kind: Kind, parts: Sequence[bytes]) -> bytes:
@@ -348,16 +303,6 @@ def _frame(kind: Kind, parts: Sequence[bytes]) -> bytes:
 def _text(text: str) -> bytes:
     encoded = text.encode("utf-8")
     return _U32.pack(len(encoded)) + encoded + b"\0"
-
-
-def _parameter(value: Any) -> bytes:
-    if isinstance(value, bool):
-        return bytes((_BOOL, value))
-    if isinstance(value, int):
-        return bytes((_INT,)) + value.to_bytes(8, "little", signed=True)
-    if isinstance(value, float):
-        return bytes((_DOUBLE_KIND,)) + _DOUBLE.pack(value)
-    return bytes((_STRING,)) + _text(value)
 
 
 def _tensors(tensors: Sequence[Tensor]) -> list[bytes]:

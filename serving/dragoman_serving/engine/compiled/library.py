@@ -263,7 +263,7 @@ def obstacle() -> str | None:
     if lacking_instructions():
         return "this CPU lacks AVX-512 VNNI"
     if not is_compiled():
-        return "it was not compiled when Dragoman was installed (was there a C compiler?)"
+        return "it was not compiled when Dragoman was installed"
     return None
 
 

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from dragoman_serving.launch import backends
 from dragoman_serving.launch.backends import (
     Installation,
-    RelayForm,
-    compiled_relay,
+    find_relay,
     lay_out_backends,
 )
 
@@ -47,7 +45,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """As where the relay was compiled."""
     library = tmp_path / "_relay.so"
     library.write_text("compiled")
-    monkeypatch.setattr(backends, "compiled_relay", lambda: library)
+    monkeypatch.setattr(backends, "find_relay", lambda: library)
     return library
 
 
@@ -55,7 +53,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_only_the_backends_that_models_name_are_there(
     installation: Installation, scratch: Path
 ) -> None:
-    folder = lay_out_backends(installation, OURS | {"identity", "missing"}, None, scratch)
+    folder = lay_out_backends(installation, OURS | {"identity", "missing"}, scratch)
     assert names(folder) == {"identity", "dragoman"}
     assert (folder / "identity" / "libtriton_identity.so").read_text() == "identity"
 
@@ -64,60 +62,39 @@ def test_only_the_backends_that_models_name_are_there(
 def test_the_python_backend_is_there_for_a_model_that_names_it(
     installation: Installation, scratch: Path
 ) -> None:
-    folder = lay_out_backends(installation, OURS | {"python"}, None, scratch)
+    folder = lay_out_backends(installation, OURS | {"python"}, scratch)
     assert names(folder / "python") == {"libtriton_python.so", "triton_python_backend_stub"}
     # Triton resolves links, and refuses a library that lies elsewhere.
     library = folder / "python" / "libtriton_python.so"
     assert library.resolve() == folder.resolve() / "python" / "libtriton_python.so"
 
 
-@pytest.mark.parametrize(
-    ("is_compiled", "asked", "laid_out"),
-    [
-        (True, None, "libtriton_dragoman.so"),
-        (True, "native", "libtriton_dragoman.so"),
-        (True, "python", "model.py"),
-        (False, None, "model.py"),
-        (False, "python", "model.py"),
-    ],
-)
-def test_the_compiled_relay_is_used_where_there_is_one(
-    installation: Installation,
-    scratch: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    compiled: Path,
-    is_compiled: bool,
-    asked: RelayForm | None,
-    laid_out: str,
-) -> None:
-    monkeypatch.setattr(backends, "compiled_relay", lambda: compiled if is_compiled else None)
-    folder = lay_out_backends(installation, OURS, asked, scratch)
-    ours = folder / "dragoman"
-    assert names(ours) == {laid_out}
-    assert (ours / laid_out).read_text()
-    assert (folder / "python").exists() == (laid_out == "model.py")
+@pytest.mark.usefixtures("compiled")
+def test_ours_is_the_compiled_relay(installation: Installation, scratch: Path) -> None:
+    folder = lay_out_backends(installation, OURS, scratch)
+    assert names(folder) == {"dragoman"}
+    assert names(folder / "dragoman") == {"libtriton_dragoman.so"}
+    assert (folder / "dragoman" / "libtriton_dragoman.so").read_text() == "compiled"
 
 
-def test_a_relay_that_was_not_compiled_cannot_be_asked_for(
+def test_a_relay_that_was_not_compiled_is_named(
     installation: Installation, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends, "compiled_relay", lambda: None)
-    with pytest.raises(UsageError, match="there is no compiled relay"):
-        lay_out_backends(installation, OURS, "native", scratch)
+    monkeypatch.setattr(backends, "find_relay", lambda: None)
+    with pytest.raises(UsageError, match=r"^Triton's backend dragoman is not compiled: .*ziglang"):
+        lay_out_backends(installation, OURS, scratch)
 
 
+@pytest.mark.usefixtures("compiled")
 def test_a_container_keeps_its_stub_beside_the_backend(
     installation: Installation, scratch: Path
 ) -> None:
     own = installation.backends / "python" / "triton_python_backend_stub"
     own.write_text("the container's")
     container = Installation(installation.binary, installation.backends, None, (), embedded=False)
-    folder = lay_out_backends(container, OURS, "python", scratch)
+    folder = lay_out_backends(container, OURS | {"python"}, scratch)
     assert (folder / "python" / own.name).read_text() == "the container's"
 
 
-def test_the_relay_is_compiled_where_it_could_be() -> None:
-    """Else the slower one would be served, and nobody would know."""
-    if shutil.which("gcc") is None:
-        pytest.skip("no compiler")
-    assert compiled_relay() is not None
+def test_the_relay_was_compiled_at_installation() -> None:
+    assert find_relay() is not None

@@ -15,6 +15,7 @@ from dragoman_serving.service.frames import FrameSplitter, Hello, Kind
 from dragoman_serving.service.heartbeat import IDLE
 
 from dragoman.kernel.errors import DragomanError
+from tests.relay_frames import pack_hello
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +79,8 @@ def test_the_process_takes_models_up_until_it_is_stopped() -> None:
     try:
         assert engine.runs
         with connect(engine.path) as model:
-            model.sendall(Hello("", 1, '{"model_transaction_policy": {"decoupled": true}}').pack())
+            hello = Hello("", 1, '{"model_transaction_policy": {"decoupled": true}}')
+            model.sendall(pack_hello(hello))
             ((kind, _),) = FrameSplitter().feed(model.recv(1 << 16))
             assert kind is Kind.READY
         assert os.read(engine.heartbeat, 1) == IDLE

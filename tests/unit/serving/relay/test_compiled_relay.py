@@ -1,17 +1,49 @@
-"""The compiled relay, in a program that has what it needs of Triton."""
+"""The compiled relay between an imitated Triton and an imitated engine."""
 
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.engine_socket import VARIABLE
+from dragoman_serving.service.frames import (
+    Answer,
+    DataType,
+    ErrorCode,
+    Failure,
+    Figure,
+    Hello,
+    Kind,
+    Tensor,
+    pack_figures,
+    pack_ready,
+    pack_refused,
+    unpack_cancel,
+)
+from dragoman_serving.service.frames import Request as Frame
 
-from tests.conftest import REPOSITORY
+from tests.unit.serving.relay.imitated_triton import (
+    FINAL,
+    INCLUDE,
+    SOURCES,
+    Request,
+    Triton,
+    compile_library,
+)
 
-SOURCES = sorted((REPOSITORY / "serving" / "dragoman_serving" / "relay").glob("*.c"))
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+WAIT_S = 60
+GONE = (ErrorCode.UNAVAILABLE, "UNAVAILABLE: the engine's process has gone")
+TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), ["Straße".encode(), b"b\0"])
+COUNTER, GAUGE = 0, 1
+FIGURES = [Figure(False, "sentences_total", "Sentences", 2.0), Figure(True, "rows", "Rows", 7.0)]
 INITIALIZES = """
 #include <stdio.h>
 #include <sys/resource.h>
@@ -35,12 +67,280 @@ int main(void)
 """
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+class Engine:
+    """The engine's side of a model's connection."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.settimeout(WAIT_S)
+        self.connection = Connection(connected)
+        self._frames = self.connection.frames()
+
+    def receive(self, kind: Kind) -> bytes:
+        found, body = next(self._frames)
+        assert found is kind
+        return body
+
+    def take(self) -> Frame:
+        return Frame.unpack(self.receive(Kind.REQUEST))
+
+    def send(self, *frames: bytes) -> None:
+        for frame in frames:
+            self.connection.send(frame)
+
+    def has_no_more(self) -> bool:
+        return next(self._frames, None) is None
+
+    def go(self) -> None:
+        self.connection.hang_up()
+        self.connection.close()
+
+
+class Starting:
+    """A model that is being initialized, and the engine that it has reached."""
+
+    def __init__(self, triton: Triton, listening: socket.socket, pool: ThreadPoolExecutor) -> None:
+        self.initialized: Future[tuple[int, str] | None] = pool.submit(triton.initialize)
+        self.engine = Engine(listening.accept()[0])
+
+    def is_ready(self) -> bool:
+        return self.initialized.result(WAIT_S) is None
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("relay") / "relay.so"
+    compile_library(path)
+    return path
+
+
+@pytest.fixture
+def triton(library: Path, tmp_path: Path) -> Triton:
+    own = tmp_path / library.name  # loaded anew, with variables of its own
+    shutil.copy(library, own)
+    return Triton(own)
+
+
+@pytest.fixture
+def starting(triton: Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starting]:
+    path = tmp_path / "engine.sock"
+    monkeypatch.setenv(VARIABLE, str(path))
+    with socket.socket(socket.AF_UNIX) as listening, ThreadPoolExecutor(1) as pool:
+        listening.bind(str(path))
+        listening.listen()
+        starting = Starting(triton, listening, pool)
+        yield starting
+        starting.engine.go()
+
+
+@pytest.fixture
+def engine(triton: Triton, starting: Starting) -> Iterator[Engine]:
+    """The engine of a model that is ready."""
+    starting.engine.receive(Kind.HELLO)
+    starting.engine.send(pack_ready())
+    assert starting.is_ready()
+    yield starting.engine
+    if triton.model.state:
+        triton.finalize()
+
+
+def asked() -> Request:
+    return Request([TEXTS])
+
+
+def test_the_engine_is_told_of_the_model(triton: Triton, starting: Starting) -> None:
+    hello = Hello.unpack(starting.engine.receive(Kind.HELLO))
+    assert hello == Hello("/models/translate", 3, '{"parameters": {}}')
+    starting.engine.send(pack_ready())
+    assert starting.is_ready()
+    triton.finalize()
+    assert starting.engine.has_no_more()
+
+
+def test_a_refusal_is_passed_on(starting: Starting) -> None:
+    starting.engine.send(pack_refused("no bündle"))
+    assert starting.initialized.result(WAIT_S) == (ErrorCode.INVALID_ARG, "no bündle")
+
+
+def test_an_engine_that_goes_is_not_waited_for(starting: Starting) -> None:
+    starting.engine.go()
+    assert starting.initialized.result(WAIT_S) == GONE
+
+
+def test_a_missing_engine_is_an_error(
+    triton: Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "none.sock"
+    monkeypatch.setenv(VARIABLE, str(path))
+    no_file = (ErrorCode.UNAVAILABLE, f"{path}: No such file or directory")
+    assert triton.initialize() == no_file
+    for value in (None, "x" * 108):  # too long for a socket's address
+        if value is None:
+            monkeypatch.delenv(VARIABLE)
+        else:
+            monkeypatch.setenv(VARIABLE, value)
+        code, message = triton.initialize() or (None, "")
+        assert code == ErrorCode.UNAVAILABLE
+        assert message.startswith("DRAGOMAN_ENGINE does not name the engine's socket")
+
+
+def test_requests_go_out_whole(triton: Triton, engine: Engine) -> None:
+    parameters = {"a": 1, "b": 1.5, "c": "ü", "d": False}
+    inputs = (
+        TEXTS,
+        Tensor.of("beam_width", DataType.INT32, (1, 1), [4]),
+        Tensor.of("length_penalty", DataType.FP32, (1, 1), [0.5]),
+        Tensor.of("split_sentences", DataType.BOOL, (1, 1), [True]),
+    )
+    outputs = ("text_output", "output_tokens")
+    triton.execute(Request(inputs, outputs, 5_000_000, parameters))
+    taken = engine.take()
+    assert taken == Frame(taken.number, 5_000_000, parameters, outputs, inputs)
+    assert list(map(type, taken.parameters.values())) == [int, float, str, bool]
+
+
+def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> None:
+    first, second = asked(), asked()
+    triton.execute(first, second)
+    one, two = engine.take().number, engine.take().number
+    outputs = (
+        Tensor.of("text_output", DataType.BYTES, (1, 2), ["Ä".encode(), b"b\0"]),
+        Tensor.of("output_tokens", DataType.INT32, (1, 2), [1, 2]),
+    )
+    engine.send(
+        Answer(99, outputs).pack(),  # nobody knows it
+        Answer(two, outputs[:1], last=False).pack(),
+        Answer(one, outputs).pack(),
+        Failure(two, ErrorCode.INVALID_ARG, "too grün").pack(),
+    )
+    response = first.response()
+    assert (response.flags, response.error, response.outputs) == (FINAL, None, outputs)
+    response = second.response()
+    assert (response.flags, response.error, response.outputs) == (0, None, outputs[:1])
+    assert second.failure() == (ErrorCode.INVALID_ARG, "too grün")
+    third = asked()  # which takes the slot of the second one
+    triton.execute(third)
+    three = engine.take().number
+    engine.send(Failure(two, ErrorCode.INTERNAL, "late").pack(), Answer(three, outputs).pack())
+    assert third.response().outputs == outputs
+    assert second.responses.empty()
+    assert second.structure.released == first.structure.released == 1
+
+
+def test_when_the_engine_has_gone_every_request_fails(triton: Triton, engine: Engine) -> None:
+    requests = [asked() for _ in range(3)]
+    triton.execute(*requests)
+    for _ in requests:
+        engine.take()
+    engine.go()
+    for request in requests:
+        assert request.failure() == GONE
+    later = asked()
+    triton.execute(later)
+    assert later.failure() == GONE
+
+
+def test_the_engine_is_told_which_requests_are_cancelled(triton: Triton, engine: Engine) -> None:
+    requests = [asked() for _ in range(3)]
+    triton.execute(*requests)
+    numbers = [engine.take().number for _ in requests]
+    requests[1].structure.cancelled = True
+    assert unpack_cancel(engine.receive(Kind.CANCEL)) == numbers[1]
+    requests[2].structure.cancelled = True  # the first one is not named again
+    assert unpack_cancel(engine.receive(Kind.CANCEL)) == numbers[2]
+    engine.send(Failure(numbers[1], ErrorCode.CANCELLED, "cancelled").pack())
+    assert requests[1].failure() == (ErrorCode.CANCELLED, "cancelled")
+
+
+def test_a_deadline_holds_when_the_engine_does_not_answer(triton: Triton, engine: Engine) -> None:
+    requests = [
+        Request([TEXTS], timeout_us=1),
+        Request([TEXTS], parameters={"timeout": 1}),
+        asked(),
+    ]
+    triton.execute(*requests)
+    for request in requests[:2]:
+        code, message = request.failure()
+        assert code == ErrorCode.CANCELLED
+        assert message == "CANCELLED: the deadline passed, and the engine did not answer"
+    assert requests[2].responses.empty()
+
+
+def test_a_part_that_cannot_be_sent_ends_its_request(triton: Triton, engine: Engine) -> None:
+    request = asked()
+    triton.execute(request)
+    number = engine.take().number
+    part = Tensor("text_output", DataType.BYTES, (1,) * 9, b"")  # more dimensions than are taken
+    engine.send(Answer(number, (part,), last=False).pack(), Answer(number, ()).pack())
+    assert request.failure() == (ErrorCode.INTERNAL, "the engine's answer is damaged")
+    following = asked()
+    triton.execute(following)
+    engine.send(Answer(engine.take().number, ()).pack())
+    following.response()
+    assert request.responses.empty()
+
+
+def test_one_that_cannot_be_read_fails_alone(triton: Triton, engine: Engine) -> None:
+    large = Tensor("text_input", DataType.BYTES, (1,), bytes((32 << 20) + 1))
+    half = Tensor("text_input", DataType.BYTES, (1,), bytes(32 << 20))
+    unreadable = {
+        Request([TEXTS], parameters={"a": None}): "a parameter of an unknown type",
+        Request([large]): "an input is larger than 32 MiB",
+        Request([half, half]): "the request is larger than 64 MiB",
+    }
+    readable = asked()
+    triton.execute(*unreadable, readable)
+    for request, message in unreadable.items():
+        assert request.failure() == (ErrorCode.INVALID_ARG, message)
+    assert engine.take().inputs == (TEXTS,)
+
+
+def test_figures_are_published(triton: Triton, starting: Starting) -> None:
+    starting.engine.send(pack_figures(FIGURES), pack_ready())  # before the model is ready, too
+    assert starting.is_ready()
+    assert triton.metrics == [
+        (COUNTER, "sentences_total", "translate", 2.0),
+        (GAUGE, "rows", "translate", 7.0),
+    ]
+    starting.engine.receive(Kind.HELLO)
+    triton.metrics.clear()
+    request = asked()
+    triton.execute(request)
+    grown = [Figure(False, "sentences_total", "Sentences", 0.0), FIGURES[1]]
+    starting.engine.send(pack_figures(FIGURES), pack_figures(grown))
+    starting.engine.send(Failure(starting.engine.take().number, ErrorCode.INTERNAL, "").pack())
+    request.response()  # by then the figures before it are written
+    assert [(name, value) for _, name, _, value in triton.metrics] == [
+        ("sentences_total", 2.0),
+        ("rows", 7.0),
+        ("rows", 7.0),
+    ]
+    triton.finalize()
+
+
+def test_without_a_metrics_port_answers_come_all_the_same(triton: Triton, engine: Engine) -> None:
+    triton.close_metrics_port()
+    request = asked()
+    triton.execute(request)
+    engine.send(pack_figures(FIGURES), pack_figures(FIGURES))
+    engine.send(Failure(engine.take().number, ErrorCode.INVALID_ARG, "no").pack())
+    assert request.failure() == (ErrorCode.INVALID_ARG, "no")
+    assert triton.metrics == []
+
+
+def test_finalizing_cancels_what_is_in_flight(triton: Triton, engine: Engine) -> None:
+    request = asked()
+    triton.execute(request)
+    engine.take()
+    triton.finalize()
+    triton.model.state = None
+    assert request.failure() == GONE
+
+
 def test_a_socket_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     source, program = tmp_path / "initializes.c", tmp_path / "initializes"
     source.write_text(INITIALIZES)
     # What a failed start does not call stays unresolved.
-    flags = ["-std=gnu11", "-no-pie", f"-I{SOURCES[0].parent}"]
+    flags = ["-std=gnu11", "-no-pie", INCLUDE]
     flags.append("-Wl,--unresolved-symbols=ignore-all")
     subprocess.run(["cc", *flags, source, *SOURCES, "-lpthread", "-o", program], check=True)
     done = subprocess.run(

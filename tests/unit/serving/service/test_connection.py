@@ -11,10 +11,11 @@ from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import (
     FrameSplitter,
     Kind,
-    pack_cancel,
     pack_refused,
     unpack_cancel,
 )
+
+from tests.relay_frames import pack_cancel
 
 LONG = pack_refused("x" * 100_000)
 MANY = 50

@@ -24,16 +24,20 @@ from dragoman_serving.service.frames import (
     Kind,
     Request,
     Tensor,
-    pack_cancel,
-    unpack_answer,
-    unpack_figures,
-    unpack_refused,
 )
 from dragoman_serving.service.server import Server, give_up
 from dragoman_serving.service.translate import load_translator
 from dragoman_serving.translation.translator import Translator
 
 from tests.conftest import REPOSITORY
+from tests.relay_frames import (
+    pack_cancel,
+    pack_hello,
+    pack_request,
+    unpack_answer,
+    unpack_figures,
+    unpack_refused,
+)
 
 FOLDER = REPOSITORY / "model_repository" / "translate"
 TEXT = "I would like a cup of coffee, but my brother does not want to go there."
@@ -72,7 +76,7 @@ class Triton:
 
     def introduce(self, hello: Hello) -> str | None:
         """Say hello; why it is refused, or None."""
-        self.send(hello.pack())
+        self.send(pack_hello(hello))
         while True:
             kind, body = self.receive()
             if kind is Kind.READY:
@@ -95,7 +99,7 @@ def hello(folder: Path = FOLDER, decoupled: bool = False, **parameters: str) -> 
 
 def request(number: int, texts: list[str], **parameters: Any) -> bytes:
     inputs = Tensor.of("text_input", DataType.BYTES, (len(texts),), [t.encode() for t in texts])
-    return Request(number, 0, parameters, ("text_output",), (inputs,)).pack()
+    return pack_request(Request(number, 0, parameters, ("text_output",), (inputs,)))
 
 
 def texts_of(answer: Answer | Failure) -> list[str]:
@@ -171,7 +175,10 @@ def test_many_requests_are_answered_each(translate: Triton) -> None:
         (request(7, ["a"], beam_width=99), "beam_width is 99"),
         (request(7, ["a"], colour=1), "unknown option 'colour'"),
         (request(7, []), "give at least one text"),
-        (Request(7, 0, {}, (), (Tensor("text_input", 13, (1,), b"\1"),)).pack(), "is damaged"),
+        (
+            pack_request(Request(7, 0, {}, (), (Tensor("text_input", 13, (1,), b"\1"),))),
+            "is damaged",
+        ),
     ],
 )
 def test_a_bad_request_fails_alone(translate: Triton, frame: bytes, message: str) -> None:
@@ -271,7 +278,7 @@ def pairs(number: int, texts: list[str], targets: list[str], **parameters: Any) 
         for name, given in (("text_input", texts), ("target_input", targets))
     )
     outputs = ("scores", "confidences", "token_scores", "alignments")
-    return Request(number, 0, parameters, outputs, inputs).pack()
+    return pack_request(Request(number, 0, parameters, outputs, inputs))
 
 
 def test_hanging_up_gives_everything_up(translate: Triton, stream: Triton) -> None:

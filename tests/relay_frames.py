@@ -1,0 +1,79 @@
+"""The relay's side of the frames, for tests of the engine's process: what the relay in C does."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from dragoman_serving.service.frames import (
+    Answer,
+    ErrorCode,
+    Failure,
+    Figure,
+    Hello,
+    Kind,
+    Request,
+    _frame,
+    _Reading,
+    _tensors,
+    _text,
+)
+
+_U8, _U32, _U64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
+_DOUBLE = struct.Struct("<d")
+
+
+def pack_hello(hello: Hello) -> bytes:
+    """The frame that introduces a model."""
+    parts = [_text(hello.folder), _U64.pack(hello.version), _text(hello.config)]
+    return _frame(Kind.HELLO, parts)
+
+
+def pack_request(request: Request) -> bytes:
+    """The frame of a request."""
+    parts = [_U64.pack(request.number), _U64.pack(request.timeout_us)]
+    parts.append(_U32.pack(len(request.parameters)))
+    for name, value in request.parameters.items():
+        parts += [_text(name), _parameter(value)]
+    parts.append(_U32.pack(len(request.outputs)))
+    parts += map(_text, request.outputs)
+    return _frame(Kind.REQUEST, parts + _tensors(request.inputs))
+
+
+def pack_cancel(number: int) -> bytes:
+    """The frame that cancels a request."""
+    return _frame(Kind.CANCEL, [_U64.pack(number)])
+
+
+def unpack_answer(body: bytes) -> Answer | Failure:
+    """From a frame without its head."""
+    reading = _Reading(body)
+    number, last, failed = reading.number(_U64), reading.number(_U8), reading.number(_U8)
+    if failed:
+        return Failure(number, ErrorCode(reading.number(_U32)), reading.text())
+    return Answer(number, reading.tensors(), bool(last))
+
+
+def unpack_figures(body: bytes) -> list[Figure]:
+    """From a frame without its head."""
+    reading = _Reading(body)
+    return [
+        Figure(bool(reading.number(_U8)), reading.text(), reading.text(), reading.number(_DOUBLE))
+        for _ in range(reading.number(_U32))
+    ]
+
+
+def unpack_refused(body: bytes) -> str:
+    """Why a model cannot be used, from a frame without its head."""
+    return _Reading(body).text()
+
+
+def _parameter(value: Any) -> bytes:
+    """With Triton's number of its type first."""
+    if isinstance(value, bool):
+        return bytes((2, value))
+    if isinstance(value, int):
+        return b"\1" + value.to_bytes(8, "little", signed=True)
+    if isinstance(value, float):
+        return b"\3" + _DOUBLE.pack(value)
+    return b"\0" + _text(value)

@@ -1,0 +1,217 @@
+"""Triton around the relay's C code: `triton.c` beside this, driven from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman_serving.service import frames
+
+from tests.conftest import REPOSITORY
+
+SOURCES = sorted((REPOSITORY / "serving" / "dragoman_serving" / "relay").glob("*.c"))
+INCLUDE = f"-I{SOURCES[0].parent}"
+FINAL = 1
+_WAIT_S = 60
+_KINDS: tuple[type, ...] = (str, int, bool, float)
+"""In the order of Triton's numbers."""
+
+
+class Tensor(ctypes.Structure):
+    """See `triton.c`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("dims", ctypes.c_uint32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("bytes", ctypes.c_uint64),
+        ("data", ctypes.c_void_p),
+    )
+
+
+class Parameter(ctypes.Structure):
+    """See `triton.c`."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("type", ctypes.c_int), ("value", ctypes.c_void_p))
+
+
+class Error(ctypes.Structure):
+    """See `triton.c`."""
+
+    _fields_ = (("code", ctypes.c_int), ("message", ctypes.c_char_p))
+
+
+class Model(ctypes.Structure):
+    """See `triton.c`."""
+
+    _fields_ = (("state", ctypes.c_void_p), ("config", ctypes.c_char_p))
+
+
+class _Request(ctypes.Structure):
+    _fields_ = (
+        ("timeout_us", ctypes.c_uint64),
+        ("parameter_count", ctypes.c_uint32),
+        ("input_count", ctypes.c_uint32),
+        ("output_count", ctypes.c_uint32),
+        ("parameters", ctypes.POINTER(Parameter)),
+        ("inputs", ctypes.POINTER(Tensor)),
+        ("outputs", ctypes.POINTER(ctypes.c_char_p)),
+        ("cancelled", ctypes.c_bool),
+        ("released", ctypes.c_int),
+    )
+
+
+_ErrorPointer = ctypes.POINTER(Error)
+_OnResponse = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_uint32, _ErrorPointer, ctypes.c_uint32, ctypes.POINTER(Tensor)
+)
+_OnMetric = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_double)
+
+
+@dataclass(frozen=True)
+class Response:
+    """What was sent for a request."""
+
+    flags: int
+    error: tuple[int, str] | None
+    outputs: tuple[frames.Tensor, ...]
+
+
+class Request:
+    """A request of Triton's, and the responses to it."""
+
+    def __init__(
+        self,
+        inputs: Sequence[frames.Tensor],
+        outputs: Sequence[str] = ("text_output",),
+        timeout_us: int = 0,
+        parameters: dict[str, Any] | None = None,
+    ) -> None:
+        self.responses: queue.Queue[Response] = queue.Queue()
+        self._held: list[Any] = [inputs]
+        given = [self._parameter(name, value) for name, value in (parameters or {}).items()]
+        tensors = [self._tensor(tensor) for tensor in inputs]
+        self.structure = _Request(
+            timeout_us,
+            *(len(given), len(tensors), len(outputs)),
+            (Parameter * len(given))(*given),
+            (Tensor * len(tensors))(*tensors),
+            (ctypes.c_char_p * len(outputs))(*(name.encode() for name in outputs)),
+        )
+
+    def response(self) -> Response:
+        """The next response; with the last one the request must be released."""
+        found = self.responses.get(timeout=_WAIT_S)
+        deadline = time.monotonic() + _WAIT_S
+        while found.flags == FINAL and self.structure.released == 0:
+            assert time.monotonic() < deadline, "a request is not released"
+            time.sleep(0.001)
+        return found
+
+    def failure(self) -> tuple[int, str]:
+        """Code and message of the last response."""
+        found = self.response()
+        assert (found.flags, self.structure.released) == (FINAL, 1)
+        assert found.error is not None
+        return found.error
+
+    def _parameter(self, name: str, value: Any) -> Parameter:
+        kind = _KINDS.index(type(value)) if type(value) in _KINDS else len(_KINDS)
+        form = {int: ctypes.c_int64, bool: ctypes.c_bool, float: ctypes.c_double}.get(type(value))
+        held: Any = form(value) if form else ctypes.create_string_buffer(str(value).encode())
+        self._held.append(held)
+        return Parameter(name.encode(), kind, ctypes.addressof(held))
+
+    def _tensor(self, tensor: frames.Tensor) -> Tensor:
+        shape = (ctypes.c_int64 * len(tensor.shape))(*tensor.shape)
+        data = ctypes.create_string_buffer(tensor.data, len(tensor.data))
+        self._held += [shape, data]
+        return Tensor(
+            tensor.name.encode(),
+            tensor.datatype,
+            len(tensor.shape),
+            shape,
+            len(tensor.data),
+            ctypes.addressof(data),
+        )
+
+
+class Triton:
+    """The relay, compiled together with an imitation of Triton, for one model at a time."""
+
+    def __init__(self, library: Path) -> None:
+        """Load a library that `compile_library` made."""
+        self._library = ctypes.CDLL(str(library))
+        for name in ("ModelInitialize", "ModelFinalize", "ModelInstanceExecute"):
+            getattr(self._library, f"TRITONBACKEND_{name}").restype = _ErrorPointer
+        self._callbacks = (_OnResponse(self._respond), _OnMetric(self._measure))
+        for name, callback in zip(("on_response", "on_metric"), self._callbacks, strict=True):
+            ctypes.c_void_p.in_dll(self._library, name).value = ctypes.cast(
+                callback, ctypes.c_void_p
+            ).value
+        self.model = Model(None, b'{"parameters": {}}')
+        self.metrics: list[tuple[int, str, str, float]] = []
+        """Kind, name, label and value of what was written."""
+        self._requests: dict[int, Request] = {}
+
+    def initialize(self) -> tuple[int, str] | None:
+        """Load the model: the error's code and message, or None."""
+        return self._error(self._library.TRITONBACKEND_ModelInitialize(ctypes.byref(self.model)))
+
+    def execute(self, *requests: Request) -> None:
+        """Hand requests over."""
+        pointers = (ctypes.c_void_p * len(requests))()
+        for index, request in enumerate(requests):
+            pointers[index] = ctypes.addressof(request.structure)
+            self._requests[ctypes.addressof(request.structure)] = request
+        execute = self._library.TRITONBACKEND_ModelInstanceExecute
+        assert self._error(execute(ctypes.byref(self.model), pointers, len(requests))) is None
+
+    def finalize(self) -> None:
+        """Unload the model."""
+        finalize = self._library.TRITONBACKEND_ModelFinalize
+        assert self._error(finalize(ctypes.byref(self.model))) is None
+
+    def close_metrics_port(self) -> None:
+        """Let metrics fail, as without a metrics port."""
+        ctypes.c_bool.in_dll(self._library, "has_metrics").value = False
+
+    def _error(self, pointer: Any) -> tuple[int, str] | None:
+        if not pointer:
+            return None
+        found = pointer.contents.code, pointer.contents.message.decode()
+        self._library.TRITONSERVER_ErrorDelete(pointer)
+        return found
+
+    def _respond(self, request: int, flags: int, error: Any, count: int, outputs: Any) -> None:
+        self._requests[request].responses.put(
+            Response(
+                flags,
+                (error.contents.code, error.contents.message.decode()) if error else None,
+                tuple(map(_read, outputs[:count])),
+            )
+        )
+
+    def _measure(self, kind: int, name: bytes, label: bytes, value: float) -> None:
+        self.metrics.append((kind, name.decode(), label.decode(), value))
+
+
+def compile_library(path: Path) -> None:
+    """Compile the relay with the imitation around it."""
+    flags = ["-std=gnu11", "-shared", "-fPIC", INCLUDE, "-Wl,-Bsymbolic", "-pthread"]
+    source = Path(__file__).with_name("triton.c")
+    subprocess.run(["cc", *flags, source, *SOURCES, "-o", path], check=True, timeout=_WAIT_S)
+
+
+def _read(tensor: Tensor) -> frames.Tensor:
+    data = ctypes.string_at(tensor.data, tensor.bytes)
+    return frames.Tensor(
+        tensor.name.decode(), tensor.type, tuple(tensor.shape[: tensor.dims]), data
+    )
