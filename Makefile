@@ -8,7 +8,7 @@ GPU := .venv-gpu
 PROJECTS := pyproject.toml client/pyproject.toml \
 	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
-.PHONY: help serve demo test test-all campaign gpu-check lint format attention-figures clean
+.PHONY: help serve demo test test-all campaign gpu-check zig-check lint format attention-figures clean
 
 help:  ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
@@ -30,6 +30,11 @@ campaign: $(DEV)/.done  ## The whole campaign (ten minutes); ARGS="--seed 2 --js
 
 gpu-check: $(GPU)/.done  ## On a machine with an NVIDIA GPU: tests, tokens, speed; ARGS="--data-dir ..."
 	$(GPU)/bin/python -m benchmarks.gpu.gpu_check $(ARGS)
+
+zig-check: $(DEV)/.done  ## Compile without the machine's C compiler, test what comes of it
+	CC=none $(DEV)/bin/pip install --quiet --no-deps --editable .
+	$(DEV)/bin/pytest tests/unit/serving/engine/compiled tests/integration/test_engine_served.py $(ARGS)
+	$(DEV)/bin/pip install --quiet --no-deps --editable .
 
 lint: $(DEV)/.done  ## Check style and types
 	$(DEV)/bin/ruff check .
