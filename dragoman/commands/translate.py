@@ -85,12 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a text."""
-    from dragoman_client import (
-        Document,
-        InvalidRequest,
-        TranslationError,
-        TranslationOptions,
-    )
+    from dragoman_client import Document, InvalidRequest, TranslationError, TranslationOptions
 
     options = translation_options(arguments)
     try:

@@ -10,11 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tritonclient.utils import (
-    InferenceServerException,
-    np_to_triton_dtype,
-    serialize_byte_tensor,
-)
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype, serialize_byte_tensor
 
 from dragoman_client.access import Access, FilePath
 from dragoman_client.address import Address

@@ -9,12 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dragoman_client.assessment import (
-    Alignments,
-    Attention,
-    TokenScores,
-    parse_alignments,
-)
+from dragoman_client.assessment import Alignments, Attention, TokenScores, parse_alignments
 from dragoman_client.errors import ServerError
 from dragoman_client.options import Array, TranslationOptions, encode
 

@@ -32,11 +32,7 @@ from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.follow_up import FollowUp
 from dragoman_serving.translation.preparation import Preparation, cut, is_small
 from dragoman_serving.translation.segments import Piece, SourceSentence
-from dragoman_serving.translation.source_texts import (
-    SourceTexts,
-    check_length,
-    check_together,
-)
+from dragoman_serving.translation.source_texts import SourceTexts, check_length, check_together
 from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translation import Composer, Translation, with_assessment
 

@@ -15,18 +15,9 @@ from typing import Any, Self
 import grpc
 import numpy as np
 from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
-from tritonclient.utils import (
-    deserialize_bytes_tensor,
-    serialize_byte_tensor,
-    triton_to_np_dtype,
-)
+from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor, triton_to_np_dtype
 
-from dragoman_client.errors import (
-    AccessDenied,
-    DeadlineExceeded,
-    InvalidRequest,
-    ServerUnavailable,
-)
+from dragoman_client.errors import AccessDenied, DeadlineExceeded, InvalidRequest, ServerUnavailable
 from dragoman_client.request import MODEL, SCORE_MODEL, STREAM_MODEL
 from dragoman_client.testing.answers import (
     DATATYPES,

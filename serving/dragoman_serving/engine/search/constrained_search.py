@@ -17,11 +17,7 @@ from dragoman.kernel.hypothesis import Hypothesis, length_penalty
 from dragoman_serving.engine.arrays import Floats, Rank
 from dragoman_serving.engine.constraints import Guidance, TermConstraints
 from dragoman_serving.engine.sampling import Sampling
-from dragoman_serving.engine.search.plain_search import (
-    Continuation,
-    common_beginning,
-    place,
-)
+from dragoman_serving.engine.search.plain_search import Continuation, common_beginning, place
 from dragoman_serving.engine.search.progress import Progress
 from dragoman_serving.engine.sentence import Sentence
 

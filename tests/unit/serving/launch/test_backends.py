@@ -4,11 +4,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_serving.launch import backends
-from dragoman_serving.launch.backends import (
-    Installation,
-    find_relay,
-    lay_out_backends,
-)
+from dragoman_serving.launch.backends import Installation, find_relay, lay_out_backends
 
 from dragoman.kernel.errors import UsageError
 
