@@ -5,7 +5,7 @@ ARGS ?=
 SERVE := .venv-serve
 DEV := .venv-dev
 GPU := .venv-gpu
-PROJECTS := pyproject.toml client/pyproject.toml \
+PROJECTS := pyproject.toml client/pyproject.toml build_backend/dragoman_build.py \
 	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
 .PHONY: help serve demo test test-all campaign gpu-check zig-check lint format attention-figures clean
@@ -32,9 +32,9 @@ gpu-check: $(GPU)/.done  ## On a machine with an NVIDIA GPU: tests, tokens, spee
 	$(GPU)/bin/python -m benchmarks.gpu.gpu_check $(ARGS)
 
 zig-check: $(DEV)/.done  ## Compile without the machine's C compiler, test what comes of it
-	CC=none $(DEV)/bin/pip install --quiet --no-deps --editable .
+	trap '$(DEV)/bin/pip install --quiet --no-deps --editable .' EXIT; \
+	CC=none $(DEV)/bin/pip install --quiet --no-deps --editable . && \
 	$(DEV)/bin/pytest tests/unit/serving/engine/compiled tests/integration/test_engine_served.py $(ARGS)
-	$(DEV)/bin/pip install --quiet --no-deps --editable .
 
 lint: $(DEV)/.done  ## Check style and types
 	$(DEV)/bin/ruff check .

@@ -66,10 +66,18 @@ def build_editable(*arguments: Any, **named: Any) -> str:
 
 
 def find_compiler() -> str | None:
-    """The command of a C compiler: `CC` if it is set, else Python's own, else a usual name."""
+    """The command of a C compiler: `CC` if it is set, else Python's own, else a usual name.
+
+    Raises:
+        SystemExit: `CC` names no program.
+    """
+    named = os.environ.get("CC", "")
+    if named == "none":
+        return None
+    if named and not _exists(named):
+        raise SystemExit(f"CC is {named!r}: no such program; `CC=none` compiles with ziglang")
     usual = (sysconfig.get_config_var("CC") or "cc", "cc", "gcc", "clang")
-    commands = (os.environ["CC"],) if "CC" in os.environ else usual
-    return next((command for command in commands if _exists(command)), None)
+    return next((command for command in (named, *usual) if _exists(command)), None)
 
 
 def compiler_variables() -> dict[str, str]:

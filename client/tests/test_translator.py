@@ -3,14 +3,14 @@
 import itertools
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import dragoman_client.translator
 import numpy as np
 import pytest
-from dragoman_client import InvalidRequest, Translator
+from dragoman_client import InvalidRequest, ServerError, Translator
 from stand_ins import FakeTransport, translated
 
 
@@ -232,3 +232,23 @@ def test_the_examples_of_the_readme_run(
         "the server is busy",
         *("<GOOD MORNING.>", "<GOOD NIGHT.>"),
     ]
+
+
+def test_batches_of_an_asynchronous_iterable_are_refused() -> None:
+    async def texts() -> AsyncIterator[str]:
+        yield "One."
+
+    with (
+        Translator(transport=FakeTransport()) as translator,
+        pytest.raises(TypeError, match="use AsyncTranslator"),
+    ):
+        list(translator.translate_batches(texts()))  # type: ignore[arg-type]
+
+
+def test_a_stream_without_parts_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = FakeTransport()
+    monkeypatch.setattr(transport, "stream", lambda *_: (part for part in ()))
+    with Translator(transport=transport) as translator:
+        stream = translator.translate_stream("One.")
+        with pytest.raises(ServerError):
+            list(stream)

@@ -22,7 +22,7 @@ from collections.abc import (
 )
 from typing import Any, ClassVar, Protocol, Unpack, overload
 
-from dragoman_client.errors import TranslationError
+from dragoman_client.errors import ServerError, TranslationError
 from dragoman_client.health import Health, languages_of
 from dragoman_client.options import Array, OptionArguments, TranslationOptions
 from dragoman_client.pair_scoring import (
@@ -33,6 +33,7 @@ from dragoman_client.pair_scoring import (
     read_scores,
 )
 from dragoman_client.request import (
+    ENDED_EARLY,
     SCORE_MODEL,
     Part,
     Translation,
@@ -202,7 +203,10 @@ class Exchange:
     async def _parts(self, inputs: Mapping[str, Array]) -> AsyncGenerator[Translation, None]:
         async def begin(timeout_s: float) -> tuple[Part, AsyncGenerator[Part, None]]:
             parts = self._transport.stream(inputs, timeout_s)
-            return await anext(parts), parts  # what fails later has been read in part
+            first = await anext(parts, None)
+            if first is None:
+                raise ServerError(ENDED_EARLY)
+            return first, parts  # what fails later has been read in part
 
         begin_s = time.monotonic()
         first, parts = await self._with_retries(begin)

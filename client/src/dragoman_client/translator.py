@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, Unpack, overload
 
@@ -225,6 +225,8 @@ class Translator:
             ValueError: an option out of range.
             TranslationError: while iterating: a request failed, and those after it are given up.
         """
+        if isinstance(texts, AsyncIterable):
+            raise TypeError("texts must be an iterable of str: use AsyncTranslator")
         return run_each(
             self._exchange.translate_batches(
                 texts, batch_size=batch_size, concurrency=concurrency, **options

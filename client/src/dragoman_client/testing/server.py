@@ -199,7 +199,7 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
                     self._begin_events(200)
                     begun = True
                 self._send_event(_json(request, part))
-        except OSError:
+        except ConnectionError:  # the client has gone
             raise
         except Exception as error:
             status, message = _refusal(error, streamed=True)
