@@ -10,7 +10,7 @@ from dragoman.kernel.manifest import Limits
 from dragoman_serving.request.options import RequestOptions
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lengths:
     """Bounds of a translation's length; a ratio is tokens for each token of the text."""
 
@@ -33,8 +33,8 @@ class Lengths:
 
     def fewest(self, src_ids: Sequence[int]) -> int:
         """The fewest tokens of a translation."""
-        by_ratio = math.ceil(self._times(self.options.min_length_ratio or 0.0, src_ids))
-        return max(self.options.min_tokens or 0, by_ratio)
+        least, ratio = self.options.min_tokens or 0, self.options.min_length_ratio
+        return least if ratio is None else max(least, math.ceil(self._times(ratio, src_ids)))
 
     def _times(self, ratio: float, src_ids: Sequence[int]) -> float:
         # Ratios come as fp32, and 0.3 of 10 is to be 3 all the same.

@@ -53,8 +53,12 @@ class RequestOptions:
     @property
     def sampled(self) -> bool:
         """Whether tokens are to be drawn by chance."""
-        asked = (self.temperature, self.top_k, self.top_p, self.seed)
-        return any(value is not None for value in asked)
+        return (
+            self.temperature is not None
+            or self.top_k is not None
+            or self.top_p is not None
+            or self.seed is not None
+        )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RequestOptions:

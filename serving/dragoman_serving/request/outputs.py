@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.request.options import RequestOptions
@@ -25,7 +25,13 @@ class Outputs:
     @classmethod
     def of(cls, options: RequestOptions) -> Outputs:
         """Those of a request's options, which are checked elsewhere."""
-        return cls(*(getattr(options, name) for name in OPTIONS_OF_OUTPUTS))
+        return cls(
+            options.return_scores,
+            options.return_token_scores,
+            cast("AlignmentForm | None", options.return_alignments),
+            options.return_confidence,
+            options.return_attention,
+        )
 
     def check_stream(self) -> None:
         """Refuse what a stream does not return.

@@ -39,7 +39,7 @@ _WIDTH_WITH_TERMS = 8
 _MOST_SAMPLES = 64
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)  # frozen takes three times as long to make, and each request makes one
 class ScoringPlan:
     """How to score given translations; `alpha` is the exponent of the length penalty."""
 
@@ -52,7 +52,7 @@ class ScoringPlan:
     """Weight of the coverage penalty; 0: none."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class SearchPlan(ScoringPlan):
     """How to translate the texts of a request."""
 
@@ -169,9 +169,12 @@ def plan_request(
     hypotheses = _hypotheses(options, width)
     outputs = Outputs.of(options)
     of_scorer = outputs.token_scores or outputs.alignments is not None or outputs.attention
-    altered = (options.repetition_penalty, options.coverage_penalty)
     # A search whose scores are the model's own knows the sum of the log-probabilities.
-    is_altered = options.keep_placeholders or any(one is not None for one in altered)
+    is_altered = (
+        options.keep_placeholders
+        or options.repetition_penalty is not None
+        or options.coverage_penalty is not None
+    )
     widest = min(_WIDTH_WITH_TERMS, limits.max_beam_width)
     return SearchPlan(
         languages=(options.source_language, options.target_language),
