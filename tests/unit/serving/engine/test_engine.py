@@ -6,13 +6,15 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import torch
 from dragoman_export.tensorrt.plans import PlanSettings, requests
 from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.cache import CAPACITIES
@@ -33,13 +35,13 @@ from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.constraints import Options
 from dragoman_training.oracle.search import search
 from dragoman_training.run import checkpoint
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest, SpecialIds
 from tests.unit.serving.engine.copy_session import CopySession
-from tests.unit.serving.engine.random_options import options, search_options
+from tests.unit.serving.engine.random_options import PIECES, options, search_options
 
 GREEDY = SearchOptions(beam_width=1, length_penalty=0.0)
 SPECIAL_IDS = SpecialIds(tags={"en": 4, "de": 5})
@@ -361,18 +363,45 @@ def ids_of(found: Hypothesis) -> list[tuple[tuple[int, ...], bool]]:
 
 
 def assert_right(found: Hypothesis, sentence: Sentence, model: Transformer, asked: Options) -> None:
-    """The best one is the oracle's; so are the others, in an order that near ties may change."""
-    best, *others = oracle(model, sentence, asked)
+    """What was found is the oracle's, or where scores are equal but for rounding, as good."""
+    right = oracle(model, sentence, asked)
+    if not agree(found, right, asked):
+        alike = (oracle(perturbed(model, seed), sentence, asked) for seed in range(20))
+        assert any(agree(found, one, asked) for one in alike), (found, right)
+
+
+def agree(found: Hypothesis, right: Sequence[Hypothesis], asked: Options) -> bool:
+    """Whether the best one is the oracle's, and the others, in an order that ties may change."""
+    best, *others = right
     others += [others[-1] if others else best] * len(found.others)  # what lacks is repeated
-    assert (found.ids, found.complete) == (best.ids, best.complete)
-    if found.log_prob is not None:
-        assert found.log_prob == pytest.approx(best.log_prob, abs=1e-3)
-    alpha = asked.alpha
-    for rank, other in enumerate(found.others):
+    if (found.ids, found.complete) != (best.ids, best.complete):
+        return False
+    if found.log_prob is not None and found.log_prob != near(best.log_prob):
+        return False
+    for other, of_rank in zip(found.others, others, strict=False):
         # With other terms still to say, the same tokens may be there twice.
-        right = [one.log_prob for one in (best, *others) if one.ids == other.ids]
-        assert any(other.log_prob == pytest.approx(one, abs=1e-3) for one in right)
-        assert other.score(alpha) == pytest.approx(others[rank].score(alpha), abs=1e-3)
+        scores = [one.log_prob for one in (best, *others) if one.ids == other.ids]
+        if not any(other.log_prob == near(score) for score in scores):
+            return False
+        if other.score(asked.alpha) != near(of_rank.score(asked.alpha)):
+            return False
+    return True
+
+
+def near(score: float | None) -> Any:
+    return pytest.approx(score, abs=1e-3)
+
+
+def perturbed(model: Transformer, seed: int) -> Transformer:
+    """A model whose scores differ by about as much as rounding changes them."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def project(hidden: torch.Tensor) -> torch.Tensor:
+        scores = model.project(hidden)
+        return scores + 3e-6 * torch.randn(scores.shape, generator=generator)
+
+    parts = {"embedding": model.embedding, "encode": model.encode, "decode": model.decode}
+    return cast(Transformer, SimpleNamespace(**parts, project=project))
 
 
 @st.composite
@@ -388,10 +417,26 @@ arrivals = st.lists(
 )
 
 
+NEAR_TIE = Options(
+    beam_width=8,
+    alpha=0.0,
+    no_repeat_ngram_size=1,
+    suppressed=("go",),
+    terms=((300, 19),),
+    after=(None,),
+    pieces=PIECES,
+)
+"""With the sentence below: two tokens' scores differ by 3e-7, and one of them leads elsewhere."""
+NEARLY_TIED = Sentence(
+    (290, 39, 146, 45, 28, 216, 237, 196, 184, 131, 74, 216, 6), 5, search_options(NEAR_TIE)
+)
+
+
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(arrivals)
+@example([((NEARLY_TIED, NEAR_TIE), 0.0, False)])
 def test_no_result_depends_on_what_else_is_in_flight(
     model: Transformer,
     bundle_engine: Engine,
