@@ -1,7 +1,6 @@
 """The load generator in a process of its own: a job as JSON in, a result as JSON out.
 
-In a process of its own the generator's CPU time is told apart, and nothing that the caller holds
-slows it.
+Its own process separates the generator's CPU time, and nothing that the caller holds slows it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _SEARCH_NUMBERS = (
     ("coverage_penalty", float, "what leaves words of the text out loses by this"),
     ("repetition_penalty", float, "above 1: tokens that were said become less likely"),
     ("no_repeat_ngram_size", int, "no run of so many tokens comes twice"),
-    ("temperature", float, "draw tokens by chance, evenly above 1, by the best below"),
+    ("temperature", float, "sample tokens: above 1 more evenly, below 1 more from the best"),
     ("top_k", int, "draw from so many of the best"),
     ("top_p", float, "draw from the best with this much probability together"),
     ("sampling_seed", int, "draw as another time with this seed"),

@@ -30,7 +30,7 @@ def detectable_languages() -> Collection[str]:
     return languages
 
 
-def likeliest_language(text: str) -> tuple[str, float]:
+def most_probable_language(text: str) -> tuple[str, float]:
     """The most probable of all languages, and its probability."""
     language, probability = _identifier().classify(text)
     return language, probability
@@ -53,10 +53,10 @@ def detect_language(text: str, among: Collection[str], known: Collection[str]) -
     for language in among:
         if language not in labels:
             raise InvalidRequest(f"source_language auto: {language!r} cannot be detected, name it")
-    likeliest, probability = ranked[0]
+    found, probability = ranked[0]
     is_long = len(text.strip()) >= _FEWEST_CHARACTERS
-    if likeliest not in known and probability > _SURE and is_long:
-        raise OtherLanguage(f"is in {likeliest!r}, as it seems: known are {', '.join(known)}")
+    if found not in known and probability > _SURE and is_long:
+        raise OtherLanguage(f"is in {found!r}, as it seems: known are {', '.join(known)}")
     return next(label for label in labels if label in among)
 
 

@@ -24,6 +24,7 @@ _ROOT = Path(__file__).parents[2]
 _RELAY = "dragoman_serving.relay._relay"
 _LIBRARY = "dragoman_serving.engine.compiled._kernels"
 _FUZZER = Path(__file__).parent / "relay"
+_CONSTANTS = _ROOT / "tests/relay/triton_constants.c"
 _SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 _COPIED = ("dragoman", "training", "export", "serving", "tests", "client")
 _TESTS = (
@@ -48,7 +49,7 @@ def run(plan: Plan) -> Outcome:
 
 def _fuzz_relay(outcome: Outcome, folder: Path, plan: Plan) -> None:
     program = folder / "fuzz"
-    sources = [*_sources(_RELAY), *map(str, sorted(_FUZZER.glob("*.c")))]
+    sources = [*_sources(_RELAY), *map(str, sorted(_FUZZER.glob("*.c"))), str(_CONSTANTS)]
     include = ["-I", str(_ROOT / "serving/dragoman_serving/relay")]
     flags = [*_flags(_RELAY), *_SANITIZE, *include]
     _compile([*flags, *sources, "-pthread", "-o", str(program)])

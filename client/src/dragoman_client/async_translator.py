@@ -83,7 +83,7 @@ class AsyncTranslator(Exchange):
         the task stops the thread after the line that it is at, and waits for that; it can be
         resumed.
         """
-        self.check_open()
+        self._check_open()
         if self._is_handed_in:
             raise RuntimeError("translate_file connects by itself, not over a transport handed in")
         loop, stopped = asyncio.get_running_loop(), threading.Event()

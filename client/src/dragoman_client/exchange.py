@@ -95,7 +95,7 @@ class Exchange:
         )
         self._closed = False
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Refuse work after `close`."""
         if self._closed:
             raise RuntimeError(f"this {self._name} is closed")
@@ -114,7 +114,7 @@ class Exchange:
 
     async def health(self) -> Health:
         """See `Translator.health`."""
-        self.check_open()
+        self._check_open()
         try:
             return Health.of(await self._transport.is_ready())
         except TranslationError as error:
@@ -122,7 +122,7 @@ class Exchange:
 
     async def languages(self) -> tuple[str, ...]:
         """See `Translator.languages`."""
-        self.check_open()
+        self._check_open()
         return languages_of(await self._transport.config())
 
     # A str is a sequence of str too; the order of the overloads decides.
@@ -144,7 +144,7 @@ class Exchange:
         Cancelling the task gives the translation up; over HTTP the server learns of it only for
         streams, and else goes on to the deadline.
         """
-        self.check_open()
+        self._check_open()
         if isinstance(texts, str):
             return (await self._send([texts], TranslationOptions(**options)))[0]
         if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
@@ -169,7 +169,7 @@ class Exchange:
         **options: Unpack[ScoringArguments],
     ) -> PairScore | list[PairScore]:
         """Ask what the model thinks of given translations; see `Translator.score`."""
-        self.check_open()
+        self._check_open()
         checked = check_pairs(texts, targets, options)
         if isinstance(texts, str):
             return (await self._score([texts], [str(targets)], checked))[0]
@@ -182,7 +182,7 @@ class Exchange:
 
         See `Translator.translate_stream`.
         """
-        self.check_open()
+        self._check_open()
         # Not a generator itself, so that wrong arguments are reported here and not at the first
         # part; `translate_batches` likewise.
         return self._parts(build_stream_inputs(text, TranslationOptions(**options)))
@@ -196,7 +196,7 @@ class Exchange:
         **options: Unpack[OptionArguments],
     ) -> AsyncGenerator[Translation, None]:
         """Translate any number of texts in constant memory; see `Translator.translate_batches`."""
-        self.check_open()
+        self._check_open()
         check_batching(texts, batch_size, concurrency)
         return self._batches(texts, batch_size, concurrency, TranslationOptions(**options))
 

@@ -100,7 +100,7 @@ class TranslationOptions:
         early_stopping: False lets the search go on until nothing better can come.
         repetition_penalty: what the log-probabilities of tokens that were said are multiplied by.
         no_repeat_ngram_size: of so many tokens no run comes twice.
-        temperature: draw tokens by chance, evenly above 1 and by the best below.
+        temperature: sample tokens: above 1 more evenly, below 1 more from the best.
         top_k: draw from so many of the best.
         top_p: draw from the best ones that have this much probability together.
         seed: draw as another time with this seed.

@@ -96,7 +96,7 @@ def read_scores(
     Raises:
         ServerError: a tensor is missing, of another length, or not what it should hold.
     """
-    # Scores and confidences are told in any case.
+    # Scores and confidences are always in the answer.
     told = dataclasses.replace(options, return_scores=True, return_confidence=True)
     found = read_assessments(outputs, count, told)
     return [PairScore(elapsed_s=elapsed_s, **one) for one in found]

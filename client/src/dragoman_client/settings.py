@@ -1,4 +1,4 @@
-"""What both clients are told when they are made, and checks of it."""
+"""Settings of both clients, and their checks."""
 
 from __future__ import annotations
 

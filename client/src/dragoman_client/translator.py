@@ -272,7 +272,7 @@ class Translator:
             ValueError: an option out of range, a line that is not of the format, or what is to be
                 resumed belongs to something else.
         """
-        self._exchange.check_open()
+        self._exchange._check_open()
         TranslationOptions(**options)
         return translate_file(
             self,

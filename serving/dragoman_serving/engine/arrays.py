@@ -12,7 +12,7 @@ Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 KeysValues = npt.NDArray[np.floating[Any]]
 Rank = Callable[[Floats, int], Ids]
-"""Indices of so many of the best scores [N], best first; of equal ones the first."""
+"""Top-k: from scores [N] and a count, the indices of the best, best first."""
 
 
 class Copy(NamedTuple):

@@ -45,8 +45,6 @@ _KEEPALIVE_MS = 60_000
 _CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGABRT)
 _CRASHING_S = 0.5
 """For Triton to write a stack trace and end, once it has logged one of these signals."""
-
-
 _GIVING_UP_S = 5.0
 """For Triton to end by itself after a model was not loaded."""
 _READY_POLL_S = 0.02

@@ -52,7 +52,7 @@ class RequestOptions:
 
     @property
     def sampled(self) -> bool:
-        """Whether tokens are to be drawn by chance."""
+        """Whether tokens are sampled."""
         return (
             self.temperature is not None
             or self.top_k is not None

@@ -261,7 +261,7 @@ def _width(options: RequestOptions, limits: Limits) -> int:
     if options.sampled:
         if width not in (None, 1):
             raise InvalidRequest(
-                f"beam_width is {width}, but tokens are drawn by chance with temperature, "
+                f"beam_width is {width}, but tokens are sampled with temperature, "
                 "top_k, top_p or seed: give 1, or leave those out"
             )
         return 1
@@ -284,7 +284,7 @@ def _hypotheses(options: RequestOptions, width: int) -> int:
 
 
 def _guidance(options: RequestOptions, target: Tokenizer) -> Guidance:
-    """What the search heeds for every sentence."""
+    """The constraints on every sentence."""
     rules: list[Rule] = []
     if options.repetition_penalty is not None:
         rules.append(RepetitionPenalty(options.repetition_penalty))

@@ -195,8 +195,6 @@ class Scorer:
         if self._waiting:
             self._meter.stepped(pairs, elapsed_s)
             self._meter.finished(steps=pairs, src_tokens=pairs)
-        else:
-            self._waiting.emptied()
 
     def _score(self, jobs: Sequence[_Job]) -> None:
         """Settle the futures of pairs that go through the graph together."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from unicodedata import category, normalize
 
 from dragoman.kernel.errors import UsageError, writing
-from dragoman.kernel.language import detectable_languages, likeliest_language
+from dragoman.kernel.language import detectable_languages, most_probable_language
 from dragoman_training.config import CleaningConfig, CorpusConfig
 from dragoman_training.text.parallel_text import Pairs, some_pairs
 
@@ -142,8 +142,8 @@ class Cleaner:
         for language, side in zip(languages, sides, strict=True):
             if sum(map(str.isalpha, side)) < _FEWEST_LETTERS:
                 continue
-            likeliest, probability = likeliest_language(side)
-            if likeliest != language and probability > _SURE:
+            found, probability = most_probable_language(side)
+            if found != language and probability > _SURE:
                 return "other language"
         return None
 

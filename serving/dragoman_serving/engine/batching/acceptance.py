@@ -39,8 +39,8 @@ class BoundedLine(Line[_Job]):
     """A waiting line with a limit. What it refuses is returned as the error to be raised.
 
     Overload begins when a request is refused because of the work that waits. It ends when nothing
-    waits. Meanwhile the line must get short: a line that never gets empty brings no throughput,
-    only latency.
+    waits, which the next arrival finds. Meanwhile the line must get short: a line that never gets
+    empty brings no throughput, only latency.
     """
 
     def __init__(self, most: int, what: str, at_once: int, tuning: Tuning) -> None:
@@ -90,6 +90,8 @@ class BoundedLine(Line[_Job]):
 
     def _lateness(self, arrival: Arrival, pace: Pace) -> DragomanError | None:
         """Why a request would be late, if it would."""
+        if not self:
+            self._overloaded = False
         if (left_s := arrival.left_s) is None:
             return None
         own_s = pace.work_s * arrival.work + pace.token_s * arrival.longest
@@ -132,6 +134,8 @@ class BoundedLine(Line[_Job]):
         """
         if self._closed is not None:
             return self._closed
+        if not self:
+            self._overloaded = False
         reserved = min(turns.reserved, len(jobs))
         held = len(self) + self._reserved - reserved
         if held + len(jobs) > self._most:
@@ -144,10 +148,6 @@ class BoundedLine(Line[_Job]):
         for job in jobs:
             self.add(job, turns, job.work, job.priority)
         return None
-
-    def emptied(self) -> None:
-        """End the overload, since nothing waits any more."""
-        self._overloaded = False
 
     def close(self, reason: DragomanError | None = None) -> None:
         """Accept no more, for this reason; what waits can still be taken."""

@@ -258,7 +258,7 @@ class Engine:
                     job.joined_s = now_s
 
     def _sweep(self) -> None:
-        """Give up waiting sentences that are cancelled or overdue."""
+        """Remove waiting sentences that are cancelled or overdue."""
         while not self._closed.wait(_SWEEP_S + _SWEEP_PER_SENTENCE_S * self.waiting):
             now_s = time.monotonic()
             unwanted = self._dispatcher.drop(lambda job: not job.is_wanted(now_s))  # noqa: B023

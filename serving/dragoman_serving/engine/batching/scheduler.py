@@ -118,16 +118,12 @@ class Scheduler:
             joining.append(job)
             self._rows[worker] += job.rows
             room -= job.rows
-        if not self.line:
-            self.line.emptied()
         return Decision(tuple(joining), tuple(late), self._alone(worker))
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
         """Take sentences out of the line that nobody waits for any more, and return them."""
         dropped = self.line.drop(unwanted)
         self._waiting_rows -= sum(job.rows for job in dropped)
-        if not self.line:
-            self.line.emptied()
         return dropped
 
     def _alone(self, worker: int) -> bool:

@@ -55,7 +55,7 @@ def begin_guided_search(
 
 
 class SamplingSearch:
-    """Draws each token: that at which the cumulative probability, by id, passes a number.
+    """Samples each token: that at which the cumulative probability, by id, passes a number.
 
     The numbers are those of Philox (Salmon et al. 2011) under the seed, one a token.
     """

@@ -16,7 +16,7 @@ from dragoman.kernel.language import (
     OtherLanguage,
     detect_language,
     detectable_languages,
-    likeliest_language,
+    most_probable_language,
 )
 from tests.conftest import CORPORA
 from tests.toy import write_pairs
@@ -64,7 +64,7 @@ def test_a_language_that_cannot_be_detected_is_to_be_named() -> None:
 
 
 def test_the_most_probable_of_all_languages_comes_with_its_probability() -> None:
-    found, probability = likeliest_language(FRENCH)
+    found, probability = most_probable_language(FRENCH)
     assert found == "fr"
     assert 0.999 < probability <= 1.0
     assert {"en", "de", "fr"} <= set(detectable_languages())

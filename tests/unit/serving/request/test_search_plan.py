@@ -52,7 +52,7 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"top_k": 0}, "top_k is 0: give 1 to 11000"),
         ({"top_p": 1.5}, "top_p is 1.5: give more than 0 to 1"),
         ({"seed": -1}, "seed is -1: give 0 to"),
-        ({"seed": 1, "beam_width": 4}, "beam_width is 4, but tokens are drawn by chance"),
+        ({"seed": 1, "beam_width": 4}, "beam_width is 4, but tokens are sampled"),
         ({"seed": 1, "patience": 2}, "patience: not with temperature, top_k, top_p or seed"),
         ({"seed": 1, "glossary": "{}"}, "glossary: not with temperature"),
         ({"seed": 1, "num_return_sequences": 65}, "num_return_sequences is 65: give 1 to 64"),

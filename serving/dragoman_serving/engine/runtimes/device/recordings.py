@@ -1,4 +1,4 @@
-"""What a device is told again and again, recorded and told in one call."""
+"""Sequences of device operations that recur, recorded and replayed in one call."""
 
 from __future__ import annotations
 
