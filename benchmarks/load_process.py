@@ -11,10 +11,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from dragoman_client.access import Access
 from dragoman_client.address import Address
-from dragoman_load_test.messages import Option
 from dragoman_load_test.target import Target
 
 from benchmarks.load import LoadPlan, LoadResult, run_load
@@ -40,7 +40,7 @@ class LoadJob:
 
     address: str
     texts: Sequence[str]
-    options: Mapping[str, Option]
+    options: Mapping[str, Any]
     plan: LoadPlan
     watched: Mapping[str, Sequence[int]]
 

@@ -7,7 +7,7 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dragoman import __version__
 from dragoman.kernel.errors import DragomanError
@@ -40,6 +40,7 @@ _EXTRAS = {
     "google": "export",  # protobuf
     "onnx": "export",
     "dragoman_client": "serve",
+    "dragoman_options": "serve",
     "tritonclient": "serve",
     "onnxruntime": "serve",
     "pytriton": "serve",
@@ -63,26 +64,20 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         0 done, 1 a check or the work failed, 2 usage.
     """
-    parser = argparse.ArgumentParser(prog="dragoman", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"dragoman {__version__}")
-    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    modules = {}
-    for name in COMMANDS:
-        module = importlib.import_module(f"dragoman.commands.{name.replace('-', '_')}")
-        module.configure(subparsers.add_parser(name, help=module.HELP, description=module.HELP))
-        modules[name] = module
-    arguments = parser.parse_args(words)
-    logging.basicConfig(
-        level=logging.WARNING if arguments.quiet else logging.INFO,
-        format="%(asctime)s %(message)s",
-        datefmt="%H:%M:%S",
-        stream=sys.stderr,
-    )
+    words = sys.argv[1:] if words is None else words
+    # Only its flags are declared: those of others may need parts that are not installed.
+    command = next((word for word in words if word in COMMANDS), "")
     try:
-        return int(modules[arguments.command].run(arguments))
+        arguments, run = _read(words, command)
+        logging.basicConfig(
+            level=logging.WARNING if arguments.quiet else logging.INFO,
+            format="%(asctime)s %(message)s",
+            datefmt="%H:%M:%S",
+            stream=sys.stderr,
+        )
+        return run(arguments)
     except DragomanError as error:
-        print(f"dragoman {arguments.command}: {error}", file=sys.stderr)
+        print(f"dragoman {command}: {error}", file=sys.stderr)
         return error.exit_code
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
@@ -90,7 +85,7 @@ def main(words: Sequence[str] | None = None) -> int:
             raise
         mend = f"from the checkout, pip install -e ./client -e '.[{extra}]'"
         message = f"{error.name} is not installed: {mend}"
-        print(f"dragoman {arguments.command}: {message}", file=sys.stderr)
+        print(f"dragoman {command}: {message}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader of our output has gone; keep Python from complaining once more at exit.
@@ -98,3 +93,24 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _read(
+    words: Sequence[str], command: str
+) -> tuple[argparse.Namespace, Callable[[argparse.Namespace], int]]:
+    """What the command line asks for, and what does it."""
+    parser = argparse.ArgumentParser(prog="dragoman", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"dragoman {__version__}")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    modules = {}
+    for name in COMMANDS:
+        module = modules[name] = importlib.import_module(
+            f"dragoman.commands.{name.replace('-', '_')}"
+        )
+        subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
+        if name == command:
+            module.configure(subparser)
+    arguments = parser.parse_args(words)
+    run: Callable[[argparse.Namespace], int] = modules[arguments.command].run
+    return arguments, run

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import sacrebleu
 from dragoman_load_test.plots import COLOURS
-from dragoman_serving.request.options import RequestOptions
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.parallel_text import Side, read_directions
 from matplotlib.figure import Figure
@@ -103,7 +103,7 @@ def measure(
 ) -> Direction:
     """Translate one side and compare it with the other."""
     name = f"{src.language}-{tgt.language}"
-    options = RequestOptions(
+    options = OptionArguments(
         source_language=src.language,
         target_language=tgt.language,
         beam_width=beam_width,

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.request.glossary import Glossary
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import read_pairs
@@ -151,7 +151,7 @@ def _translate(
     """Each text with terms of its own."""
     futures = [
         translator.submit(
-            [text], RequestOptions(target_language="de", glossary=json.dumps(dict(of_text)))
+            [text], OptionArguments(target_language="de", glossary=dict(of_text))
         ).future
         for text, of_text in zip(texts, terms, strict=True)
     ]

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dragoman_serving.request.options import RequestOptions
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import read_pairs
@@ -52,7 +52,7 @@ def ways_to_cut(
 
 
 def translate(
-    translator: Translator, texts: Sequence[str], cut: Cut, options: RequestOptions
+    translator: Translator, texts: Sequence[str], cut: Cut, options: OptionArguments
 ) -> tuple[list[str], int]:
     """Translations joined of those of the pieces, and how many pieces there were."""
     of_texts = [cut(text) for text in texts]
@@ -86,7 +86,7 @@ def main() -> None:
         pairs = read_pairs(arguments.data_dir / test, ("en", "de"))[: arguments.first]
         for src, tgt in (("en", "de"), ("de", "en")):
             texts, references = zip(*(p if src == "en" else p[::-1] for p in pairs), strict=True)
-            options = RequestOptions(
+            options = OptionArguments(
                 source_language=src, target_language=tgt, beam_width=arguments.beam_width
             )
             rows = []

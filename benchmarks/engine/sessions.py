@@ -12,8 +12,8 @@ import os
 import time
 from pathlib import Path
 
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.parallel_text import read_lines
 
@@ -26,7 +26,7 @@ CASES = [(width, batch_size) for width in (1, 4) for batch_size in (1, 32)]
 
 def measure(translator: Translator, texts: list[str], beam_width: int, batch_size: int) -> str:
     """Sentences a second, and the CPU milliseconds that a sentence took."""
-    options = RequestOptions(beam_width=beam_width)
+    options = OptionArguments(beam_width=beam_width)
     begin, cpu_begin = time.perf_counter(), time.process_time()
     for start in range(0, len(texts), batch_size):
         translator.translate(texts[start : start + batch_size], options)

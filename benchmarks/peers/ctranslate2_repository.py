@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman_client.request import MODEL
+from dragoman_options.table import TRANSLATE
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
@@ -82,12 +82,12 @@ def write_repository(folder: Path, setting: Setting, model: Path, bundle: Path) 
         model: folder written by `benchmarks.peers.ctranslate2_model`.
         bundle: the bundle of the same weights, for its vocabulary and limits.
     """
-    version = folder / MODEL / "1"
+    version = folder / TRANSLATE / "1"
     version.mkdir(parents=True)
     (version / "bundle").symlink_to(bundle.resolve(), target_is_directory=True)
     (version / "model.py").write_text(_MODEL_PY.format(project=str(_PROJECT)), encoding="utf-8")
     config = text_format.MessageToString(build_config(setting, model.resolve()))
-    (folder / MODEL / "config.pbtxt").write_text(config, encoding="utf-8")
+    (folder / TRANSLATE / "config.pbtxt").write_text(config, encoding="utf-8")
 
 
 def build_config(setting: Setting, model: Path) -> Any:
@@ -98,7 +98,7 @@ def build_config(setting: Setting, model: Path) -> Any:
         model: folder written by `benchmarks.peers.ctranslate2_model`.
     """
     kinds = model_config_pb2
-    config = kinds.ModelConfig(name=MODEL, backend="python", max_batch_size=MAX_BATCH_SIZE)
+    config = kinds.ModelConfig(name=TRANSLATE, backend="python", max_batch_size=MAX_BATCH_SIZE)
     config.input.add(name="text_input", data_type=kinds.TYPE_STRING, dims=[1])
     for name, kind in (
         ("target_language", kinds.TYPE_STRING),

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.models.loading import open_engine
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 
@@ -51,7 +51,7 @@ class TextAnswerer:
     def answer(self, inputs: Inputs, search: BatchSearch) -> Answer:
         """Translate texts, and say how long it took."""
         assert isinstance(inputs, Texts)
-        options = RequestOptions(
+        options = OptionArguments(
             target_language=inputs.target_language,
             beam_width=search.beam_width,
             length_penalty=search.length_penalty,

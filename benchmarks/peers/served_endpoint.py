@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
-from dragoman_client.request import MODEL
-from dragoman_load_test.messages import INFER, Option, grpc_request, read_grpc_answer
+from dragoman_load_test.messages import INFER, grpc_request, read_grpc_answer
+from dragoman_options.table import TRANSLATE
 from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.serve_options import ServeOptions
 from google.protobuf import text_format
@@ -49,7 +50,7 @@ class Endpoint:
         beam_width: int,
         plan: LoadPlan,
         others: Sequence[Endpoint] = (),
-        more: Mapping[str, Option] | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> LoadResult:
         """Put it under load.
 
@@ -76,7 +77,9 @@ class Endpoint:
             call = channel.unary_unary(INFER)
             try:
                 for text in texts:
-                    message = call(grpc_request([text], _options(beam_width)), timeout=_TIMEOUT_S)
+                    message = call(
+                        grpc_request([text], _options(beam_width), _TIMEOUT_S), timeout=_TIMEOUT_S
+                    )
                     found += read_grpc_answer(message).texts
             except (grpc.RpcError, ValueError) as error:
                 raise CheckFailed(f"a request failed: {error}") from error
@@ -127,21 +130,21 @@ def with_precision(repository: Path, precision: str, folder: Path) -> Path:
     Raises:
         UsageError: there is no such model.
     """
-    source = repository.resolve() / MODEL
+    source = repository.resolve() / TRANSLATE
     try:
         text = (source / _CONFIG).read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{source / _CONFIG}: cannot be read: {error.strerror}") from error
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
     config.parameters["precision"].string_value = precision
-    model = folder / MODEL
+    model = folder / TRANSLATE
     model.mkdir(parents=True)
     (model / "1").symlink_to(source / "1", target_is_directory=True)
     (model / _CONFIG).write_text(text_format.MessageToString(config), encoding="utf-8")
     return folder
 
 
-def _options(beam_width: int) -> dict[str, Option]:
+def _options(beam_width: int) -> dict[str, Any]:
     return {
         "target_language": TARGET_LANGUAGE,
         "beam_width": beam_width,

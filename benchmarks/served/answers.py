@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from dragoman_client import InvalidRequest, Translation, Translator
-from dragoman_client.options import OptionArguments
+from dragoman_options.arguments import OptionArguments
 
 _FILES = (
     "flores200/devtest.en.gz",

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman_export.publishing import publish
-from dragoman_serving.request.options import RequestOptions
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
 
 from benchmarks.console import positive, progress
@@ -45,7 +45,7 @@ def run_in_process(
     translator: Translator, texts: Sequence[str], beam_width: int, seconds: float
 ) -> float:
     """Sentences a second with so many in flight; each that is done is followed by another."""
-    options = RequestOptions(beam_width=beam_width, max_tokens=TARGET_TOKENS)
+    options = OptionArguments(beam_width=beam_width, max_tokens=TARGET_TOKENS)
     room, ends = threading.Semaphore(AT_ONCE), []
 
     def count(_: object) -> None:

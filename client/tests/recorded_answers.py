@@ -33,6 +33,7 @@ _ALL = {
     "return_alignments": "hard",
 }
 _TWO = ["Good morning.", "Good night."]
+_LONG = "Tom and Mary and John " * 20
 _VARYING = re.compile(r"(?<=the deadline passed) .*")
 
 
@@ -63,7 +64,7 @@ CASES = [
     Case("scores", model="score", inputs={"text_input": _TWO, "target_input": _TWO}),
     Case(
         "a stream",
-        inputs={"text_input": ["Tom and Mary and John " * 20], "beam_width": 1},
+        inputs={"text_input": [_LONG], "beam_width": 1},
         **_STREAM,
     ),
     Case("a stream of an empty text", inputs={"text_input": [""]}, **_STREAM),
@@ -71,8 +72,22 @@ CASES = [
     Case("a stream of an unknown model", model="nothing", method="generate_stream"),
     Case("whether a model is ready", method="ready"),
     Case("whether an unknown model is ready", model="nothing", method="ready"),
-    Case("a model's configuration", method="config"),
-    Case("an unknown model's configuration", model="nothing", method="config"),
+    Case("the server", model="info", inputs={}),
+    Case("the bundle", inputs={"text_input": _TWO, "return_bundle": True}),
+    Case(
+        "a stream with the bundle",
+        inputs={"text_input": [_LONG], "return_bundle": True, "beam_width": 1},
+        **_STREAM,
+    ),
+    Case(
+        "a stream with scores",
+        inputs={"text_input": ["Good morning."], "return_scores": True},
+        **_STREAM,
+    ),
+    Case("an option out of range", inputs={"text_input": _TWO, "patience": 11.0}),
+    Case(
+        "options that exclude each other", inputs={"text_input": _TWO, "seed": 1, "patience": 2.0}
+    ),
 ]
 
 WITHOUT_ENGINE = [
@@ -114,8 +129,6 @@ def _http_answer(case: Case, url: str) -> Any:
 def _of_json(content: dict[str, Any]) -> dict[str, Any]:
     if "error" in content:
         return {"message": _fixed(content["error"])}
-    if "parameters" in content:
-        return {"languages": type(content["parameters"]["languages"]["string_value"]).__name__}
     outputs = {name: _type(value) for name, value in sorted(content.items())}
     reason = {"ends": bool(content["finish_reason"])} if "finish_reason" in content else {}
     return {"outputs": outputs, **reason}
@@ -130,12 +143,8 @@ def _grpc_answers(case: Case, service: Any) -> Iterator[Any]:
     if case.method == "ready":
         yield {"ready": service.ModelReady(service_pb2.ModelReadyRequest(name=case.model)).ready}
         return
-    if case.method == "config":
-        found = service.ModelConfig(service_pb2.ModelConfigRequest(name=case.model)).config
-        yield {"languages": type(found.parameters["languages"].string_value).__name__}
-        return
     streamed = case.method == "generate_stream"
-    tensors = {name: _tensor(values, streamed) for name, values in _plain(case).items()}
+    tensors = {name: _tensor(name, values, streamed) for name, values in _plain(case).items()}
     request = infer_request(case.model, tensors, case.timeout_s or 30.0)
     if not streamed:
         yield _of_response(service.ModelInfer(request))
@@ -174,10 +183,11 @@ def _plain(case: Case) -> dict[str, list[Any]]:
     return {name: v if isinstance(v, list) else [v] for name, v in case.inputs.items()}
 
 
-def _tensor(values: list[Any], streamed: bool) -> Any:
-    kinds = {str: np.object_, bool: np.bool_, int: np.int32}
+def _tensor(name: str, values: list[Any], streamed: bool) -> Any:
+    kinds = {str: np.object_, bool: np.bool_, int: np.int32, float: np.float32}
+    datatype = np.int64 if name == "seed" else kinds[type(values[0])]
     encoded = [value.encode() if isinstance(value, str) else value for value in values]
-    tensor = np.array([encoded], kinds[type(values[0])])
+    tensor = np.array([encoded], datatype)
     return tensor[0] if streamed else tensor
 
 

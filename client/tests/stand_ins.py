@@ -108,7 +108,7 @@ class WrongHandler(HttpHandler):
 
     def answer(self, request: Request) -> None:
         self.connections.add(self.client_address)
-        text = request.inputs["text_input"][0]
+        text = request.inputs.get("text_input", [""])[0]
         if text == "!proxy":
             return self.send(502, b"<html>Bad Gateway</html>")
         if text == "!nonsense":

@@ -3,9 +3,17 @@
 import asyncio
 from typing import Any
 
+import numpy as np
 import pytest
-from dragoman_client import AsyncTranslator, Health, ServerError, ServerUnavailable, Translator
-from dragoman_client.health import languages_of
+from dragoman_client import (
+    AsyncTranslator,
+    Health,
+    ServerError,
+    ServerInfo,
+    ServerUnavailable,
+    Translator,
+)
+from dragoman_options.table import OPTIONS
 from stand_ins import HEADERS, FakeTransport, translated
 
 
@@ -21,11 +29,21 @@ def test_a_server_tells_its_languages(url: str) -> None:
     assert asyncio.run(ask()) == ("en", "de")
 
 
-@pytest.mark.parametrize("config", [{}, {"parameters": {}}, {"parameters": {"languages": {}}}])
-def test_one_that_does_not_tell_is_an_error(config: dict[str, Any]) -> None:
+@pytest.mark.parametrize("answer", [b"{}", b"[]", b"\xff", b"", b"{" * 9])
+def test_one_that_does_not_tell_is_an_error(answer: bytes) -> None:
     """In words."""
-    with pytest.raises(ServerError, match="does not tell its languages"):
-        languages_of(config)
+    outputs = {"info": np.array([[answer]], np.object_)}
+    for wrong in (outputs, {"info": None}, {}):
+        with pytest.raises(ServerError, match="does not say what it is"):
+            ServerInfo.of(wrong)
+
+
+def test_a_server_tells_its_options(url: str) -> None:
+    """By name."""
+    with Translator(url) as translator:
+        info = translator.info()
+    assert list(info.options) == list(OPTIONS)
+    assert ("en", "de") in info.directions
 
 
 def test_health_says_why_not(url: str, free_port: int) -> None:

@@ -10,7 +10,6 @@ from dragoman_client import (
     ServerError,
     ServerUnavailable,
     TranslationError,
-    TranslationOptions,
 )
 from dragoman_client.access import Access
 from dragoman_load_test.senders import Answered, open_senders
@@ -30,7 +29,7 @@ def send(target: Target, *texts: str) -> Answered:
 
 def test_an_answer_is_counted(url: str) -> None:
     """Sentences and their tokens."""
-    options = TranslationOptions(target_language="de", beam_width=2)
+    options = {"target_language": "de", "beam_width": 2}
     found = send(Target.of(url, options=options), "abc", "d")
     assert (found.sentences, found.first_s) == (2, None)
     assert found.tokens == 4  # a letter each

@@ -122,7 +122,7 @@ def test_a_transport_answers_without_a_server() -> None:
             translator.translate(["Hello.", " "])
     assert transport.closed
     assert [request.model for request in transport.requests] == [
-        *("translate", "translate_stream", "translate")
+        *("translate", "translate_stream", "info", "translate")
     ]
 
 
@@ -141,4 +141,4 @@ def test_an_asynchronous_transport_does_likewise() -> None:
 
     assert asyncio.run(main()) == ["<AB>", "<C>", "<D>", "<E>"]
     assert transport.closed
-    assert len(transport.requests) == 4
+    assert len(transport.requests) == 5

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.commands.asking import configure_server, one_line, open_translator
+from dragoman.commands.options import configure_options, flag, given_options
 from dragoman.kernel.errors import DragomanError, UsageError, writing
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ _OF_ATTENTION = (
     *("kind", "layer", "head", "token"),
 )
 """What says nothing of the model by itself."""
-_WORDS = {"source_language": "--from", "target_language": "--to", "text": "the text"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,12 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--translation", metavar="TEXT", help="to look at, instead of the model's own"
     )
-    parser.add_argument(
-        *("--from", "--source-language"), dest="source_language", metavar="LANGUAGE", help="as en"
-    )
-    parser.add_argument(
-        *("--to", "--target-language"), dest="target_language", metavar="LANGUAGE", help="as de"
-    )
+    configure_options(parser, names=("source_language", "target_language"))
     parser.add_argument(
         "--kind",
         choices=("encoder", "decoder", "cross"),
@@ -145,7 +140,7 @@ def _check_model(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--figure {figure}: name a bundle or a checkpoint by --model")
     for name in _OF_ATTENTION:
         if getattr(arguments, name) is not None:
-            word = _WORDS.get(name, f"--{name}")
+            word = "the text" if name == "text" else flag(name)
             raise UsageError(f"--figure {figure}: is of the model alone, leave out {word}")
     if arguments.positions is not None and not 1 <= arguments.positions <= _MOST_POSITIONS:
         raise UsageError(f"--positions {arguments.positions}: give 1 to {_MOST_POSITIONS}")
@@ -204,17 +199,13 @@ def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    given = {name: getattr(arguments, name) for name in ("source_language", "target_language")}
-    return {name: value for name, value in given.items() if value is not None} | {
-        "return_attention": True
-    }
+    return {**given_options(arguments), "return_attention": True}
 
 
 def _by_bundle(arguments: argparse.Namespace) -> tuple[Attention, str]:
-    from dragoman_serving.request.options import RequestOptions
     from dragoman_serving.translation.translator import Translator
 
-    options = RequestOptions.from_mapping(_options(arguments))
+    options = _options(arguments)
     translator = Translator(arguments.model)
     try:
         if (given := arguments.translation) is not None:

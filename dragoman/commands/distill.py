@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from dragoman.commands.folders import check_count, check_folder
 
 if TYPE_CHECKING:
-    from dragoman_serving.request.options import RequestOptions
     from dragoman_training.text.distillation import Task
 
 HELP = "translate a recipe's sources with a teacher, for a student to learn from"
@@ -110,11 +109,13 @@ class _Engine:
 
         return wait
 
-    def _options(self, source: str, target: str) -> RequestOptions:
-        from dragoman_serving.request.options import RequestOptions
-
-        several = self.candidates if self.candidates > 1 else None
-        return RequestOptions(source, target, num_return_sequences=several, **self._search)
+    def _options(self, source: str, target: str) -> Mapping[str, Any]:
+        return {
+            "source_language": source,
+            "target_language": target,
+            "num_return_sequences": self.candidates,
+            **self._search,
+        }
 
 
 def run(arguments: argparse.Namespace) -> int:

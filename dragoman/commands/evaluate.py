@@ -197,8 +197,8 @@ def _oracle(arguments: argparse.Namespace) -> _System:
 
 def _engine(arguments: argparse.Namespace) -> _System:
     """The serving engine on a bundle's graphs."""
+    from dragoman_options.arguments import OptionArguments
     from dragoman_serving.engine.settings import EngineSettings
-    from dragoman_serving.request.options import RequestOptions
     from dragoman_serving.translation.translator import Translator
 
     settings = EngineSettings(precision=arguments.precision)
@@ -213,7 +213,7 @@ def _engine(arguments: argparse.Namespace) -> _System:
         return f"has {tokens} tokens, more than the engine's {most}" if tokens > most else None
 
     def translate(texts: Sequence[str], source: str, target: str) -> list[tuple[str, bool]]:
-        options = RequestOptions(
+        options = OptionArguments(
             source_language=source,
             target_language=target,
             beam_width=arguments.beam_width,

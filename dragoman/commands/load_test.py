@@ -12,15 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.asking import (
-    configure_search,
-    configure_server,
-    configure_translation,
-    one_line,
-    read_token,
-    translation_options,
-)
+from dragoman.commands.asking import configure_server, one_line, open_translator, read_token
 from dragoman.commands.demo import SENTENCES
+from dragoman.commands.options import configure_options, given_options
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 
 if TYPE_CHECKING:
@@ -34,14 +28,12 @@ if TYPE_CHECKING:
 HELP = "put a running server under load: throughput, latencies, capacity"
 
 _DEFAULT_CONCURRENCY = (1, 8, 32)
-_METRICS_PORT = 8002
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     configure_server(parser)
-    configure_search(parser)
-    configure_translation(parser)
+    configure_options(parser)
     load = parser.add_argument_group("what is sent")
     load.add_argument("--texts", type=Path, metavar="FILE", help="a text on each line; may be .gz")
     load.add_argument(
@@ -72,7 +64,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--batch-size", type=_whole_numbers, default=(1,), metavar="N,...", help="texts a request"
     )
     load.add_argument("--stream", action="store_true", help="by translate_stream, part by part")
-    load.add_argument("--seed", type=int, default=0, help="of the order and the arrivals")
+    load.add_argument(
+        "--arrivals-seed", type=int, default=0, help="of the order and the arrivals (default: 0)"
+    )
     time = parser.add_argument_group("for how long")
     time.add_argument("--warm-up-s", type=float, default=3.0, help="not counted (default: 3)")
     time.add_argument("--window-s", type=float, default=5.0, help="seconds a window (default: 5)")
@@ -97,7 +91,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     goal.add_argument(
         "--metrics-url",
         metavar="URL",
-        help=f"the server's own figures (default: port {_METRICS_PORT} of its host; 'none')",
+        help="the server's own metrics (default: the port that the server names; 'none')",
     )
     result = parser.add_argument_group("results")
     result.add_argument("--json", type=Path, metavar="FILE", help="everything, for --compare")
@@ -196,7 +190,6 @@ def _option(name: str) -> str:
 
 def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
     """The test; its points are added to a list as they come."""
-    from dragoman_client import TranslationOptions
     from dragoman_client.access import Access
     from dragoman_load_test.load_test import LoadTest
     from dragoman_load_test.measurement import Schedule
@@ -218,7 +211,7 @@ def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
         access.tls_context()  # says now what is wrong with a file
     target = Target.of(
         arguments.url,
-        options=TranslationOptions(**translation_options(arguments)),
+        options=given_options(arguments),
         access=access,
         streamed=arguments.stream,
         timeout_s=arguments.timeout_s,
@@ -229,10 +222,10 @@ def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
         arguments.window_s,
         arguments.windows,
         2 * arguments.windows,
-        arguments.seed,
+        arguments.arrivals_seed,
     )
     command = shlex.join(["dragoman", *sys.argv[1:]])
-    metrics_url = _metrics_url(arguments.metrics_url, target)
+    metrics_url = _metrics_url(arguments, target)
     return LoadTest(
         target, texts, name, schedule, metrics_url, command, _watcher(arguments.quiet, points)
     )
@@ -285,14 +278,21 @@ def _texts(arguments: argparse.Namespace) -> tuple[str, list[str]]:
     return f"the built-in sentences ({language})", list(SENTENCES[language])
 
 
-def _metrics_url(given: str | None, target: Target) -> str | None:
-    """Where the server tells of itself: only the operator's network can see it behind a proxy."""
-    if given is not None:
-        return None if given == "none" else given
+def _metrics_url(arguments: argparse.Namespace, target: Target) -> str | None:
+    """Where the server's metrics are: only the operator's network can see it behind a proxy."""
+    from dragoman_client import TranslationError
+
+    if arguments.metrics_url is not None:
+        return None if arguments.metrics_url == "none" else str(arguments.metrics_url)
     if target.address.tls:
         return None
+    try:
+        with open_translator(arguments, retries=0) as translator:
+            port = translator.info().metrics_port
+    except TranslationError:
+        return None  # whether it answers at all is tested next
     host = target.address.authority.rpartition(":")[0]
-    return f"http://{host}:{_METRICS_PORT}/metrics"
+    return None if port is None else f"http://{host}:{port}/metrics"
 
 
 def _compare(arguments: argparse.Namespace) -> int:

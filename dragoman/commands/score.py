@@ -5,19 +5,22 @@ from __future__ import annotations
 import argparse
 import codecs
 import dataclasses
+import functools
 import json
 import math
 import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.commands.asking import configure_server, one_line, open_translator
+from dragoman.commands.options import configure_options, flag, given_options
 from dragoman.kernel.errors import DragomanError, UsageError
 
 if TYPE_CHECKING:
-    from dragoman_client.pair_scoring import ScoringArguments
+    from dragoman_options.arguments import ScoringArguments
+    from dragoman_serving.scoring.assessment import Assessment
 
 HELP = "score given translations, by a bundle or through a running server"
 
@@ -32,8 +35,8 @@ class _Scored:
 
     score: float
     confidence: float
-    token_scores: dict[str, Any] | None
-    alignments: str | None
+    requested: dict[str, Any]
+    """Further outputs by name, for JSON."""
 
     @property
     def perplexity(self) -> float:
@@ -56,10 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     texts.add_argument("--source", type=Path, metavar="FILE", help="what was translated")
     texts.add_argument("--target", type=Path, metavar="FILE", help="the translations")
     texts.add_argument("--tsv", type=Path, metavar="FILE", help="both, with a tab between them")
-    parser.add_argument("--from", dest="source_language", metavar="LANGUAGE", help="such as en")
-    parser.add_argument("--to", dest="target_language", metavar="LANGUAGE", help="such as de")
-    parser.add_argument("--length-penalty", type=float, help="of the score (default: the model's)")
-    parser.add_argument("--alignments", action="store_true", help="pairs of words, such as 0-0 1-2")
+    configure_options(parser, "score")
     parser.add_argument(
         "--json", action="store_true", help="one JSON object a line, with the scores of tokens"
     )
@@ -110,31 +110,32 @@ def _line(arguments: argparse.Namespace, source: str, target: str, found: _Score
     if arguments.json:
         row: dict[str, Any] = {"source": source, "target": target, "score": found.score}
         row |= {"confidence": found.confidence, "perplexity": found.perplexity}
-        row |= {"token_scores": found.token_scores}
-        if found.alignments is not None:
-            row["alignments"] = found.alignments
-        return json.dumps(row, ensure_ascii=False)
+        return json.dumps(row | found.requested, ensure_ascii=False)
     columns = [f"{found.score:.4f}", f"{found.confidence:.4f}", f"{found.perplexity:.4f}"]
-    return "\t".join(columns if found.alignments is None else [*columns, found.alignments])
+    return "\t".join([*columns, *found.requested.values()])
 
 
 def _options(arguments: argparse.Namespace) -> ScoringArguments:
-    return {
-        "source_language": arguments.source_language,
-        "target_language": arguments.target_language,
-        "length_penalty": arguments.length_penalty,
-        "return_token_scores": True if arguments.json else None,
-        "return_alignments": "hard" if arguments.alignments else None,
-    }
+    from dragoman_options.table import OPTIONS, OUTPUTS, SCORE
+
+    options = cast("ScoringArguments", given_options(arguments))
+    if arguments.json:
+        return {"return_token_scores": True, **options}
+    for name in options:
+        output = OPTIONS[name].output
+        if output is not None and SCORE not in OUTPUTS[output].always and output != "alignments":
+            raise UsageError(f"{flag(name)}: only --json shows it")
+    if options.get("return_alignments") == "soft":
+        raise UsageError(f"{flag('return_alignments')} soft: only --json shows it")
+    return options
 
 
 def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:
-    from dragoman_serving.request.options import RequestOptions
     from dragoman_serving.translation.translator import Translator
 
-    given = {name: value for name, value in _options(arguments).items() if value is not None}
-    options = RequestOptions.from_mapping(given)
+    options = _options(arguments)
     translator = Translator(arguments.bundle)
+    requested = functools.partial(_requested, options, bundle=translator.manifest.identity)
 
     def score(sources: Sequence[str], targets: Sequence[str]) -> list[_Scored]:
         begun = translator.score(sources, targets, options)
@@ -142,8 +143,7 @@ def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> 
             _Scored(
                 one.score(begun.plan.alpha),
                 one.confidence,
-                json.loads(one.token_scores) if arguments.json else None,
-                one.alignment,
+                requested(one),
             )
             for one in begun.future.result()
         ]
@@ -154,8 +154,24 @@ def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> 
         translator.close()
 
 
+def _requested(options: ScoringArguments, found: Assessment, bundle: str) -> dict[str, Any]:
+    """What a request asked for, as the client has it in JSON."""
+    requested: dict[str, Any] = {}
+    if "return_token_scores" in options:
+        requested["token_scores"] = json.loads(found.token_scores)
+    if found.alignment is not None:
+        soft = options.get("return_alignments") == "soft"
+        requested["alignments"] = json.loads(found.alignment) if soft else found.alignment
+    if found.attention is not None:
+        requested["attention"] = json.loads(found.attention.to_json())
+    if "return_bundle" in options:
+        requested["bundle"] = bundle
+    return requested
+
+
 def _through_server(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:
     from dragoman_client import InvalidRequest, TranslationError
+    from dragoman_client.line_formats import requested_as_json
 
     options = _options(arguments)
     translator = open_translator(arguments)
@@ -172,8 +188,7 @@ def _through_server(arguments: argparse.Namespace, use: Callable[[_Score], None]
             _Scored(
                 one.score,
                 one.confidence,
-                dataclasses.asdict(one.token_scores) if one.token_scores else None,
-                None if one.alignments is None else str(one.alignments),
+                requested_as_json(one),
             )
             for one in found
         ]

@@ -6,38 +6,23 @@ import argparse
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.asking import (
-    configure_alternatives,
-    configure_search,
-    configure_server,
-    configure_translation,
-    one_line,
-    open_translator,
-    translation_options,
-)
+from dragoman.commands.asking import configure_server, one_line, open_translator
+from dragoman.commands.options import configure_options, given_options, outputs_given
 from dragoman.kernel.errors import DragomanError, UsageError
 
 if TYPE_CHECKING:
     from dragoman_client import FileProgress, InvalidRequest, Translator
     from dragoman_client.line_formats import LineFormat
     from dragoman_client.line_translation import Line
-    from dragoman_client.options import OptionArguments
+    from dragoman_options.arguments import OptionArguments
 
 HELP = "translate sentences, or standard input line by line, through a running server"
 
 _FORMATS = ("text", "jsonl", "tsv", "document")
-_ONLY_IN_JSON = {
-    "--alternatives": "num_return_sequences",
-    "--scores": "return_scores",
-    "--token-scores": "return_token_scores",
-    "--alignments": "return_alignments",
-    "--confidence": "return_confidence",
-}
-"""Options, and the names under which they are parsed."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,9 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "text", nargs="*", help="one line of output for each; none: lines from standard input"
     )
     configure_server(parser)
-    configure_search(parser)
-    configure_translation(parser)
-    configure_alternatives(parser)
+    configure_options(parser)
     parser.add_argument(
         "--batch-size",
         type=int,
@@ -85,13 +68,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a text."""
-    from dragoman_client import Document, InvalidRequest, TranslationError, TranslationOptions
+    from dragoman_client import Document, InvalidRequest, TranslationError
+    from dragoman_options.table import check
 
-    options = translation_options(arguments)
+    options = given_options(arguments)
     try:
         # Checked before the first line is read; the translator checks the same once more.
-        TranslationOptions(**options)
-        form = _form(arguments)
+        checked = check(options)
+        form = _form(arguments, outputs_given(checked))
         if isinstance(form, Document):
             options = form.with_sentences(options)
         translator = open_translator(arguments, arguments.retries)
@@ -225,8 +209,12 @@ class _Work:
         _log.warning("%s %d was refused: %s", self.unit, number, one_line(error))
 
 
-def _form(arguments: argparse.Namespace) -> LineFormat:
+def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFormat:
     """How lines are read and written.
+
+    Args:
+        arguments: of the command line.
+        only_in_json: flags that were given and that only JSON has a place for.
 
     Raises:
         ValueError: a column before the first.
@@ -235,9 +223,8 @@ def _form(arguments: argparse.Namespace) -> LineFormat:
 
     if arguments.json and arguments.format != "text":
         raise UsageError(f"--json is for text: --format {arguments.format} keeps its own form")
-    for option, name in _ONLY_IN_JSON.items():
-        if getattr(arguments, name) and not (arguments.json or arguments.format == "jsonl"):
-            raise UsageError(f"{option}: only --json and jsonl show it")
+    if only_in_json and not (arguments.json or arguments.format == "jsonl"):
+        raise UsageError(f"{only_in_json[0]}: only --json and jsonl show it")
     if arguments.format == "jsonl":
         return JsonLines(arguments.field)
     if arguments.format == "tsv":

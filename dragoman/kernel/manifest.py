@@ -14,6 +14,7 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -250,6 +251,14 @@ class Manifest:
     def all_directions(self) -> tuple[tuple[str, ...], ...]:
         """What the model has learnt, named or not."""
         return self.directions or tuple(itertools.permutations(self.languages, 2))
+
+    @cached_property
+    def identity(self) -> str:
+        """SHA-256 of all that decides a translation, in hexadecimal: files, sizes and limits."""
+        undecided = ("measured", "built_with", "plans")
+        values = dataclasses.asdict(self)
+        decides = {name: value for name, value in values.items() if name not in undecided}
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
     def write(self, bundle: Path) -> None:
         """Write `manifest.json` into a bundle."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import fields
 from random import Random
 
-from dragoman_serving.request.options import RequestOptions
+from dragoman_options.table import OPTIONS
 from tritonclient.grpc import service_pb2
 
 from tests.campaigns.http2 import (
@@ -33,11 +32,7 @@ _OTHER_METHODS = (
     *("ModelMetadata", "ModelConfig", "ModelReady", "ModelStatistics", "ServerMetadata"),
     *("ServerReady", "RepositoryModelLoad", "RepositoryModelUnload", "Nothing", *CLOSED_METHODS),
 )
-_DATATYPES = {"int | None": "INT32", "float | None": "FP32", "bool": "BOOL", "bool | None": "BOOL"}
-_OPTIONS = {
-    field.name: "INT64" if field.name == "seed" else _DATATYPES.get(str(field.type), "BYTES")
-    for field in fields(RequestOptions)
-}
+_OPTIONS = {option.name: option.datatype for option in OPTIONS.values()}
 _TEXTS = (
     *(TEXT.encode(), b"", b" ", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"a " * 300, b"x" * 3000),
     *("ß\U0001d518".encode(), "▁<s></s>".encode(), b"de", b"en", b"auto", b"hard", b"soft"),

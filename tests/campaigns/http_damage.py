@@ -12,12 +12,12 @@ import math
 import struct
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum, auto
 from random import Random
 from typing import Any
 
-from dragoman_serving.request.options import RequestOptions
+from dragoman_options.table import OPTIONS as TABLE
 
 from tests.campaigns.sentence import BODY
 
@@ -53,7 +53,7 @@ class Kind:
 
 
 OPTIONS = (
-    *(field.name for field in fields(RequestOptions)),
+    *TABLE,
     *("queue_priority", "timeout", "priority", "sequence_id", "sequence_start", "sequence_end"),
     *("binary_data_output", "headers", "id", "parameters", "model_version"),
 )

@@ -20,9 +20,9 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["dragoman", "dragoman_serving"]):
+    from dragoman_options.table import TRANSLATE
     from dragoman_serving.request.checks import check_options
     from dragoman_serving.request.glossary import Glossary
-    from dragoman_serving.request.options import RequestOptions
     from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
     from dragoman_serving.request.suppression import SuppressedWords
     from dragoman_serving.service import frames
@@ -94,7 +94,8 @@ def _options() -> Target:
     def target(data: bytes) -> None:
         text = data.decode("utf-8", errors="replace")
         with suppress(DragomanError):
-            Glossary.from_json(text).targets_of(text)
+            glossary = check_options({"glossary": text}, TRANSLATE, limits).get("glossary")
+            Glossary(glossary or {}).targets_of(text)
         try:
             values = json.loads(text)
         except (ValueError, RecursionError):
@@ -109,12 +110,9 @@ def _check(
     values: dict[str, object], limits: Limits, vocab_size: int, tokenizer: Tokenizer
 ) -> None:
     with suppress(DragomanError):
-        options = RequestOptions.from_mapping(values)
-        check_options(options, limits, vocab_size)
-        if options.suppress is not None:
-            SuppressedWords(options.suppress, tokenizer.vocabulary)
-        if options.glossary is not None:
-            Glossary.from_json(options.glossary)
+        options = check_options(values, TRANSLATE, limits, vocab_size)
+        SuppressedWords(list(options.get("suppress") or ()), tokenizer.vocabulary)
+        Glossary(options.get("glossary") or {})
 
 
 def _tokens() -> Target:

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import grpc.aio
-from dragoman_load_test.messages import INFER, Option, grpc_request
+from dragoman_load_test.messages import INFER, grpc_request
 
 LATE_S = 5.0
 """A client waits this much longer than the deadline that it states, for the server's own answer. A
@@ -84,7 +85,7 @@ class Work:
 
     def message(self, numbers: Sequence[int]) -> bytes:
         """A request with a sentence for each number."""
-        options: dict[str, Option] = {
+        options: dict[str, Any] = {
             "beam_width": BEAM_WIDTH[self.weight],
             "target_language": "de",
         }

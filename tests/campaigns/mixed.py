@@ -12,10 +12,14 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import grpc.aio
+from dragoman_client import grpc_wire
 from dragoman_client.errors import TranslationError
-from dragoman_load_test.messages import INFER, Option, grpc_request, read_event
+from dragoman_client.pair_scoring import pair_inputs
+from dragoman_load_test.messages import INFER, grpc_request, read_event
+from dragoman_options.table import SCORE
 from tritonclient.grpc import service_pb2
 
 from tests.campaigns.load import HUNG, LATE_S, Record
@@ -23,7 +27,7 @@ from tests.campaigns.sentence import TEXT, TRANSLATION
 
 LOST, WRONG = "LOST", "WRONG"
 _LONG = "The station is near. My brother came home late. We have not eaten yet. " * 3
-_UNARY: tuple[tuple[str, Mapping[str, Option]], ...] = (
+_UNARY: tuple[tuple[str, Mapping[str, Any]], ...] = (
     (TEXT, {"beam_width": 1}),
     (TEXT, {"beam_width": 4}),
     ("I would like a cup of coffee, please.", {"glossary": '{"coffee": "Tee"}'}),
@@ -102,7 +106,7 @@ async def _record(way: Callable[[], Awaitable[str]], deadline_s: float) -> Recor
 
 
 async def _translate(
-    channel: grpc.aio.Channel, text: str, options: Mapping[str, Option], deadline_s: float
+    channel: grpc.aio.Channel, text: str, options: Mapping[str, Any], deadline_s: float
 ) -> str:
     message = grpc_request([text], {**options, "target_language": "de"}, deadline_s)
     answer = service_pb2.ModelInferResponse.FromString(
@@ -116,10 +120,8 @@ async def _translate(
 
 
 async def _score(channel: grpc.aio.Channel, deadline_s: float) -> str:
-    options: dict[str, Option] = {"target_input": TRANSLATION, "target_language": "de"}
-    request = service_pb2.ModelInferRequest.FromString(grpc_request([TEXT], options, deadline_s))
-    request.model_name = "score"
-    del request.outputs[:]
+    inputs = pair_inputs([TEXT], [TRANSLATION], {"target_language": "de"})
+    request = grpc_wire.infer_request(SCORE, inputs, deadline_s)
     answer = await channel.unary_unary(INFER)(request.SerializeToString())
     found = service_pb2.ModelInferResponse.FromString(answer).raw_output_contents
     return "OK" if found else LOST

@@ -69,7 +69,7 @@ class _Client:
 
 def _message(model: str = "translate_stream", text: str = _TEXT) -> bytes:
     request = service_pb2.ModelInferRequest.FromString(
-        grpc_request([text], {"target_language": "de"}, streamed=model != "translate")
+        grpc_request([text], {"target_language": "de"}, 60.0, streamed=model != "translate")
     )
     request.model_name = model
     return bytes(request.SerializeToString())

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,11 +105,9 @@ def tensor(texts: list[str]) -> triton_grpc.InferInput:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Served]:
-    """The shipped model, served on free ports."""
-    options = ServeOptions(
-        REPOSITORY / "model_repository", http_port=0, grpc_port=0, metrics_port=0
-    )
+def serving(repository: Path = REPOSITORY / "model_repository") -> Iterator[Served]:
+    """A repository, by default that of the shipped model, served on free ports."""
+    options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
     with (
         TritonServer(options) as server,
         Translator(server.grpc_url) as grpc,

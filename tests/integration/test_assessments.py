@@ -18,7 +18,7 @@ from dragoman_client import (
     WordAlignment,
 )
 from dragoman_client import Translator as Client
-from dragoman_serving.request.options import RequestOptions
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.cli import main
@@ -39,7 +39,7 @@ def test_token_scores_and_confidence_are_the_engines(
         TEXTS, beam_width=width, return_token_scores=True, return_confidence=True
     )
     translator = Translator(BUNDLE)
-    options = RequestOptions(beam_width=width, return_token_scores=True)
+    options = OptionArguments(beam_width=width, return_token_scores=True)
     expected = translator.translate(TEXTS, options)
     translator.close()
     for one, right in zip(found, expected, strict=True):
@@ -194,7 +194,7 @@ def test_score_is_asked_without_a_client_too(shipped: Served) -> None:
     assert "text_input has 2 texts and target_input 1" in refused["error"]
     status, refused = shipped.generate({**asked, "beam_width": 2}, model="score")
     assert status == 400
-    assert "option beam_width is not for scoring" in refused["error"]
+    assert "beam_width: not taken by the model score" in refused["error"]
 
 
 def test_the_command_shows_what_was_thought(
@@ -209,7 +209,7 @@ def test_the_command_shows_what_was_thought(
         assert row["score"] < row["confidence"] < 0
         assert isinstance(row["alignments"], kind)
     assert main([*words, "--confidence"]) == 2
-    assert "--confidence: only --json and jsonl show it" in capsys.readouterr().err
+    assert "--return-confidence: only --json and jsonl show it" in capsys.readouterr().err
 
 
 def test_the_command_scores_by_bundle_and_by_server(

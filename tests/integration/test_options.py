@@ -8,11 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from dragoman_client import InvalidRequest, Translation
 from dragoman_client import Translator as Client
-from dragoman_serving.request.options import RequestOptions
+from dragoman_client.grpc_wire import infer_request
+from dragoman_client.tensors import option_tensors, text_tensor
+from dragoman_options.table import OPTIONS as TABLE
 from dragoman_serving.translation.translator import Translator
+from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from dragoman.cli import main
 from tests.integration.conftest import Served
@@ -61,7 +65,7 @@ def test_every_option_is_served(
     written = {
         name: json.dumps(value) if name == "glossary" else value for name, value in options.items()
     }
-    expected = translator.translate(TEXTS, RequestOptions.from_mapping(written))
+    expected = translator.translate(TEXTS, written)
     plain = translator.translate(TEXTS)
     wanted = [[one.text, *(other.text for other in one.others)] for one in expected]
     for client in (shipped.grpc, shipped.http):
@@ -86,20 +90,40 @@ def test_options_of_all_kinds_share_the_engine(shipped: Served) -> None:
         ({"top_p": 2.0}, "top_p is 2.0: give more than 0 to 1"),
         ({"suppress": ["  "]}, "suppress has an empty word"),
         ({"glossary": {"a": " "}}, "glossary has an empty term"),
-        ({"seed": 1, "patience": 2.0}, "patience: not with temperature, top_k, top_p or seed"),
-        ({"prefix": "x " * 400}, "prefix of text 0 has"),
-        ({"return_alternatives": True}, "return_alternatives: say how many"),
+        ({"seed": 1, "patience": 2.0}, "patience: not with seed"),
+        ({"prefix": ["x " * 400]}, "prefix of text 0 has"),
+        ({"return_alternatives": True}, "return_alternatives: only with num_return_sequences"),
         ({"coverage_penalty": 11.0}, "coverage_penalty is 11.0: give 0 to 10"),
         ({"max_sentence_tokens": 20}, "max_sentence_tokens: only with split_sentences"),
     ],
     ids=str,
 )
 def test_refusals_name_the_option(shipped: Served, options: dict[str, Any], message: str) -> None:
-    for client in (shipped.grpc, shipped.http):
-        with pytest.raises(InvalidRequest) as caught:
-            client.translate(TEXTS, **options)
-        assert message in str(caught.value)
-        assert "\n" not in str(caught.value)
+    with pytest.raises((ValueError, InvalidRequest)) as caught:
+        shipped.http.translate(TEXTS, **options)
+    assert message in str(caught.value)
+    # The server refuses what no client has checked, in the same words.
+    written = {name: v[0] if len(v) == 1 else v for name, v in elements(options).items()}
+    status, answer = shipped.generate({"text_input": TEXTS, **written})
+    inputs = {"text_input": text_tensor(TEXTS), **option_tensors(options)}
+    with grpc.insecure_channel(shipped.server.grpc_url.removeprefix("grpc://")) as channel:
+        service = GRPCInferenceServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as refused:
+            service.ModelInfer(infer_request("translate", inputs, 30.0))
+    for told in (answer["error"], refused.value.details()):
+        assert message in told
+        assert "\n" not in told
+    assert status == 400
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def elements(options: dict[str, Any]) -> dict[str, list[Any]]:
+    """What stands in the tensor of each option."""
+    lists = {name: [v] if isinstance(v, str) else v for name, v in options.items()}
+    return {
+        name: TABLE[name].elements(lists[name] if TABLE[name].is_list else value)
+        for name, value in options.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -134,7 +158,8 @@ def test_the_command_line_asks_for_them(
 ) -> None:
     glossary = tmp_path / "terms.tsv"
     glossary.write_text("tea\tKräutertee\n\ncup\tTasse\n", encoding="utf-8")
-    arguments = ["translate", "--url", shipped.server.grpc_url, "--to", "de", TEXTS[0]]
+    arguments = ["translate", "--url", shipped.server.grpc_url, "--target-language", "de"]
+    arguments.append(TEXTS[0])
     assert main([*arguments, "--glossary", str(glossary), "--prefix", "Ich"]) == 0
     found = capsys.readouterr().out
     assert "Kräutertee" in found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import json
 import queue
@@ -160,10 +161,14 @@ def test_a_token_opens_translation_and_nothing_else(proxy: Proxy) -> None:
     status, answer = proxy.answer(GENERATE, SENTENCE)
     assert (status, json.loads(answer)["text_output"]) == (200, "Guten Morgen.")
     assert proxy.ask("/v2/models/translate/ready") == 200
-    assert json.loads(proxy.answer("/v2/models/translate/config", None)[1])["name"] == "translate"
+    status, answer = proxy.answer("/v2/models/info/generate", b"{}")
+    assert (status, json.loads(json.loads(answer)["info"])["languages"]) == (
+        200,
+        ["en", "de", "fr"],
+    )
     for token in (None, "guess", "Secret", "secre", "secrets"):
         assert proxy.ask(GENERATE, SENTENCE, token) == 401
-        assert proxy.ask("/v2/models/translate/config", None, token) == 401
+        assert proxy.ask("/v2/models/info/generate", b"{}", token) == 401
     assert proxy.ask(GENERATE, b"a" * (9 << 20)) == 413
     status, answer = proxy.answer("/v2/models/translate_stream/generate_stream", SENTENCE)
     assert status == 200
@@ -186,6 +191,7 @@ def test_a_token_opens_translation_and_nothing_else(proxy: Proxy) -> None:
         "/v2/models/translate/versions/1/generate",
         "/v2/models/translate_stream/generate",
         "/v2/models/score/config",
+        "/v2/models/translate/config",
         "/v2/models/translate/generate/",
         "/inference.GRPCInferenceService/RepositoryModelLoad",
     ],
@@ -257,7 +263,7 @@ def test_grpc_goes_the_same_way(proxy: Proxy) -> None:
         found = client.infer("translate", [tensor(["Good morning."])], headers=TOKEN)
         assert found.as_numpy("text_output").item() == b"Guten Morgen."
         assert client.is_model_ready("translate", headers=TOKEN)
-        assert client.get_model_config("translate", headers=TOKEN).config.name == "translate"
+        assert b'"languages"' in client.infer("info", [], headers=TOKEN).as_numpy("info").item()
         for wrong in ({}, {"authorization": "Bearer guess"}):
             with pytest.raises(InferenceServerException, match="UNAUTHENTICATED"):
                 client.infer("translate", [tensor(["a"])], headers=wrong)
@@ -265,6 +271,7 @@ def test_grpc_goes_the_same_way(proxy: Proxy) -> None:
             client.get_model_repository_index,
             client.get_inference_statistics,
             client.get_log_settings,
+            functools.partial(client.get_model_config, "translate"),
             client.get_system_shared_memory_status,
         ):
             with pytest.raises(InferenceServerException, match="UNIMPLEMENTED"):

@@ -14,9 +14,9 @@ import tritonclient.grpc as triton_grpc
 from dragoman_client import AsyncTranslator, InvalidRequest, Translation
 from dragoman_client import Translator as Client
 from dragoman_export.publishing import publish
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.serve_options import ServeOptions
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
@@ -85,7 +85,7 @@ def test_other_translations_with_scores(shipped: Served, protocol: Literal["grpc
     assert [one.score for one in plain] == [None, None]
     with pytest.raises(InvalidRequest, match="num_return_sequences is 9: give 1 to 4"):
         client.translate("a", num_return_sequences=9)
-    with pytest.raises(ValueError, match="a stream has one translation"):
+    with pytest.raises(ValueError, match="num_return_sequences: not taken in a stream"):
         client.translate_stream("a", num_return_sequences=2)
 
 
@@ -148,7 +148,7 @@ def test_served_tokens_are_the_engines(shipped: Served, width: int) -> None:
     texts = sentences(60)
     translator = Translator(BUNDLE)
     expected = [
-        translator.translate([text], RequestOptions(beam_width=width))[0].text for text in texts
+        translator.translate([text], OptionArguments(beam_width=width))[0].text for text in texts
     ]
     translator.close()
     for client in (shipped.grpc, shipped.http):

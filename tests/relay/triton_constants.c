@@ -55,3 +55,21 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportBatchStatistics(
     (void)exec_start_ns, (void)compute_start_ns, (void)compute_end_ns, (void)exec_end_ns;
     return NULL;
 }
+
+TRITONSERVER_Error *TRITONSERVER_MessageNewFromSerializedJson(TRITONSERVER_Message **message,
+                                                              const char *base, size_t bytes)
+{
+    (void)bytes;
+    *message = (TRITONSERVER_Message *)base;
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelSetConfig(TRITONBACKEND_Model *model,
+                                                 uint32_t config_version,
+                                                 TRITONSERVER_Message *config)
+{
+    (void)model;
+    (void)config_version;
+    (void)config;
+    return NULL;
+}

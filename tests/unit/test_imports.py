@@ -19,7 +19,7 @@ ROOTS = ("client/src", "export", "serving", "training", ".")
 """Folders in which packages begin."""
 PACKAGES = (
     *("dragoman", "dragoman_client", "dragoman_export", "dragoman_load_test"),
-    *("dragoman_serving", "dragoman_training", "benchmarks", "studies"),
+    *("dragoman_options", "dragoman_serving", "dragoman_training", "benchmarks", "studies"),
 )
 EVERYTHING = "everything"
 

@@ -17,9 +17,9 @@ from dragoman_client.errors import (
 from dragoman_client.file_translation import FileProgress
 from dragoman_client.health import Health
 from dragoman_client.line_formats import JsonLines, PlainLines, PlainLinesToJson, TabColumns
-from dragoman_client.options import TranslationOptions
 from dragoman_client.pair_scoring import PairScore
 from dragoman_client.request import Translation
+from dragoman_client.server_info import ServerInfo
 from dragoman_client.translator import Translator
 
 __all__ = [
@@ -36,13 +36,13 @@ __all__ = [
     "PlainLines",
     "PlainLinesToJson",
     "ServerError",
+    "ServerInfo",
     "ServerUnavailable",
     "SoftAlignment",
     "TabColumns",
     "TokenScores",
     "Translation",
     "TranslationError",
-    "TranslationOptions",
     "Translator",
     "WordAlignment",
 ]

@@ -7,16 +7,12 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Weights = npt.NDArray[np.float32]
-
-AlignmentForm = Literal["hard", "soft"]
-ALIGNMENT_FORMS: Final = ("hard", "soft")
-"""Values of the option `return_alignments`."""
 
 _DIGITS = 6
 """Of a weight, as the server has it."""

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, Unpack
 
+from dragoman_options.arguments import OptionArguments
+
 from dragoman_client.access import FilePath
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.exchange import Exchange
@@ -14,7 +16,6 @@ from dragoman_client.file_translation import FileProgress
 from dragoman_client.grpc_transport import AsyncioGrpcTransport
 from dragoman_client.http_transport import AsyncioHttpTransport
 from dragoman_client.line_formats import LineFormat
-from dragoman_client.options import OptionArguments
 from dragoman_client.request import Translation
 from dragoman_client.retrying import DEFAULT_RETRIES
 from dragoman_client.settings import ClientSettings, Compression
@@ -25,7 +26,7 @@ from dragoman_client.transport import AsyncTransport
 class AsyncTranslator(Exchange):
     """A connection to a Dragoman server; any number of tasks of one event loop may share it.
 
-    Options of a translation are keyword arguments, see `TranslationOptions`.
+    Options of a translation are keyword arguments, see `OptionArguments`.
     """
 
     _name = "AsyncTranslator"

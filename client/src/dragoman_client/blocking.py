@@ -18,8 +18,8 @@ from collections.abc import (
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from dragoman_client.options import Array
 from dragoman_client.request import Part, Translation
+from dragoman_client.tensors import Array
 from dragoman_client.transport import Transport
 
 _Result = TypeVar("_Result")

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from dragoman_options.arguments import OptionArguments
+
 from dragoman_client.line_formats import LineFormat
-from dragoman_client.options import OptionArguments
 from dragoman_client.request import Translation
 
 _CHUNK_BYTES = 1 << 16

@@ -22,27 +22,24 @@ from collections.abc import (
 )
 from typing import Any, ClassVar, Protocol, Unpack, overload
 
+from dragoman_options.arguments import OptionArguments, ScoringArguments
+from dragoman_options.table import INFO, SCORE, STREAM, check
+
 from dragoman_client.errors import ServerError, TranslationError
-from dragoman_client.health import Health, languages_of
-from dragoman_client.options import Array, OptionArguments, TranslationOptions
-from dragoman_client.pair_scoring import (
-    PairScore,
-    ScoringArguments,
-    check_pairs,
-    pair_inputs,
-    read_scores,
-)
+from dragoman_client.health import Health
+from dragoman_client.pair_scoring import PairScore, check_pairs, pair_inputs, read_scores
 from dragoman_client.request import (
     ENDED_EARLY,
-    SCORE_MODEL,
     Part,
     Translation,
     build_inputs,
-    build_stream_inputs,
+    is_last,
     read_outputs,
 )
 from dragoman_client.retrying import with_retries
+from dragoman_client.server_info import ServerInfo
 from dragoman_client.settings import ClientSettings, check_batching
+from dragoman_client.tensors import Array
 from dragoman_client.transport import AsyncTransport
 
 Texts = Iterable[str] | AsyncIterable[str]
@@ -122,8 +119,13 @@ class Exchange:
 
     async def languages(self) -> tuple[str, ...]:
         """See `Translator.languages`."""
+        return (await self.info()).languages
+
+    async def info(self) -> ServerInfo:
+        """See `Translator.info`."""
         self._check_open()
-        return languages_of(await self._transport.config())
+        timeout_s = self._settings.timeout_s
+        return ServerInfo.of(await self._transport.infer({}, timeout_s, model=INFO))
 
     # A str is a sequence of str too; the order of the overloads decides.
     @overload
@@ -146,10 +148,10 @@ class Exchange:
         """
         self._check_open()
         if isinstance(texts, str):
-            return (await self._send([texts], TranslationOptions(**options)))[0]
+            return (await self._send([texts], check(options)))[0]
         if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
             raise TypeError(f"texts must be str or a sequence of str, got {type(texts).__name__}")
-        checked = TranslationOptions(**options)
+        checked = check(options)
         return await self._send(texts, checked) if texts else []
 
     @overload
@@ -185,7 +187,8 @@ class Exchange:
         self._check_open()
         # Not a generator itself, so that wrong arguments are reported here and not at the first
         # part; `translate_batches` likewise.
-        return self._parts(build_stream_inputs(text, TranslationOptions(**options)))
+        checked = check(options, STREAM)
+        return self._parts(build_inputs([text], checked), checked)
 
     def translate_batches(
         self,
@@ -198,9 +201,11 @@ class Exchange:
         """Translate any number of texts in constant memory; see `Translator.translate_batches`."""
         self._check_open()
         check_batching(texts, batch_size, concurrency)
-        return self._batches(texts, batch_size, concurrency, TranslationOptions(**options))
+        return self._batches(texts, batch_size, concurrency, check(options))
 
-    async def _parts(self, inputs: Mapping[str, Array]) -> AsyncGenerator[Translation, None]:
+    async def _parts(
+        self, inputs: Mapping[str, Array], options: Mapping[str, Any]
+    ) -> AsyncGenerator[Translation, None]:
         async def begin(timeout_s: float) -> tuple[Part, AsyncGenerator[Part, None]]:
             parts = self._transport.stream(inputs, timeout_s)
             first = await anext(parts, None)
@@ -211,12 +216,12 @@ class Exchange:
         begin_s = time.monotonic()
         first, parts = await self._with_retries(begin)
         async with contextlib.aclosing(parts):
-            yield read_outputs(first, 1, time.monotonic() - begin_s)[0]
+            yield _part_read(first, begin_s, options)
             async for part in parts:
-                yield read_outputs(part, 1, time.monotonic() - begin_s)[0]
+                yield _part_read(part, begin_s, options)
 
     async def _batches(
-        self, texts: Texts, batch_size: int, concurrency: int, options: TranslationOptions
+        self, texts: Texts, batch_size: int, concurrency: int, options: Mapping[str, Any]
     ) -> AsyncGenerator[Translation, None]:
         """Keep requests under way and hand out their answers in order."""
         pool = self._open_pool(concurrency)
@@ -241,7 +246,7 @@ class Exchange:
             await pool.stop(under_way)
 
     async def _send(
-        self, texts: Sequence[str], options: TranslationOptions, first_index: int = 0
+        self, texts: Sequence[str], options: Mapping[str, Any], first_index: int = 0
     ) -> list[Translation]:
         """One request."""
         inputs = build_inputs(texts, options, first_index)
@@ -249,11 +254,11 @@ class Exchange:
         return read_outputs(answer, len(texts), elapsed_s, options)
 
     async def _score(
-        self, texts: Sequence[str], targets: Sequence[str], options: TranslationOptions
+        self, texts: Sequence[str], targets: Sequence[str], options: Mapping[str, Any]
     ) -> list[PairScore]:
         """One request."""
         inputs = pair_inputs(texts, targets, options)
-        send = functools.partial(self._transport.infer, inputs, model=SCORE_MODEL)
+        send = functools.partial(self._transport.infer, inputs, model=SCORE)
         answer, elapsed_s = await self._timed(send)
         return read_scores(answer, len(texts), elapsed_s, options)
 
@@ -262,6 +267,12 @@ class Exchange:
         begin_s = time.monotonic()
         answer = await self._with_retries(send)
         return answer, time.monotonic() - begin_s
+
+
+def _part_read(part: Part, begin_s: float, options: Mapping[str, Any]) -> Translation:
+    """A part of an answer; what was asked for beside the text comes with the last one."""
+    asked = options if is_last(part) else {}
+    return read_outputs(part, 1, time.monotonic() - begin_s, asked)[0]
 
 
 async def _batches_of(texts: Texts, size: int) -> AsyncGenerator[tuple[int, list[str]], None]:

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from dragoman_options.arguments import OptionArguments
+
 from dragoman_client.documents import Document, line_end
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.line_formats import LineFormat
 from dragoman_client.line_translation import BatchTranslator, Line, Refuse, translate_lines
-from dragoman_client.options import OptionArguments
 
 _CHUNK_BYTES = 1 << 20
 

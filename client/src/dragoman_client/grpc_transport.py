@@ -12,13 +12,15 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
+from dragoman_options.table import STREAM, TRANSLATE
+
 from dragoman_client import grpc_wire
 from dragoman_client.address import Address
 from dragoman_client.errors import DeadlineExceeded, ServerError
 from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenStreams, StreamReader
-from dragoman_client.options import Array
-from dragoman_client.request import ENDED_EARLY, MODEL, STREAM_MODEL, Part, is_last
+from dragoman_client.request import ENDED_EARLY, Part, is_last
 from dragoman_client.settings import ClientSettings
+from dragoman_client.tensors import Array
 
 _MOST_AT_ONCE = 256
 """Requests on an asynchronous connection; far more at once, and servers reset some of them."""
@@ -44,7 +46,7 @@ class GrpcTransport(abc.ABC):
         }
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
     ) -> Mapping[str, Array | None]:
         """See `AsyncTransport`."""
         request = grpc_wire.infer_request(model, inputs, timeout_s)
@@ -56,7 +58,7 @@ class GrpcTransport(abc.ABC):
         """See `AsyncTransport`."""
         import grpc
 
-        write = functools.partial(grpc_wire.stream_request, STREAM_MODEL, inputs)
+        write = functools.partial(grpc_wire.stream_request, STREAM, inputs)
         reader = await self._begin_stream(write, timeout_s)
         try:
             while (message := await reader.next()) is not None:
@@ -72,16 +74,8 @@ class GrpcTransport(abc.ABC):
         """See `AsyncTransport`."""
         from tritonclient.grpc.service_pb2 import ModelReadyRequest
 
-        request = ModelReadyRequest(name=MODEL)
+        request = ModelReadyRequest(name=TRANSLATE)
         return bool((await self._ask("ModelReady", request, self._settings.timeout_s)).ready)
-
-    async def config(self) -> Mapping[str, Any]:
-        """See `AsyncTransport`."""
-        from tritonclient.grpc.service_pb2 import ModelConfigRequest
-
-        request = ModelConfigRequest(name=MODEL)
-        answer = await self._ask("ModelConfig", request, self._settings.timeout_s)
-        return grpc_wire.read_config(answer)
 
     async def _ask(self, method: str, request: Any, timeout_s: float) -> Any:
         """Call a method and translate its exception."""
@@ -155,7 +149,7 @@ class AsyncioGrpcTransport(GrpcTransport):
         self._streams = OpenStreams()
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
     ) -> Mapping[str, Array | None]:
         """See `AsyncTransport`."""
         left_s = await self._take_slot(timeout_s)

@@ -15,8 +15,8 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype, ser
 from dragoman_client.access import Access, FilePath
 from dragoman_client.address import Address
 from dragoman_client.errors import ServerError, TranslationError, from_status
-from dragoman_client.options import ASSESSMENTS, Array
-from dragoman_client.request import OUTPUTS, SCORES, Part, microseconds
+from dragoman_client.request import Part, microseconds
+from dragoman_client.tensors import Array
 
 _MAX_INT32 = 2**31 - 1
 _CHANNEL_ARGUMENTS = [
@@ -83,7 +83,7 @@ def infer_request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> 
 
 
 def read_response(response: Any) -> dict[str, Array | None]:
-    """The outputs of an answer; None for one that is not in it.
+    """The outputs of an answer.
 
     Raises:
         ServerError: they are not what they say they are.
@@ -92,7 +92,7 @@ def read_response(response: Any) -> dict[str, Array | None]:
 
     result = InferResult(response)
     try:
-        return {name: result.as_numpy(name) for name in (*OUTPUTS, SCORES, *ASSESSMENTS)}
+        return {output.name: result.as_numpy(output.name) for output in response.outputs}
     except _DAMAGED as error:
         raise ServerError(f"not an answer of Triton: {error}") from error
 
@@ -112,14 +112,6 @@ def read_stream_response(message: Any) -> Part:
         raise from_status(None, message.error_message)
     found = read_response(message.infer_response)
     return {name: None if v is None else v.reshape(1, -1) for name, v in found.items()}
-
-
-def read_config(response: Any) -> Mapping[str, Any]:
-    """A model's configuration as JSON has it."""
-    from google.protobuf.json_format import MessageToDict
-
-    found: dict[str, Any] = MessageToDict(response.config, preserving_proto_field_name=True)
-    return found
 
 
 def call_error(error: Any) -> TranslationError:

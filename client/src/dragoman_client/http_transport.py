@@ -10,12 +10,14 @@ import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any
 
+from dragoman_options.table import STREAM, TRANSLATE
+
 from dragoman_client import http_wire
 from dragoman_client.address import Address
 from dragoman_client.errors import AccessDenied, DeadlineExceeded, ServerError, ServerUnavailable
-from dragoman_client.options import Array
-from dragoman_client.request import ENDED_EARLY, MODEL, STREAM_MODEL, Part, is_last
+from dragoman_client.request import ENDED_EARLY, Part, is_last
 from dragoman_client.settings import ClientSettings
+from dragoman_client.tensors import Array
 
 _MOST_LINE_BYTES = 4 << 20
 _LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -45,7 +47,7 @@ class HttpTransport(abc.ABC):
         self._tls = settings.access.tls_context() if address.tls else None
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
     ) -> Mapping[str, Array | None]:
         """See `AsyncTransport`."""
         body = http_wire.generate_body(inputs, timeout_s)
@@ -57,7 +59,7 @@ class HttpTransport(abc.ABC):
     ) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         body = http_wire.generate_body(inputs, timeout_s)
-        lines = self._lines(f"/{STREAM_MODEL}/generate_stream", timeout_s, body)
+        lines = self._lines(f"/{STREAM}/generate_stream", timeout_s, body)
         async with contextlib.aclosing(lines):
             async for line in lines:
                 part = http_wire.event_part(line)
@@ -70,13 +72,8 @@ class HttpTransport(abc.ABC):
 
     async def is_ready(self) -> bool:
         """See `AsyncTransport`."""
-        status, _, body = await self._ask("GET", f"/{MODEL}/ready", self._timeout_s)
+        status, _, body = await self._ask("GET", f"/{TRANSLATE}/ready", self._timeout_s)
         return http_wire.read_ready(status, body)
-
-    async def config(self) -> Mapping[str, Any]:
-        """See `AsyncTransport`."""
-        status, _, body = await self._ask("GET", f"/{MODEL}/config", self._timeout_s)
-        return http_wire.read_config(self._authority, status, body)
 
     @abc.abstractmethod
     async def _ask(

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from dragoman_client.errors import ServerError, from_status
-from dragoman_client.options import ASSESSMENTS, Array
-from dragoman_client.request import OUTPUTS, SCORES, Part, microseconds
+from dragoman_client.request import ALWAYS, Part, microseconds
+from dragoman_client.tensors import Array
 
 JSON_HEADERS = {"content-type": "application/json"}
 RETRY_AFTER = "Retry-After"
+_OF_TRITON = frozenset(("id", "model_name", "model_version"))
+"""What stands in an answer beside the outputs."""
 
 
 def generate_body(inputs: Mapping[str, Array], timeout_s: float) -> bytes:
@@ -58,9 +60,8 @@ def read_answer(
     check_status(status, retry_after, body)
     try:
         answer = json.loads(body)
-        names = (*OUTPUTS, SCORES, *ASSESSMENTS)
-        return {name: _column(answer[name]) for name in names if name in answer}
-    except (RecursionError, TypeError, ValueError) as error:
+        return {name: _column(value) for name, value in answer.items() if name not in _OF_TRITON}
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise ServerError(f"{authority}: not an answer of Triton: {error}") from error
 
 
@@ -98,7 +99,10 @@ def read_event(line: bytes) -> dict[str, Any] | None:
         event = json.loads(line.removeprefix(b"data:"))
         if "error" in event:
             raise from_status(None, str(event["error"]))
-        return {name: event[name] for name in OUTPUTS}
+        lacking = [name for name in ALWAYS if name not in event]
+        if lacking:
+            raise KeyError(lacking[0])
+        return {name: value for name, value in event.items() if name not in _OF_TRITON}
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ServerError(f"not an answer of Triton: {error!r}") from error
 
@@ -113,27 +117,6 @@ def read_ready(status: int, body: bytes) -> bool:
         return False  # Triton's answer for a model that is not
     check_status(status, None, body)
     return True
-
-
-def read_config(authority: str, status: int, body: bytes) -> Mapping[str, Any]:
-    """A model's configuration.
-
-    Args:
-        authority: of the server, for messages.
-        status: of the answer.
-        body: its body.
-
-    Raises:
-        TranslationError: the server refused, or it holds none.
-    """
-    check_status(status, None, body)
-    try:
-        found = json.loads(body)
-    except ValueError as error:
-        raise ServerError(f"{authority}: not an answer of Triton: {error}") from error
-    if not isinstance(found, dict):
-        raise ServerError("the answer holds no configuration of a model")
-    return found
 
 
 def refusal_message(body: bytes) -> str:

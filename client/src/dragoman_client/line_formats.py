@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dragoman_client.assessment import alignments_as_json
+from dragoman_client.pair_scoring import PairScore
 from dragoman_client.request import Translation
 
 
@@ -142,15 +143,24 @@ def _answer(translation: Translation | None) -> dict[str, Any]:
         found["score"] = translation.score
     if translation.confidence is not None:
         found["confidence"] = translation.confidence
-    if translation.token_scores is not None:
-        found["token_scores"] = dataclasses.asdict(translation.token_scores)
-    if translation.alignments is not None:
-        found["alignments"] = alignments_as_json(translation.alignments)
-    if translation.attention is not None:
-        found["attention"] = translation.attention.as_json()
+    found |= requested_as_json(translation)
     if translation.alternatives:
         found["alternatives"] = list(map(_answer, translation.alternatives))
     return found
+
+
+def requested_as_json(found: Translation | PairScore) -> dict[str, Any]:
+    """What a request asked for beside scores, by name, as it stands in a line of JSON."""
+    requested: dict[str, Any] = {}
+    if found.token_scores is not None:
+        requested["token_scores"] = dataclasses.asdict(found.token_scores)
+    if found.alignments is not None:
+        requested["alignments"] = alignments_as_json(found.alignments)
+    if found.attention is not None:
+        requested["attention"] = found.attention.as_json()
+    if found.bundle is not None:
+        requested["bundle"] = found.bundle
+    return requested
 
 
 def _json(values: dict[str, Any]) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, Unpack
 
+from dragoman_options.arguments import OptionArguments
+
 from dragoman_client.errors import InvalidRequest
-from dragoman_client.options import OptionArguments
 from dragoman_client.request import Translation
 
 REFUSED = Translation("", 0, "refused")

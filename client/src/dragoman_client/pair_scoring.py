@@ -5,22 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Any
 
-from dragoman_client.assessment import AlignmentForm, Alignments, Attention, TokenScores
-from dragoman_client.options import Array, TranslationOptions
-from dragoman_client.request import build_inputs, encode_texts, read_assessments
+from dragoman_options.arguments import ScoringArguments
+from dragoman_options.table import SCORE, check
 
-
-class ScoringArguments(TypedDict, total=False):
-    """Options of scoring as keyword arguments; see `TranslationOptions`."""
-
-    source_language: str | None
-    target_language: str | None
-    length_penalty: float | None
-    return_token_scores: bool | None
-    return_alignments: AlignmentForm | None
-    return_attention: bool | None
+from dragoman_client.assessment import Alignments, Attention, TokenScores
+from dragoman_client.request import build_inputs, read_assessments
+from dragoman_client.tensors import Array, text_tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,10 +22,11 @@ class PairScore:
     Attributes:
         score: the sum of the tokens' log-probabilities over the length penalty.
         confidence: the log-probability of a token on average, the end symbol included.
-        token_scores: where `return_token_scores` asked for them.
-        alignments: in the form for which `return_alignments` asked.
-        elapsed_s: as that of `Translation`.
-        attention: where `return_attention` asked for it.
+        token_scores: as those of `Translation`, like what follows.
+        alignments: links between words, or the weights behind them.
+        elapsed_s: with retries.
+        attention: the weights of every head.
+        bundle: identity of the bundle that scored.
     """
 
     score: float
@@ -42,6 +35,7 @@ class PairScore:
     alignments: Alignments | None = None
     elapsed_s: float = dataclasses.field(default=0.0, compare=False)
     attention: Attention | None = None
+    bundle: str | None = None
 
     @property
     def perplexity(self) -> float:
@@ -54,20 +48,17 @@ class PairScore:
 
 def check_pairs(
     texts: str | Sequence[str], targets: str | Sequence[str], options: ScoringArguments
-) -> TranslationOptions:
-    """Check the arguments of a client.
+) -> dict[str, Any]:
+    """Check the arguments of a client, and return the options by name.
 
     Raises:
         TypeError: something that is no text, or an option of another type.
         ValueError: an option out of range, or not a translation for each text.
     """
-    unknown = set(options) - set(ScoringArguments.__annotations__)
-    if unknown:
-        raise TypeError(f"score has no option {min(unknown)!r}")
     for name, given in (("texts", texts), ("targets", targets)):
         if not isinstance(given, Sequence) or isinstance(given, bytes | bytearray):
             raise TypeError(f"{name} must be str or a sequence of str, got {type(given).__name__}")
-    checked = TranslationOptions(**options)
+    checked = check(options, SCORE)
     if isinstance(texts, str) != isinstance(targets, str):
         raise TypeError("texts and targets must both be str, or both sequences of str")
     if not isinstance(texts, str) and len(texts) != len(targets):
@@ -76,7 +67,7 @@ def check_pairs(
 
 
 def pair_inputs(
-    texts: Sequence[str], targets: Sequence[str], options: TranslationOptions
+    texts: Sequence[str], targets: Sequence[str], options: Mapping[str, Any]
 ) -> dict[str, Array]:
     """The model's input tensors, as `build_inputs` writes them, with `target_input`.
 
@@ -84,12 +75,12 @@ def pair_inputs(
         TypeError: a text that is no `str`.
         ValueError: a text that UTF-8 cannot write.
     """
-    encoded = encode_texts(targets, "target")
+    encoded = text_tensor(targets, "target")
     return {**build_inputs(texts, options), "target_input": encoded}
 
 
 def read_scores(
-    outputs: Mapping[str, Array | None], count: int, elapsed_s: float, options: TranslationOptions
+    outputs: Mapping[str, Array | None], count: int, elapsed_s: float, options: Mapping[str, Any]
 ) -> list[PairScore]:
     """Read the model's answer; see `request.read_outputs`.
 
@@ -97,6 +88,6 @@ def read_scores(
         ServerError: a tensor is missing, of another length, or not what it should hold.
     """
     # Scores and confidences are always in the answer.
-    told = dataclasses.replace(options, return_scores=True, return_confidence=True)
+    told = {**options, "return_scores": True, "return_confidence": True}
     found = read_assessments(outputs, count, told)
     return [PairScore(elapsed_s=elapsed_s, **one) for one in found]

@@ -7,31 +7,20 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
+from dragoman_options.table import OPTIONS, OUTPUTS, TRANSLATE
 
 from dragoman_client.assessment import Alignments, Attention, TokenScores, parse_alignments
 from dragoman_client.errors import ServerError
-from dragoman_client.options import Array, TranslationOptions, encode
+from dragoman_client.tensors import Array, option_tensors, text_tensor
 
-MODEL: Final = "translate"
-"""Name of the model on the server."""
-
-STREAM_MODEL: Final = "translate_stream"
-"""Name of the model that answers in parts."""
-
-SCORE_MODEL: Final = "score"
-"""Name of the model that scores given translations."""
-
-OUTPUTS: Final = ("text_output", "output_tokens", "finish_reason")
-"""Names of the tensors that the server answers with, each of shape [1, N]."""
-
-SCORES: Final = "scores"
-"""Name of the one that it answers with beside them if it is asked for."""
+ALWAYS: Final = tuple(one.name for one in OUTPUTS.values() if TRANSLATE in one.always)
+"""Names of the tensors that every translation comes with, each of shape [1, N]."""
 
 Part = Mapping[str, Array | None]
 """Outputs by name, each of shape [1, 1]: a part of an answer that comes as a stream."""
 
 ENDED_EARLY: Final = "the answer ended before its last part"
+_NO_OPTIONS: Mapping[str, Any] = {}
 _LAST = (b"stop", b"length")
 """Reasons to end, in the last part of a stream."""
 
@@ -43,7 +32,7 @@ def microseconds(seconds: float) -> int:
 
 def is_last(part: Part) -> bool:
     """Whether a part of a stream is its last one."""
-    reasons = part["finish_reason"]
+    reasons = part.get("finish_reason")
     return reasons is not None and bool(reasons.size) and reasons[0, 0] in _LAST
 
 
@@ -55,17 +44,17 @@ class Translation:
         text: the translation.
         output_tokens: how many tokens it has.
         finish_reason: "stop", or "length" where the limit of tokens cut it.
-        score: the sum of the tokens' log-probabilities over the length penalty, where
-            `return_scores` asked for it.
+        score: the sum of the tokens' log-probabilities over the length penalty; like what follows
+            `elapsed_s`, None unless an option asked for it.
         alternatives: further translations of the text, best first, where `num_return_sequences`
             asked for them.
         elapsed_s: from sending its request to reading its answer, or as far as it is read, retries
             included; does not count when translations are compared.
-        token_scores: where `return_token_scores` asked for them.
-        alignments: in the form for which `return_alignments` asked.
-        confidence: the log-probability of a token on average, the end symbol included, where
-            `return_confidence` asked for it.
-        attention: where `return_attention` asked for it.
+        token_scores: the tokens and their log-probabilities.
+        alignments: links between words, or the weights behind them.
+        confidence: the log-probability of a token on average, the end symbol included.
+        attention: the weights of every head.
+        bundle: identity of the bundle that translated.
     """
 
     text: str
@@ -78,51 +67,35 @@ class Translation:
     alignments: Alignments | None = None
     confidence: float | None = None
     attention: Attention | None = None
-
-
-def build_stream_inputs(text: str, options: TranslationOptions) -> dict[str, Array]:
-    """As `build_inputs`, of one text whose translation comes in parts.
-
-    Raises:
-        TypeError: see `build_inputs`.
-        ValueError: see `build_inputs`; or options that a stream has no place for.
-    """
-    if options.return_scores or (options.num_return_sequences or 1) > 1:
-        raise ValueError("a stream has one translation, without a score")
-    for name in ("keep_placeholders", "coverage_penalty"):
-        if getattr(options, name):
-            raise ValueError(f"a stream comes as it is found, without {name}: use translate")
-    if options.assessed:
-        raise ValueError(f"a stream has no {options.assessed[0]}: use translate")
-    return build_inputs([text], options)
+    bundle: str | None = None
 
 
 def build_inputs(
-    texts: Sequence[str], options: TranslationOptions, first_index: int = 0
+    texts: Sequence[str], options: Mapping[str, Any], first_index: int = 0
 ) -> dict[str, Array]:
     """Write texts and options as the model's input tensors.
 
     Args:
         texts: N texts.
-        options: what is None is left out.
+        options: by name, as `dragoman_options.table.check` returns them.
         first_index: place of the first text among all of the caller's, for messages.
 
     Returns:
-        Tensors by name: `text_input` object [1, N] of UTF-8 bytes, options each of shape [1, 1].
+        Tensors by name: `text_input` object [1, N] of UTF-8 bytes, options each of shape
+        [1, values].
 
     Raises:
         TypeError: a text that is no `str`.
         ValueError: a text that UTF-8 cannot write.
     """
-    inputs = {"text_input": encode_texts(texts, first_index=first_index)}
-    return inputs | options.tensors()
+    return {"text_input": text_tensor(texts, first_index=first_index)} | option_tensors(options)
 
 
 def read_outputs(
     outputs: Mapping[str, Array | None],
     count: int,
     elapsed_s: float,
-    options: TranslationOptions | None = None,
+    options: Mapping[str, Any] = _NO_OPTIONS,
 ) -> list[Translation]:
     """Read the model's answer.
 
@@ -132,14 +105,13 @@ def read_outputs(
             int32, `scores` float32; None: the server did not send it.
         count: N, how many texts were sent.
         elapsed_s: since they were.
-        options: that they were sent with, K among them.
+        options: that they were sent with, by name, K among them.
 
     Raises:
         ServerError: a tensor is missing, of another length, not UTF-8, or not what it should hold.
     """
-    options = options or TranslationOptions()
-    each = options.num_return_sequences or 1
-    columns = _columns(outputs, OUTPUTS, count * each)
+    each = options.get("num_return_sequences", 1)
+    columns = _columns(outputs, ALWAYS, count * each)
     assessments = read_assessments(outputs, count * each, options)
     with _faults():
         found = [
@@ -161,14 +133,14 @@ def read_outputs(
 
 
 def read_assessments(
-    outputs: Mapping[str, Array | None], count: int, options: TranslationOptions
+    outputs: Mapping[str, Array | None], count: int, options: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Read what the model thinks of its translations, as far as it was asked for.
+    """Read the outputs that were asked for.
 
     Args:
         outputs: see `read_outputs`.
         count: how many translations there are.
-        options: that say what was asked for.
+        options: by name, that say what was asked for.
 
     Returns:
         Fields of `Translation` by name.
@@ -176,15 +148,16 @@ def read_assessments(
     Raises:
         ServerError: a tensor is missing, of another length, or not what it should hold.
     """
-    form = options.return_alignments or ""
+    form = options.get("return_alignments", "")
     readers: dict[str, tuple[str, Callable[[Any], Any]]] = {
-        SCORES: ("score", float),
+        "scores": ("score", float),
         "token_scores": ("token_scores", lambda value: TokenScores.parse(value.decode("utf-8"))),
         "alignments": ("alignments", lambda value: parse_alignments(value.decode("utf-8"), form)),
         "confidences": ("confidence", float),
         "attention": ("attention", lambda value: Attention.parse(value.decode("utf-8"))),
+        "bundle": ("bundle", lambda value: value.decode("utf-8")),
     }
-    names = (*((SCORES,) if options.return_scores else ()), *options.assessed)
+    names = [output for name in options if (output := OPTIONS[name].output) is not None]
     fields: list[dict[str, Any]] = [{} for _ in range(count)]
     with _faults():
         for name, column in zip(names, _columns(outputs, names, count), strict=True):
@@ -220,14 +193,3 @@ def _columns(outputs: Mapping[str, Array | None], names: Sequence[str], count: i
             raise ServerError(f"{name} has shape {list(values.shape)}: expected [1, {count}]")
         columns.append(values[0])
     return columns
-
-
-def encode_texts(texts: Sequence[str], what: str = "text", first_index: int = 0) -> Array:
-    """Texts as an object tensor [1, N] of UTF-8 bytes.
-
-    Raises:
-        TypeError: a text that is no `str`.
-        ValueError: a text that UTF-8 cannot write.
-    """
-    encoded = [encode(text, f"{what} {first_index + i}") for i, text in enumerate(texts)]
-    return np.array([encoded], dtype=np.object_)

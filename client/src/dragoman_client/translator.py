@@ -7,6 +7,9 @@ from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self, Unpack, overload
 
+from dragoman_options.arguments import OptionArguments, ScoringArguments
+from dragoman_options.table import check
+
 from dragoman_client.access import FilePath
 from dragoman_client.blocking import AwaitableTransport, ThreadPool, awaitable, run, run_each
 from dragoman_client.errors import InvalidRequest
@@ -16,10 +19,10 @@ from dragoman_client.grpc_transport import BlockingGrpcTransport
 from dragoman_client.health import Health
 from dragoman_client.http_transport import BlockingHttpTransport
 from dragoman_client.line_formats import LineFormat, PlainLines
-from dragoman_client.options import OptionArguments, TranslationOptions
-from dragoman_client.pair_scoring import PairScore, ScoringArguments
+from dragoman_client.pair_scoring import PairScore
 from dragoman_client.request import Translation
 from dragoman_client.retrying import DEFAULT_RETRIES
+from dragoman_client.server_info import ServerInfo
 from dragoman_client.settings import ClientSettings, Compression
 from dragoman_client.transport import AsyncTransport, Transport
 
@@ -30,8 +33,8 @@ DEFAULT_URL = "grpc://localhost:8001"
 class Translator:
     """A connection to a Dragoman server; several threads may share one.
 
-    Options of a translation are keyword arguments: `source_language`, `target_language`,
-    `max_tokens`, `beam_width`, `length_penalty`, `split_sentences`; see `TranslationOptions`.
+    Options of a translation are keyword arguments, such as `target_language="de"`; docs/options.md
+    has them all.
     """
 
     def __init__(
@@ -112,6 +115,14 @@ class Translator:
         """
         return run(self._exchange.languages())
 
+    def info(self) -> ServerInfo:
+        """What the server is, what it serves, and which options it takes.
+
+        Raises:
+            TranslationError: the server could not be asked, or does not say.
+        """
+        return run(self._exchange.info())
+
     # A str is a sequence of str too; the order of the overloads decides.
     @overload
     def translate(  # type: ignore[overload-overlap]
@@ -130,7 +141,7 @@ class Translator:
 
         Args:
             texts: a text, or several; for many use `translate_batches`.
-            **options: see `TranslationOptions`; what is left out is the server's choice.
+            **options: see `OptionArguments`; what is left out is the server's choice.
 
         Returns:
             One translation for a text; for several a list in their order.
@@ -163,9 +174,7 @@ class Translator:
         Args:
             texts: a text, or several, which go in one request.
             targets: a translation of it, or of each of them.
-            **options: `source_language`, `target_language`, `length_penalty`,
-                `return_token_scores`, `return_alignments`, `return_attention`; see
-                `TranslationOptions`.
+            **options: see `ScoringArguments`.
 
         Returns:
             One score for a text; for several a list in their order.
@@ -184,7 +193,7 @@ class Translator:
 
         Args:
             text: a text.
-            **options: see `TranslationOptions`; greedy search (`beam_width=1`) grows token by
+            **options: see `OptionArguments`; greedy search (`beam_width=1`) grows token by
                 token, beam search by what all its hypotheses have in common.
 
         Returns:
@@ -215,7 +224,7 @@ class Translator:
             batch_size: texts in a request.
             concurrency: requests under way at once. With 1, each is answered before more texts
                 are read, as a dialogue needs; with more, twice as many batches are read ahead.
-            **options: see `TranslationOptions`; what is left out is the server's choice.
+            **options: see `OptionArguments`; what is left out is the server's choice.
 
         Returns:
             Translations in the order of the texts.
@@ -260,7 +269,7 @@ class Translator:
             tell: called after each line.
             refuse: called with the number of a line that the server refused, and why; the line is
                 left empty.
-            **options: see `TranslationOptions`; what is left out is the server's choice.
+            **options: see `OptionArguments`; what is left out is the server's choice.
 
         Returns:
             What was done.
@@ -273,7 +282,7 @@ class Translator:
                 resumed belongs to something else.
         """
         self._exchange._check_open()
-        TranslationOptions(**options)
+        check(options)
         return translate_file(
             self,
             Path(source),

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
-from dragoman_client.options import Array
-from dragoman_client.request import MODEL, Part
+from dragoman_options.table import TRANSLATE
+
+from dragoman_client.request import Part
+from dragoman_client.tensors import Array
 
 
 class Transport(Protocol):
     """A way to the server; every method may be called from several threads at once."""
 
     def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
     ) -> Mapping[str, Array | None]:
         """Send tensors and return the model's answer; None for an output that is not in it.
 
@@ -47,13 +49,6 @@ class Transport(Protocol):
             TranslationError: nobody could be asked.
         """
 
-    def config(self) -> Mapping[str, Any]:
-        """Triton's configuration of the model, as JSON has it.
-
-        Raises:
-            TranslationError: nobody could be asked, or what was answered is no configuration.
-        """
-
     def close(self) -> None:
         """Let go of the connections."""
 
@@ -62,7 +57,7 @@ class AsyncTransport(Protocol):
     """A way to the server; any number of tasks of one event loop may use it."""
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
     ) -> Mapping[str, Array | None]:
         """See `Transport.infer`."""
         ...
@@ -73,10 +68,6 @@ class AsyncTransport(Protocol):
 
     async def is_ready(self) -> bool:
         """See `Transport.is_ready`."""
-        ...
-
-    async def config(self) -> Mapping[str, Any]:
-        """See `Transport.config`."""
         ...
 
     async def close(self) -> None:

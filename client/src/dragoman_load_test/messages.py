@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman_client import http_wire
+from dragoman_client import grpc_wire, http_wire
 from dragoman_client.errors import TranslationError, from_status
-from dragoman_client.request import MODEL, OUTPUTS, STREAM_MODEL, microseconds
+from dragoman_client.request import ALWAYS, build_inputs
+from dragoman_options.table import STREAM, TRANSLATE
 from tritonclient.grpc import service_pb2
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -23,8 +24,6 @@ STREAM_INFER = "/inference.GRPCInferenceService/ModelStreamInfer"
 
 _WANTED = ("text_output", "output_tokens")
 """Outputs without which a translation cannot be counted."""
-
-Option = str | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -43,28 +42,21 @@ class Answer:
 
 
 def grpc_request(
-    texts: Sequence[str],
-    options: Mapping[str, Option],
-    timeout_s: float | None = None,
-    streamed: bool = False,
+    texts: Sequence[str], options: Mapping[str, Any], timeout_s: float, streamed: bool = False
 ) -> bytes:
     """A message to `ModelInfer` or `ModelStreamInfer`.
 
     Args:
         texts: what to translate; one, if it is streamed.
-        options: the model's optional inputs, each of one value.
-        timeout_s: the server's deadline; None: its own.
+        options: by name, as `dragoman_options.table.check` returns them.
+        timeout_s: the server's deadline.
         streamed: by `translate_stream`.
     """
-    request = service_pb2.ModelInferRequest(model_name=STREAM_MODEL if streamed else MODEL)
-    leading = [] if streamed else [1]
-    for name, (datatype, count, raw) in _tensors(texts, options).items():
-        request.inputs.add(name=name, datatype=datatype, shape=[*leading, count])
-        request.raw_input_contents.append(raw)
-    for name in OUTPUTS if streamed else _WANTED:
+    inputs = build_inputs(texts, options)
+    write = grpc_wire.stream_request if streamed else grpc_wire.infer_request
+    request = write(STREAM if streamed else TRANSLATE, inputs, timeout_s)
+    for name in ALWAYS if streamed else _WANTED:
         request.outputs.add(name=name)
-    if timeout_s is not None:
-        request.parameters["timeout"].int64_param = microseconds(timeout_s)
     return bytes(request.SerializeToString())
 
 
@@ -77,7 +69,7 @@ def read_grpc_answer(message: bytes) -> Answer:
     try:
         return _grpc_answer(service_pb2.ModelInferResponse.FromString(message))
     except Exception as error:  # protobuf has no base of its own for what it raises
-        raise ValueError(f"not an answer of the model {MODEL}: {error!r}") from error
+        raise ValueError(f"not an answer of the model {TRANSLATE}: {error!r}") from error
 
 
 def read_grpc_part(message: bytes) -> Answer:
@@ -95,16 +87,12 @@ def read_grpc_part(message: bytes) -> Answer:
     except TranslationError:
         raise
     except Exception as error:  # as above
-        raise ValueError(f"not an answer of the model {STREAM_MODEL}: {error!r}") from error
+        raise ValueError(f"not an answer of the model {STREAM}: {error!r}") from error
 
 
-def generate_request(
-    texts: Sequence[str], options: Mapping[str, Option], timeout_s: float
-) -> bytes:
-    """A body for `/generate` or `/generate_stream`."""
-    one_or_all = texts[0] if len(texts) == 1 else list(texts)
-    asked = {"text_input": one_or_all, **options, "timeout": microseconds(timeout_s)}
-    return json.dumps(asked, ensure_ascii=False).encode()
+def generate_request(texts: Sequence[str], options: Mapping[str, Any], timeout_s: float) -> bytes:
+    """A body for `/generate` or `/generate_stream`; arguments as for `grpc_request`."""
+    return http_wire.generate_body(build_inputs(texts, options), timeout_s)
 
 
 def read_generated(body: bytes) -> Answer:
@@ -117,7 +105,7 @@ def read_generated(body: bytes) -> Answer:
         texts, counts = (_listed(value) for value in map(json.loads(body).__getitem__, _WANTED))
         return Answer(tuple(map(str, texts)), sum(counts))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"not an answer of the model {MODEL}: {error!r}") from error
+        raise ValueError(f"not an answer of the model {TRANSLATE}: {error!r}") from error
 
 
 def read_event(line: bytes) -> Answer | None:
@@ -131,41 +119,15 @@ def read_event(line: bytes) -> Answer | None:
     if values is None:
         return None
     try:
-        text, tokens, reason = (values[name] for name in OUTPUTS)
+        text, tokens, reason = (values[name] for name in ALWAYS)
         return Answer((str(text),), int(tokens), bool(reason))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"not an answer of the model {STREAM_MODEL}: {error!r}") from error
+        raise ValueError(f"not an answer of the model {STREAM}: {error!r}") from error
 
 
 def _listed(value: Any) -> list[Any]:
     """An output's elements; one has no list around it."""
     return value if isinstance(value, list) else [value]
-
-
-def _tensors(
-    texts: Sequence[str], options: Mapping[str, Option]
-) -> dict[str, tuple[str, int, bytes]]:
-    """Inputs by name: Triton's name of the type, how many elements, and all of them as bytes."""
-    found = {"text_input": ("BYTES", len(texts), b"".join(map(_string, texts)))}
-    for name, value in options.items():
-        datatype, raw = _element(value)
-        found[name] = (datatype, 1, raw)
-    return found
-
-
-def _element(value: Option) -> tuple[str, bytes]:
-    if isinstance(value, str):
-        return "BYTES", _string(value)
-    if isinstance(value, bool):
-        return "BOOL", struct.pack("?", value)
-    if isinstance(value, int):
-        return "INT32", struct.pack("<i", value)
-    return "FP32", struct.pack("<f", value)
-
-
-def _string(text: str) -> bytes:
-    raw = text.encode("utf-8")
-    return struct.pack("<I", len(raw)) + raw
 
 
 def _grpc_answer(response: service_pb2.ModelInferResponse) -> Answer:

@@ -20,7 +20,8 @@ from dragoman_client.errors import (
     TranslationError,
 )
 from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenStreams
-from dragoman_client.request import ENDED_EARLY, MODEL, STREAM_MODEL
+from dragoman_client.request import ENDED_EARLY
+from dragoman_options.table import STREAM, TRANSLATE
 
 from dragoman_load_test import messages
 from dragoman_load_test.messages import Answer
@@ -195,7 +196,7 @@ async def _http_senders(
         skip_auto_headers=("Accept-Encoding",),
         timeout=aiohttp.ClientTimeout(total=target.timeout_s),
     ) as session:
-        way = f"{STREAM_MODEL}/generate_stream" if target.streamed else f"{MODEL}/generate"
+        way = f"{STREAM}/generate_stream" if target.streamed else f"{TRANSLATE}/generate"
         post = functools.partial(session.post, f"{models}/{way}")
         call = functools.partial(_http_stream if target.streamed else _http_unary, post)
         yield [

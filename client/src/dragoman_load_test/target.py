@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Self
+from typing import Any, Self
 
 from dragoman_client.access import Access
 from dragoman_client.address import Address, read_url
-from dragoman_client.options import TranslationOptions
-
-from dragoman_load_test.messages import Option
+from dragoman_options.arguments import OptionArguments
+from dragoman_options.table import STREAM, TRANSLATE, check
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Target:
         url: where it is, as the client takes it.
         address: what the URL says.
         access: what goes with every request.
-        options: of every request, by name.
+        options: of every request, by name, as `dragoman_options.table.check` returns them.
         streamed: by `translate_stream`, else by `translate`.
         timeout_s: after which a request is cancelled, here and on the server.
     """
@@ -28,7 +27,7 @@ class Target:
     url: str
     address: Address
     access: Access
-    options: dict[str, Option]
+    options: dict[str, Any]
     streamed: bool
     timeout_s: float
 
@@ -37,7 +36,7 @@ class Target:
         cls,
         url: str,
         *,
-        options: TranslationOptions | None = None,
+        options: OptionArguments | None = None,
         access: Access | None = None,
         streamed: bool = False,
         timeout_s: float = 30.0,
@@ -45,15 +44,16 @@ class Target:
         """Read a URL.
 
         Raises:
-            ValueError: a URL that names no server, or access that does not fit it.
+            TypeError: an option that is unknown or of another type.
+            ValueError: a URL that names no server, access that does not fit it, or an option out of
+                range.
         """
         access = access or Access()
-        given = dataclasses.asdict(options or TranslationOptions())
         return cls(
             url,
             read_url(url, access),
             access,
-            {name: value for name, value in given.items() if value is not None},
+            check(options or {}, STREAM if streamed else TRANSLATE),
             streamed,
             timeout_s,
         )

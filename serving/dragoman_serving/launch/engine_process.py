@@ -21,8 +21,11 @@ class EngineProcess:
         heartbeat: file descriptor from which its signs of life are read (`service.heartbeat`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, metrics_port: int) -> None:
         """Start it; it loads what Triton's models ask for.
+
+        Args:
+            metrics_port: of Triton, for clients that ask.
 
         Raises:
             DragomanError: there is no place for its socket.
@@ -41,7 +44,7 @@ class EngineProcess:
                         "-P",
                         "-m",
                         "dragoman_serving.service",
-                        *map(str, descriptors),
+                        *map(str, (*descriptors, metrics_port)),
                     ],
                     descriptors=descriptors,
                 )

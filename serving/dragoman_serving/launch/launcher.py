@@ -19,7 +19,7 @@ from dragoman_serving.launch.backends import find_installation, lay_out_backends
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.launch.ports import Ports, choose_ports
 from dragoman_serving.launch.processes import alive, children
-from dragoman_serving.launch.repository import Repository
+from dragoman_serving.launch.repository import Repository, lay_out_info
 from dragoman_serving.launch.serve_options import (
     ServeOptions,
     refuse_beyond_loopback,
@@ -71,6 +71,8 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             named = self._repository.backends
             backends = lay_out_backends(self._installation, named, scratch)
             self._installation = replace(self._installation, backends=backends)
+            self._more_models = scratch / "models"
+            lay_out_info(self._more_models)
             self._log = LogPipe()
             undo.callback(self._log.close)
             self._exit = undo.pop_all()
@@ -182,10 +184,11 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         try:
             loads = self.engine is None
             if loads and self._repository.layout is not None:
-                self.engine = EngineProcess()
+                self.engine = EngineProcess(self.ports.metrics)
             self._process = TritonProcess(
                 self._options,
                 self._repository.models,
+                self._more_models,
                 self.ports,
                 self._installation,
                 self.engine,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
@@ -12,11 +13,14 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Manifest
 from dragoman_serving.launch.backends import BACKEND
 from dragoman_serving.models.loading import Layout, choose_layout
-from dragoman_serving.service.configuration import check_languages, engine_settings, request_rules
+from dragoman_serving.service.configuration import engine_settings, request_rules
 
-MODEL = "translate"
-FURTHER_MODELS = ("translate_stream", "score")
+MODEL = TRANSLATE
+FURTHER_MODELS = (STREAM, SCORE)
 """Those that use the engine of `translate`."""
+_INFO_CONFIG = f'name: "{INFO}"\nbackend: "{BACKEND}"\n' + (
+    "instance_group [ { count: 1 kind: KIND_CPU } ]\n"
+)
 
 
 class Repository:
@@ -87,7 +91,6 @@ class Repository:
             return None
         parameters = {name: entry.string_value for name, entry in config.parameters.items()}
         request_rules(parameters)
-        check_languages(parameters, manifest.languages)
         return choose_layout(engine_settings(parameters), self._bundle, manifest)
 
     def _backend(self, model: str, config: str | None) -> str:
@@ -109,6 +112,12 @@ class Repository:
             return (self._bundle / FILE_NAME).stat().st_mtime_ns
         except OSError:
             return 0
+
+
+def lay_out_info(folder: Path) -> None:
+    """Make a repository of the model `info`, which no repository on disk needs to have."""
+    (folder / INFO / "1").mkdir(parents=True)
+    (folder / INFO / "config.pbtxt").write_text(_INFO_CONFIG, encoding="utf-8")
 
 
 def read_config(path: Path) -> ModelConfig:

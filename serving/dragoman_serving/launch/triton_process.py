@@ -14,6 +14,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from dragoman_options.table import INFO
+
 from dragoman.kernel.errors import DragomanError
 from dragoman_serving.launch.backends import Installation
 from dragoman_serving.launch.child_process import start_child
@@ -68,6 +70,7 @@ class TritonProcess:
         self,
         options: ServeOptions,
         models: list[str],
+        more_models: Path,
         ports: Ports,
         installation: Installation,
         engine: EngineProcess | None,
@@ -78,6 +81,7 @@ class TritonProcess:
         Args:
             options: what to serve, and where.
             models: of the repository, to load.
+            more_models: repository of the model `info`, which needs the engine.
             ports: to listen on.
             installation: the server's files, with the backends that it may load.
             engine: the engine's process, if a model needs it.
@@ -91,6 +95,7 @@ class TritonProcess:
         process = start_child(
             [
                 *_command(options, models, ports, installation),
+                *(_info(more_models) if engine is not None else ()),
                 f"--backend-config=python,shm-region-prefix-name={self._prefix}",
             ],
             environment=_environment(installation, engine),
@@ -214,6 +219,10 @@ def _command(
         # It has no part for GPUs.
         command += ["--pinned-memory-pool-byte-size=0", "--allow-gpu-metrics=false"]
     return command
+
+
+def _info(repository: Path) -> list[str]:
+    return [f"--model-repository={repository}", f"--load-model={INFO}"]
 
 
 def _environment(installation: Installation, engine: EngineProcess | None) -> dict[str, str]:

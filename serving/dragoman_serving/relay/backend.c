@@ -219,8 +219,18 @@ static TRITONSERVER_Error *write_hello(Written *to, TRITONBACKEND_Model *model)
     return error;
 }
 
+/* Give Triton the model's inputs and outputs, which the engine knows, as JSON. */
+static TRITONSERVER_Error *declare_tensors(TRITONBACKEND_Model *model, const char *json)
+{
+    TRITONSERVER_Message *config;
+    TRY(TRITONSERVER_MessageNewFromSerializedJson(&config, json, strlen(json)));
+    TRITONSERVER_Error *const error = TRITONBACKEND_ModelSetConfig(model, 1, config);
+    TRITONSERVER_MessageDelete(config);
+    return error;
+}
+
 /* Wait until the engine has loaded the model, or says why it does not. */
-static TRITONSERVER_Error *wait_until_ready(Relay *relay)
+static TRITONSERVER_Error *wait_until_ready(Relay *relay, TRITONBACKEND_Model *model)
 {
     for (;;) {
         size_t at = 0;
@@ -233,7 +243,9 @@ static TRITONSERVER_Error *wait_until_ready(Relay *relay)
                 publish_figures(&relay->figures, relay->name, &frame);
             if (kind != READY && kind != REFUSED)
                 continue;
-            TRITONSERVER_Error *const error = kind == READY ? NULL : invalid(read_text(&frame));
+            const char *const text = read_text(&frame);
+            TRITONSERVER_Error *const error = kind == READY ? declare_tensors(model, text)
+                                                            : invalid(text);
             drop_received(relay, at);
             return error;
         }
@@ -248,7 +260,7 @@ static TRITONSERVER_Error *introduce(Relay *relay, TRITONBACKEND_Model *model)
     if (error == NULL)
         send_all(relay, &hello);
     free(hello.bytes);
-    return error != NULL ? error : wait_until_ready(relay);
+    return error != NULL ? error : wait_until_ready(relay, model);
 }
 
 static TRITONSERVER_Error *start(Relay *relay, TRITONBACKEND_Model *model)

@@ -6,26 +6,41 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dragoman_options.arguments import OptionArguments
+
 from dragoman.kernel.manifest import Limits
-from dragoman_serving.request.options import RequestOptions
 
 
 @dataclass
 class Lengths:
     """Bounds of a translation's length; a ratio is tokens for each token of the text."""
 
-    options: RequestOptions
+    max_tokens: int | None
+    min_tokens: int
+    max_ratio: float | None
+    min_ratio: float
     limits: Limits
     specials: int
     """Source ids that are no text: the tag, if there are any, and the end symbol."""
 
+    @classmethod
+    def of(cls, options: OptionArguments, limits: Limits, specials: int) -> Lengths:
+        """As a request's options say."""
+        return cls(
+            options.get("max_tokens"),
+            options.get("min_tokens") or 0,
+            options.get("max_length_ratio"),
+            options.get("min_length_ratio") or 0.0,
+            limits,
+            specials,
+        )
+
     def most(self, src_ids: Sequence[int], given: int = 0) -> int:
         """The most tokens of a translation, of which so many are given."""
-        options = self.options
-        if options.max_tokens is not None:
-            return options.max_tokens
-        if options.max_length_ratio is not None:
-            most = max(int(self._times(options.max_length_ratio, src_ids)), 1) + 1  # the end symbol
+        if self.max_tokens is not None:
+            return self.max_tokens
+        if self.max_ratio is not None:
+            most = max(int(self._times(self.max_ratio, src_ids)), 1) + 1  # the end symbol
         else:
             most = self.limits.target_tokens(len(src_ids)) + given
             most = max(most, self.fewest(src_ids) + 1)
@@ -33,8 +48,9 @@ class Lengths:
 
     def fewest(self, src_ids: Sequence[int]) -> int:
         """The fewest tokens of a translation."""
-        least, ratio = self.options.min_tokens or 0, self.options.min_length_ratio
-        return least if ratio is None else max(least, math.ceil(self._times(ratio, src_ids)))
+        if not self.min_ratio:
+            return self.min_tokens
+        return max(self.min_tokens, math.ceil(self._times(self.min_ratio, src_ids)))
 
     def _times(self, ratio: float, src_ids: Sequence[int]) -> float:
         # Ratios come as fp32, and 0.3 of 10 is to be 3 all the same.

@@ -7,9 +7,13 @@ not the options.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
+
+from dragoman_options.arguments import AlignmentForm, OptionArguments
+from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE, sampled
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
@@ -24,19 +28,21 @@ from dragoman_serving.engine.constraints import (
 )
 from dragoman_serving.engine.sampling import Sampling
 from dragoman_serving.engine.sentence import SearchOptions
-from dragoman_serving.request.checks import check_options, check_scoring
+from dragoman_serving.request.checks import check_options
 from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.request.lengths import Lengths
-from dragoman_serving.request.options import RequestOptions
-from dragoman_serving.request.outputs import Outputs
 from dragoman_serving.request.required_terms import RequiredTerms, cannot_write
 from dragoman_serving.request.suppression import SuppressedWords
 from dragoman_serving.request.urgency import DEFAULT_URGENCY, Urgency
 
 _DEFAULTS = SearchOptions()
+_OF_SEARCH = frozenset(("scores", "confidences"))
+_OF_SCORER = frozenset(("token_scores", "alignments", "attention"))
+"""Outputs that the search knows, and those that are read off the graphs."""
+_ALTERING = ("keep_placeholders", "repetition_penalty", "coverage_penalty")
+"""Options with which a search's scores are not the model's own."""
 _WIDTH_WITH_TERMS = 8
 """Where a term must be generated, hypotheses with it and without it share the beam."""
-_MOST_SAMPLES = 64
 
 
 @dataclass(kw_only=True)  # frozen takes three times as long to make, and each request makes one
@@ -45,7 +51,9 @@ class ScoringPlan:
 
     languages: tuple[str | None, str | None]
     """Source and target, as the request names them."""
-    outputs: Outputs
+    outputs: frozenset[str]
+    """Names of the outputs that the request asks for."""
+    alignment_form: AlignmentForm | None
     alpha: float
     urgency: Urgency
     coverage_penalty: float = 0.0
@@ -106,8 +114,7 @@ class SearchPlan(ScoringPlan):
         if prefix and len(prefix) >= most:
             raise InvalidRequest(
                 f"the prefix of text {index} has {len(prefix)} tokens, and its translation at most "
-                f"{most}: shorten it"
-                + (", or raise max_tokens" if self.lengths.options.max_tokens else "")
+                f"{most}: shorten it" + (", or raise max_tokens" if self.lengths.max_tokens else "")
             )
         return most, self._search(prefix, terms, self._rules_of(src_ids, most))
 
@@ -131,7 +138,7 @@ class SearchPlan(ScoringPlan):
         )
         width = self.width_with_terms if terms else self.width
         # Greedy search by itself does not score what it finds.
-        scored = self.outputs.scores or self.outputs.confidence
+        scored = not self.outputs.isdisjoint(_OF_SEARCH)
         if guidance == Guidance() and not (width == 1 and scored):
             guidance = None
         hypotheses = width if self.coverage_penalty else self.hypotheses
@@ -143,88 +150,80 @@ class SearchPlan(ScoringPlan):
 
 
 def plan_request(
-    options: RequestOptions,
+    given: Mapping[str, Any],
     limits: Limits,
     tokenizer: Tokenizer,
     texts: int = 1,
     urgency: Urgency = DEFAULT_URGENCY,
+    model: str = TRANSLATE,
 ) -> SearchPlan:
     """Check what a request to translate asks, and resolve it.
 
     Args:
-        options: of the request.
+        given: options of the request, by name.
         limits: of the model.
         tokenizer: of the model.
         texts: how many the request has.
         urgency: of the request.
+        model: Triton's name of the model that is asked.
 
     Raises:
-        InvalidRequest: a value out of range, or one that does not go with another, by name.
+        InvalidRequest: see `check_options`.
     """
     target = tokenizer.target
-    check_options(options, limits, target.vocab_size)
+    options = check_options(given, model, limits, target.vocab_size)
     prefixes = _prefixes(options, texts)
-    glossary = Glossary.from_json(options.glossary) if options.glossary else None
     width = _width(options, limits)
     hypotheses = _hypotheses(options, width)
-    outputs = Outputs.of(options)
-    of_scorer = outputs.token_scores or outputs.alignments is not None or outputs.attention
+    outputs = _outputs(options)
     # A search whose scores are the model's own knows the sum of the log-probabilities.
-    is_altered = (
-        options.keep_placeholders
-        or options.repetition_penalty is not None
-        or options.coverage_penalty is not None
-    )
+    is_altered = any(name in options for name in _ALTERING)
     widest = min(_WIDTH_WITH_TERMS, limits.max_beam_width)
+    keep_placeholders = "keep_placeholders" in options
     return SearchPlan(
-        languages=(options.source_language, options.target_language),
+        languages=(options.get("source_language"), options.get("target_language")),
         outputs=outputs,
+        alignment_form=options.get("return_alignments"),
         alpha=_alpha(options, limits),
         urgency=urgency,
-        assessed=of_scorer or (outputs.confidence and is_altered),
-        most_sentence_tokens=(options.max_sentence_tokens or limits.most_text_tokens)
-        if options.split_sentences
+        assessed=not outputs.isdisjoint(_OF_SCORER) or ("confidences" in outputs and is_altered),
+        most_sentence_tokens=(options.get("max_sentence_tokens") or limits.most_text_tokens)
+        if "split_sentences" in options
         else None,
         width=width,
-        width_with_terms=width if options.beam_width is not None else widest,
+        width_with_terms=width if "beam_width" in options else widest,
         hypotheses=hypotheses,
-        samples=hypotheses if options.sampled else 0,
-        alternatives=hypotheses if options.return_alternatives else 0,
-        coverage_penalty=options.coverage_penalty or 0.0,
-        lengths=Lengths(options, limits, tokenizer.tags + 1),
+        samples=hypotheses if sampled(options) else 0,
+        alternatives=hypotheses if "return_alternatives" in options else 0,
+        coverage_penalty=options.get("coverage_penalty") or 0.0,
+        lengths=Lengths.of(options, limits, tokenizer.tags + 1),
         prefixes=prefixes,
-        terms=RequiredTerms(glossary, options.keep_placeholders, target),
+        terms=RequiredTerms(_glossary(options), keep_placeholders, target),
         guidance=_guidance(options, target),
         target=target,
     )
 
 
 def plan_stream(
-    options: RequestOptions, limits: Limits, tokenizer: Tokenizer, urgency: Urgency
+    given: Mapping[str, Any], limits: Limits, tokenizer: Tokenizer, urgency: Urgency
 ) -> SearchPlan:
     """As `plan_request`, of one text whose translation is read as it grows."""
-    Outputs.of(options).check_stream()
-    plan = plan_request(options, limits, tokenizer, urgency=urgency)
-    if plan.hypotheses > 1 or options.keep_placeholders or plan.coverage_penalty:
-        raise InvalidRequest(
-            "a stream has one translation, as it comes: no num_return_sequences, "
-            "keep_placeholders or coverage_penalty"
-        )
-    return plan
+    return plan_request(given, limits, tokenizer, urgency=urgency, model=STREAM)
 
 
 def plan_scoring(
-    options: RequestOptions, limits: Limits, urgency: Urgency = DEFAULT_URGENCY
+    given: Mapping[str, Any], limits: Limits, urgency: Urgency = DEFAULT_URGENCY
 ) -> ScoringPlan:
     """Check what a request to score given translations asks, and resolve it.
 
     Raises:
-        InvalidRequest: a value out of range, or an option that is for translating, by name.
+        InvalidRequest: see `check_options`.
     """
-    check_scoring(options)
+    options = check_options(given, SCORE, limits)
     return ScoringPlan(
-        languages=(options.source_language, options.target_language),
-        outputs=Outputs.of(options),
+        languages=(options.get("source_language"), options.get("target_language")),
+        outputs=_outputs(options),
+        alignment_form=options.get("return_alignments"),
         alpha=_alpha(options, limits),
         urgency=urgency,
     )
@@ -239,26 +238,35 @@ def with_sample(search: SearchOptions, number: int) -> SearchOptions:
     return replace(search, guidance=replace(guidance, sampling=sampling))
 
 
-def _alpha(options: RequestOptions, limits: Limits) -> float:
-    return limits.length_penalty if options.length_penalty is None else options.length_penalty
+def _outputs(options: OptionArguments) -> frozenset[str]:
+    outputs = (OPTIONS[name].output for name in options)
+    return frozenset(output for output in outputs if output is not None)
 
 
-def _prefixes(options: RequestOptions, texts: int) -> tuple[str, ...]:
-    values = options.prefix
-    if values is None:
+def _alpha(options: OptionArguments, limits: Limits) -> float:
+    alpha = options.get("length_penalty")
+    return limits.length_penalty if alpha is None else alpha
+
+
+def _prefixes(options: OptionArguments, texts: int) -> tuple[str, ...]:
+    if "prefix" not in options:
         return ()
+    values = tuple(options["prefix"] or ())
     if len(values) not in (1, texts):
         raise InvalidRequest(
-            f"prefix has {len(values)} values for {texts} texts: give one, or one a text"
+            f"prefix has {len(values)} values for {texts} texts: give one, or one for each text"
         )
     return values if len(values) == texts else values * texts
 
 
-def _width(options: RequestOptions, limits: Limits) -> int:
-    width, most = options.beam_width, limits.max_beam_width
-    if width is not None and not 1 <= width <= most:
-        raise InvalidRequest(f"beam_width is {width}: give 1 to {most}")
-    if options.sampled:
+def _glossary(options: OptionArguments) -> Glossary | None:
+    terms = options.get("glossary")
+    return Glossary(terms) if terms else None
+
+
+def _width(options: OptionArguments, limits: Limits) -> int:
+    width = options.get("beam_width")
+    if sampled(options):
         if width not in (None, 1):
             raise InvalidRequest(
                 f"beam_width is {width}, but tokens are sampled with temperature, "
@@ -266,43 +274,42 @@ def _width(options: RequestOptions, limits: Limits) -> int:
             )
         return 1
     for name in ("glossary", "keep_placeholders", "coverage_penalty"):
-        if width == 1 and getattr(options, name):
+        if width == 1 and name in options:
             raise InvalidRequest(f"{name}: not with beam_width 1, give 2 or more")
-    return min(_DEFAULTS.beam_width, most) if width is None else width
+    return min(_DEFAULTS.beam_width, limits.max_beam_width) if width is None else width
 
 
-def _hypotheses(options: RequestOptions, width: int) -> int:
+def _hypotheses(options: OptionArguments, width: int) -> int:
     """How many translations of a text are requested."""
-    wanted, name = options.num_return_sequences, "num_return_sequences"
-    most = _MOST_SAMPLES if options.sampled else width
-    if wanted is not None and not 1 <= wanted <= most:
-        why = "" if options.sampled else ", which is beam_width"
-        raise InvalidRequest(f"{name} is {wanted}: give 1 to {most}{why}")
-    if (wanted or 1) > 1 and options.keep_placeholders:
-        raise InvalidRequest(f"{name}: not with keep_placeholders")
-    return wanted or 1
+    wanted = options.get("num_return_sequences") or 1
+    if wanted > width and not sampled(options):
+        raise InvalidRequest(
+            f"num_return_sequences is {wanted}: give 1 to {width}, which is beam_width"
+        )
+    return wanted
 
 
-def _guidance(options: RequestOptions, target: Tokenizer) -> Guidance:
+def _guidance(options: OptionArguments, target: Tokenizer) -> Guidance:
     """The constraints on every sentence."""
     rules: list[Rule] = []
-    if options.repetition_penalty is not None:
-        rules.append(RepetitionPenalty(options.repetition_penalty))
-    if options.no_repeat_ngram_size is not None:
-        rules.append(NoRepeatedNgrams(options.no_repeat_ngram_size))
-    if options.suppress is not None:
-        words = dict.fromkeys(_written(word, target) for word in options.suppress)
+    if penalty := options.get("repetition_penalty"):
+        rules.append(RepetitionPenalty(penalty))
+    if size := options.get("no_repeat_ngram_size"):
+        rules.append(NoRepeatedNgrams(size))
+    if "suppress" in options:
+        words = dict.fromkeys(_written(word, target) for word in options["suppress"] or ())
         rules.append(SuppressedWords(list(words), target.vocabulary))
     sampling = None
-    if options.sampled:
-        seed = secrets.randbits(63) if options.seed is None else options.seed
-        temperature = 1.0 if options.temperature is None else options.temperature
-        sampling = Sampling((seed, 0), temperature, options.top_k, options.top_p)
+    if sampled(options):
+        seed = options.get("seed")
+        seed = secrets.randbits(63) if seed is None else seed
+        temperature = options.get("temperature") or 1.0
+        sampling = Sampling((seed, 0), temperature, options.get("top_k"), options.get("top_p"))
     return Guidance(
         rules=tuple(rules),
         sampling=sampling,
-        patience=1.0 if options.patience is None else options.patience,
-        early_stopping=options.early_stopping is not False,
+        patience=options.get("patience") or 1.0,
+        early_stopping=options.get("early_stopping") is not False,
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from dragoman_options.arguments import AlignmentForm
+
 from dragoman.kernel.attention_maps import MOST_WEIGHTS, Attention, count_weights, shifted
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.hypothesis import length_penalty
@@ -14,7 +16,6 @@ from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import when_all_done
-from dragoman_serving.request.outputs import AlignmentForm, Outputs
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json
 from dragoman_serving.scoring.score_graphs import Pair
@@ -105,14 +106,14 @@ class Assessor:
             Overloaded: too many others are waiting.
             DeadlineExceeded: it takes longer than it allows.
         """
-        wanted = plan.outputs.alignments is not None or plan.coverage_penalty
+        wanted = "alignments" in plan.outputs or plan.coverage_penalty
         if wanted and self._manifest.alignment is None:
             name = "coverage_penalty" if plan.coverage_penalty else "return_alignments"
             raise InvalidRequest(
                 f"{name}: the manifest does not say which attention heads align; "
                 "choose them with: dragoman align-heads BUNDLE --text PREFIX"
             )
-        if plan.outputs.attention and ATTENTION_GRAPH not in self._manifest.graphs:
+        if "attention" in plan.outputs and ATTENTION_GRAPH not in self._manifest.graphs:
             raise InvalidRequest(
                 "return_attention: the bundle has no graph 'attention'; "
                 "add it with: dragoman export attention BUNDLE"
@@ -124,19 +125,19 @@ class Assessor:
             )
         self._scorer.check(translations, plan.urgency.priority, plan.urgency.deadline_s)
 
-    def check_lengths(self, lengths: Sequence[int], translations: int, outputs: Outputs) -> None:
+    def check_lengths(self, lengths: Sequence[int], translations: int, plan: ScoringPlan) -> None:
         """Refuse early what would have too much attention, however short the translations.
 
         Args:
             lengths: tokens of each sentence of a request.
             translations: of each.
-            outputs: of the request.
+            plan: of the request.
 
         Raises:
             InvalidRequest: it would.
         """
         least = translations * sum(self._weights(length, 1) for length in lengths)
-        if outputs.attention and least > MOST_WEIGHTS:
+        if "attention" in plan.outputs and least > MOST_WEIGHTS:
             raise InvalidRequest(_too_many(f"{least} or more"))
 
     def assess(
@@ -153,22 +154,23 @@ class Assessor:
             Closed: the scorer was closed.
         """
         outputs, urgency = plan.outputs, plan.urgency
-        _check_amount(candidates, outputs)
-        self._check_heads(candidates, outputs)
-        attention = outputs.alignments is not None
+        _check_amount(candidates, plan)
+        if "attention" in outputs:
+            self._check_heads(candidates)
+        aligned = "alignments" in outputs
         pairs = [
             Pair(
-                *(one.src_ids, one.tgt_ids, one.complete, attention),
-                *(urgency.priority, urgency.deadline_s, outputs.attention),
+                *(one.src_ids, one.tgt_ids, one.complete, aligned),
+                *(urgency.priority, urgency.deadline_s, "attention" in outputs),
             )
             for candidate in candidates
             for one in candidate.sentences
         ]
         futures = self._scorer.submit(pairs)
-        return when_all_done(futures, lambda found: self._join(candidates, found, outputs))
+        return when_all_done(futures, lambda found: self._join(candidates, found, plan))
 
     def _join(
-        self, candidates: Sequence[Candidate], found: Sequence[Scored], outputs: Outputs
+        self, candidates: Sequence[Candidate], found: Sequence[Scored], plan: ScoringPlan
     ) -> list[Assessment]:
         target = self._tokenizer.target
         remaining = iter(found)
@@ -181,10 +183,10 @@ class Assessor:
                 tokens += [target.piece(self._manifest.special_ids.end)] * one.complete
             log_probs = tuple(log_prob for one in scored for log_prob in one.log_probs)
             alignment = None
-            if outputs.alignments is not None:
-                alignment = self._alignment(candidate, scored, outputs.alignments)
+            if plan.alignment_form is not None:
+                alignment = self._alignment(candidate, scored, plan.alignment_form)
             attention = None
-            if outputs.attention:
+            if "attention" in plan.outputs:
                 attention = self._attention(candidate.sentences[0], tokens, scored[0])
             assessments.append(Assessment(tuple(tokens), log_probs, alignment, attention))
         return assessments
@@ -195,14 +197,12 @@ class Assessor:
         read = shifted(said, piece(self._manifest.special_ids.begin))
         return Attention(tuple(map(piece, pair.src_ids)), read, tuple(said), *found.heads)
 
-    def _check_heads(self, candidates: Sequence[Candidate], outputs: Outputs) -> None:
+    def _check_heads(self, candidates: Sequence[Candidate]) -> None:
         """Refuse attention that would make an answer too large.
 
         Raises:
             InvalidRequest: it would.
         """
-        if not outputs.attention:
-            return
         number = sum(
             self._weights(len(one.src_ids), len(one.tgt_ids) + 1)
             for candidate in candidates
@@ -247,20 +247,20 @@ def _too_many(weights: str) -> str:
     )
 
 
-def _check_amount(candidates: Sequence[Candidate], outputs: Outputs) -> None:
+def _check_amount(candidates: Sequence[Candidate], plan: ScoringPlan) -> None:
     """Refuse what would make an answer, or what it is made of, too large.
 
     Raises:
         InvalidRequest: it would.
     """
-    if outputs.token_scores:
+    if "token_scores" in plan.outputs:
         tokens = sum(len(one.tgt_ids) for two in candidates for one in two.sentences)
         if tokens > _MOST_TOKENS:
             raise InvalidRequest(
                 f"return_token_scores: the translations have {tokens} tokens, more than "
                 f"{_MOST_TOKENS}: send fewer texts"
             )
-    if (form := outputs.alignments) is None:
+    if (form := plan.alignment_form) is None:
         return
     weights = 0
     for candidate in candidates:

@@ -1,6 +1,7 @@
-"""`python -m dragoman_serving.service SOCKET HEARTBEAT`: the engine's process.
+"""`python -m dragoman_serving.service SOCKET HEARTBEAT METRICS_PORT`: the engine's process.
 
-Both are file descriptors: a socket that listens already, and the pipe for signs of life.
+The first two are file descriptors: a socket that listens already, and the pipe for signs of life.
+The port is that of Triton's metrics.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def main() -> None:
     # The log may be Triton's too, and never holds texts.
     logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
     listening = socket.socket(fileno=int(sys.argv[1]))
-    server = Server(listening)
+    server = Server(listening, metrics_port=int(sys.argv[3]))
     start_beating(int(sys.argv[2]), lambda: server.busy)
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     try:

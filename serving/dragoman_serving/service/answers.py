@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dragoman_options.table import OUTPUTS
+
 from dragoman.kernel.errors import as_dragoman_error
-from dragoman_serving.request.outputs import Outputs
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.assessment import Assessment
 from dragoman_serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
@@ -16,17 +17,23 @@ from dragoman_serving.translation.translation import Translation
 
 log = logging.getLogger(__name__)
 
-Columns = dict[str, tuple[DataType, Sequence[Any]]]
-"""Outputs by name: type, and an element for each translation."""
+Columns = dict[str, Sequence[Any]]
+"""Outputs by name, with an element for each translation."""
+
+_DATATYPES = {one.name: DataType[one.datatype] for one in OUTPUTS.values()}
 
 FINISHED, CUT, GOING_ON = "stop", "length", ""
 """Why a translation ends where it ends."""
+_VALUES: dict[str, Callable[[Translation], Any]] = {
+    "scores": lambda one: one.score,
+    "confidences": lambda one: one.confidence,
+}
 _OF_ASSESSMENTS: dict[str, Callable[[Assessment], str]] = {
     "token_scores": lambda one: one.token_scores,
     "alignments": lambda one: one.alignment or "",
     "attention": lambda one: one.attention.to_json() if one.attention else "",
 }
-"""Outputs made of an assessment, by their names among `Outputs` and to Triton."""
+"""Outputs that a request may ask for, by name."""
 _LONGEST_MESSAGE = 500
 """Characters: it may quote what was asked, which may be long."""
 
@@ -41,8 +48,17 @@ class Form:
     shape: tuple[int, ...]
 
 
-def of_translations(translations: Sequence[Translation], wanted: Outputs, form: Form) -> Answer:
-    """The last answer to a request: one element a text, or several that follow each other."""
+def of_translations(
+    translations: Sequence[Translation], wanted: Collection[str], form: Form, bundle: str
+) -> Answer:
+    """The last answer to a request: one element a text, or several that follow each other.
+
+    Args:
+        translations: of the texts.
+        wanted: names of the outputs that the request asks for.
+        form: of the answer.
+        bundle: identity of the bundle.
+    """
     all_of_them = [one for best in translations for one in (best, *best.others)]
     each = len(all_of_them) // len(translations)
     form = replace(form, shape=(*form.shape[:-1], form.shape[-1] * each))
@@ -50,32 +66,41 @@ def of_translations(translations: Sequence[Translation], wanted: Outputs, form: 
     tokens = [translation.output_tokens for translation in all_of_them]
     texts = [translation.text for translation in all_of_them]
     more: Columns = {}
-    scores = [t.score for t in all_of_them if t.score is not None]
-    if wanted.scores and scores:
-        more["scores"] = (DataType.FP32, scores)
-    confidences = [t.confidence for t in all_of_them if t.confidence is not None]
-    if wanted.confidence and confidences:
-        more["confidences"] = (DataType.FP32, confidences)
-    if assessments := [t.assessment for t in all_of_them if t.assessment is not None]:
-        more |= _assessed(assessments, wanted)
+    for name, value_of in _VALUES.items():
+        values = [value_of(one) for one in all_of_them] if name in wanted else [None]
+        if None not in values:
+            more[name] = values
+    if wanted:
+        assessments = [t.assessment for t in all_of_them if t.assessment is not None]
+        more |= _assessed(assessments, wanted) | _named(len(all_of_them), wanted, bundle)
     return Answer(form.number, _outputs(texts, tokens, reasons, form, more))
 
 
-def of_assessments(assessments: Sequence[Assessment], plan: ScoringPlan, form: Form) -> Answer:
+def of_assessments(
+    assessments: Sequence[Assessment], plan: ScoringPlan, form: Form, bundle: str
+) -> Answer:
     """The last answer to a request for scores of given translations."""
-    columns: Columns = {"scores": (DataType.FP32, [one.score(plan.alpha) for one in assessments])}
+    columns: Columns = {
+        "scores": [one.score(plan.alpha) for one in assessments],
+        "confidences": [one.confidence for one in assessments],
+    }
     columns |= _assessed(assessments, plan.outputs)
-    columns["confidences"] = (DataType.FP32, [one.confidence for one in assessments])
+    columns |= _named(len(assessments), plan.outputs, bundle)
     return Answer(form.number, _tensors(columns, form))
 
 
-def _assessed(assessments: Sequence[Assessment], wanted: Outputs) -> Columns:
+def _assessed(assessments: Sequence[Assessment], wanted: Collection[str]) -> Columns:
     """The outputs that assessments hold."""
     return {
-        name: (DataType.BYTES, [text_of(one).encode("utf-8") for one in assessments])
+        name: [text_of(one).encode("utf-8") for one in assessments]
         for name, text_of in _OF_ASSESSMENTS.items()
-        if getattr(wanted, name)
+        if name in wanted
     }
+
+
+def _named(count: int, wanted: Collection[str], bundle: str) -> Columns:
+    """The bundle's identity for each of so many translations, where it is asked for."""
+    return {"bundle": [bundle.encode()] * count} if "bundle" in wanted else {}
 
 
 def of_beginning(text: str, form: Form) -> Answer:
@@ -121,9 +146,9 @@ def _outputs(
     more: Columns | None = None,
 ) -> tuple[Tensor, ...]:
     columns: Columns = {
-        "text_output": (DataType.BYTES, [text.encode("utf-8") for text in texts]),
-        "output_tokens": (DataType.INT32, tokens),
-        "finish_reason": (DataType.BYTES, [reason.encode() for reason in reasons]),
+        "text_output": [text.encode("utf-8") for text in texts],
+        "output_tokens": tokens,
+        "finish_reason": [reason.encode() for reason in reasons],
         **(more or {}),
     }
     return _tensors(columns, form)
@@ -131,7 +156,7 @@ def _outputs(
 
 def _tensors(columns: Columns, form: Form) -> tuple[Tensor, ...]:
     return tuple(
-        Tensor.of(name, datatype, form.shape, values)
-        for name, (datatype, values) in columns.items()
+        Tensor.of(name, _DATATYPES[name], form.shape, values)
+        for name, values in columns.items()
         if name in form.outputs
     )

@@ -15,8 +15,8 @@ _NUMBERS = ("workers", "lone_threads", "max_rows", "max_waiting")
 _TUNING = vars(Tuning())
 RULES = ("deadline_s", "allow_priority")
 """Parameters that say what requests may ask."""
-LANGUAGES = "languages"
-"""Parameter that tells clients what the bundle translates between."""
+_FORMER = ("languages",)
+"""Parameters of repositories that older releases made; nobody reads them."""
 
 
 def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
@@ -25,7 +25,7 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
     Raises:
         UsageError: a parameter that is unknown, or not what it should be, by name.
     """
-    check_names(parameters, (*_CHOICES, *_NUMBERS, *_TUNING, *RULES, LANGUAGES))
+    check_names(parameters, (*_CHOICES, *_NUMBERS, *_TUNING, *RULES, *_FORMER))
     precision = _choice(parameters, "precision", get_args(Precision))
     runtime = _choice(parameters, "runtime", get_args(Runtime))
     tuning = {name: _number(parameters, name, type(default)) for name, default in _TUNING.items()}
@@ -47,17 +47,6 @@ def check_names(parameters: Mapping[str, str], known: Sequence[str]) -> None:
     for name in parameters:
         if name not in known:
             raise UsageError(f"config.pbtxt: unknown parameter {name!r}; known: {', '.join(known)}")
-
-
-def check_languages(parameters: Mapping[str, str], languages: Sequence[str]) -> None:
-    """Refuse a configuration that tells clients of other languages than the bundle's.
-
-    Raises:
-        UsageError: it does.
-    """
-    told, has = parameters.get(LANGUAGES), ",".join(languages)
-    if told is not None and told != has:
-        raise UsageError(f"config.pbtxt: languages is {told!r}: the bundle has {has!r}")
 
 
 def request_rules(parameters: Mapping[str, str]) -> RequestRules:

@@ -8,7 +8,7 @@ first; a text is its length in 4 bytes, UTF-8, and a zero byte. Tensors travel a
 | HELLO   | engine | the model's folder, its version (8), its configuration in JSON |
 | REQUEST | engine | number (8), timeout in µs (8), parameters, wanted outputs, inputs |
 | CANCEL  | engine | number (8) of a request that nobody waits for any more |
-| READY   | Triton | nothing: the model can be used |
+| READY   | Triton | the model's inputs and outputs, in JSON: it can be used |
 | REFUSED | Triton | why the model cannot be used |
 | ANSWER  | Triton | number (8), last one (1), error (1); its code (4) and text, or outputs |
 | FIGURES | Triton | figures: kind (1), name, description, value as a double (8) each |
@@ -204,9 +204,9 @@ def unpack_cancel(body: bytes) -> int:
     return int(_Reading(body).number(_U64))
 
 
-def pack_ready() -> bytes:
-    """The frame that says that a model can be used."""
-    return _frame(Kind.READY, [])
+def pack_ready(config: str) -> bytes:
+    """The frame that says that a model can be used; `config` is the part that Triton takes."""
+    return _frame(Kind.READY, [_text(config)])
 
 
 def pack_refused(reason: str) -> bytes:

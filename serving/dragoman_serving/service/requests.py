@@ -7,15 +7,16 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from dragoman_options.table import OPTIONS
+
 from dragoman.kernel.errors import InvalidRequest
-from dragoman_serving.request.options import OF_SEVERAL_VALUES, RequestOptions
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.service.frames import Request
+from dragoman_serving.service.model_config import TARGET, TEXT
 
-TEXT, TARGET = "text_input", "target_input"
 _PRIORITY = "queue_priority"
 _TIMEOUT = "timeout"
-_TRITON_PARAMETERS = {"sequence_id", "sequence_start", "sequence_end", "priority", _TIMEOUT}
+_TRITON_PARAMETERS = {"id", "sequence_id", "sequence_start", "sequence_end", "priority", _TIMEOUT}
 """Request parameters with a meaning to Triton itself."""
 _HIGHEST_PRIORITY = 9
 _MOST_VALUES = 100_000
@@ -34,12 +35,13 @@ class RequestRules:
 class Asked:
     """What a request asks for; the texts stand in a tensor of this shape.
 
-    `targets` are given translations of the texts, of the model `score` alone.
+    `options` are not checked yet. `targets` are given translations of the texts, of the model
+    `score` alone.
     """
 
     texts: list[str]
     shape: tuple[int, ...]
-    options: RequestOptions
+    options: dict[str, Any]
     urgency: Urgency
     targets: tuple[str, ...] = ()
 
@@ -48,7 +50,7 @@ def read_request(request: Request, rules: RequestRules) -> Asked:
     """Texts, options and urgency of a request.
 
     Raises:
-        InvalidRequest: a text that is not UTF-8, or an option that is unknown or ill-typed.
+        InvalidRequest: a text that is not UTF-8, or an option with more values than it takes.
     """
     timeout_us = request.parameters.get(_TIMEOUT) or request.timeout_us
     urgency = _urgency(timeout_us, request.parameters.get(_PRIORITY), rules)
@@ -71,7 +73,7 @@ def read_request(request: Request, rules: RequestRules) -> Asked:
             targets = tuple(_decode(value, "target", index) for index, value in enumerate(values))
         else:
             options[tensor.name] = _option(tensor.name, values)
-    return Asked(texts, shape, RequestOptions.from_mapping(options), urgency, targets)
+    return Asked(texts, shape, options, urgency, targets)
 
 
 def _urgency(timeout_us: Any, priority: Any, rules: RequestRules) -> Urgency:
@@ -88,7 +90,7 @@ def _urgency(timeout_us: Any, priority: Any, rules: RequestRules) -> Urgency:
 
 
 def _option(name: str, values: list[Any]) -> Any:
-    if name in OF_SEVERAL_VALUES:
+    if name in OPTIONS and OPTIONS[name].is_list:
         return tuple(_decode(value, f"input {name}") for value in values)
     # A row of texts each may come with the option, but all rows are translated alike.
     if len(set(values)) != 1:

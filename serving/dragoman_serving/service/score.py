@@ -43,4 +43,4 @@ class ScoreModel(OneAnswerModel[Assessment]):
 
     def answer(self, found: list[Assessment], plan: ScoringPlan, form: Form) -> Answer:
         """See `OneAnswerModel`."""
-        return answers.of_assessments(found, plan, form)
+        return answers.of_assessments(found, plan, form, self._translator().manifest.identity)

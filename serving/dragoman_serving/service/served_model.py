@@ -1,4 +1,4 @@
-"""What the engine's side of a model is, and what both models share."""
+"""What the engine's side of a model is, and what the models share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
 from dragoman_serving.service.configuration import request_rules
 from dragoman_serving.service.frames import Answer, Hello, Request
-from dragoman_serving.service.requests import TARGET, Asked, read_request
+from dragoman_serving.service.requests import Asked, read_request
 from dragoman_serving.translation.translator import Submitted
 
 Send = Callable[[bytes], None]
@@ -76,15 +76,9 @@ class Model(ABC):
         self.in_flight.cancel_all()
 
 
-def decoupled(hello: Hello) -> bool:
-    """Whether a model may answer a request more than once."""
-    policy = json.loads(hello.config).get("model_transaction_policy", {})
-    return bool(policy.get("decoupled"))
-
-
-def takes_targets(hello: Hello) -> bool:
-    """Whether a model is given translations."""
-    return any(one.get("name") == TARGET for one in json.loads(hello.config).get("input", []))
+def model_name(hello: Hello) -> str:
+    """Triton's name of a model."""
+    return str(json.loads(hello.config).get("name"))
 
 
 def parameters(hello: Hello) -> dict[str, str]:

@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.kernel.errors import DragomanError
+from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
+
+from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman_serving.engine.errors import Closed
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import (
@@ -25,8 +27,10 @@ from dragoman_serving.service.frames import (
     pack_refused,
     unpack_cancel,
 )
+from dragoman_serving.service.info import InfoModel
+from dragoman_serving.service.model_config import MODELS, model_config
 from dragoman_serving.service.score import ScoreModel
-from dragoman_serving.service.served_model import Model, decoupled, takes_targets
+from dragoman_serving.service.served_model import Model, model_name
 from dragoman_serving.service.translate import TranslateModel, load_translator
 from dragoman_serving.service.translate_stream import TranslateStreamModel
 from dragoman_serving.translation.translator import Translator
@@ -52,15 +56,19 @@ class Server:
     """One engine, and the models that use it, each over a connection of its own."""
 
     def __init__(
-        self, listening: socket.socket, on_failure: Callable[[Exception], None] = give_up
+        self,
+        listening: socket.socket,
+        on_failure: Callable[[Exception], None] = give_up,
+        metrics_port: int | None = None,
     ) -> None:
         """Begin without a model.
 
         Args:
             listening: where models connect.
             on_failure: called when the engine, or what is between it and a model, broke.
+            metrics_port: of Triton; None: unknown.
         """
-        self._listening = listening
+        self._listening, self._metrics_port = listening, metrics_port
         self._on_failure = on_failure
         self._translator: Translator | None = None
         self._loaded: tuple[str, int, Any] | None = None
@@ -110,9 +118,10 @@ class Server:
         try:
             for kind, body in connection.frames():
                 if kind is Kind.HELLO and model is None:
-                    model = self._take_up(Hello.unpack(body), connection)
+                    hello = Hello.unpack(body)
+                    model = self._take_up(hello, connection)
                     self._models.append(model)
-                    connection.send(pack_ready())
+                    connection.send(pack_ready(model_config(model_name(hello))))
                 elif kind is Kind.REQUEST and model is not None:
                     self._asking.add(model)
                     model.ask(Request.unpack(body))
@@ -135,11 +144,16 @@ class Server:
             connection.close()
 
     def _take_up(self, hello: Hello, connection: Connection) -> Model:
-        if decoupled(hello):
+        name = model_name(hello)
+        if name == TRANSLATE:
+            return TranslateModel(hello, connection.send, self._load(hello))
+        if name == STREAM:
             return TranslateStreamModel(hello, connection, self._get_translator)
-        if takes_targets(hello):
+        if name == SCORE:
             return ScoreModel(hello, connection.send, self._get_translator)
-        return TranslateModel(hello, connection.send, self._load(hello))
+        if name == INFO:
+            return InfoModel(hello, connection.send, self._get_translator, self._metrics_port)
+        raise UsageError(f"the backend dragoman has no model {name!r}: it has {', '.join(MODELS)}")
 
     def _load(self, hello: Hello) -> Translator:
         """The translator of a model; it stays loaded when Triton ends and is started again."""

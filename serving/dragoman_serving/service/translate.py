@@ -6,12 +6,11 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from dragoman.kernel.manifest import Manifest
 from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
-from dragoman_serving.service.configuration import check_languages, engine_settings, request_rules
+from dragoman_serving.service.configuration import engine_settings, request_rules
 from dragoman_serving.service.frames import Answer, Hello
 from dragoman_serving.service.metrics import FigureReporter
 from dragoman_serving.service.requests import Asked
@@ -35,7 +34,6 @@ def load_translator(hello: Hello, on_failure: Callable[[EngineFailure], None]) -
     given = parameters(hello)
     request_rules(given)
     bundle = Path(hello.folder) / str(hello.version) / "bundle"
-    check_languages(given, Manifest.load(bundle).languages)
     translator = Translator(bundle, engine_settings(given), on_failure)
     try:
         translator.translate(["1"])
@@ -67,7 +65,9 @@ class TranslateModel(OneAnswerModel[Translation]):
 
     def answer(self, found: list[Translation], plan: ScoringPlan, form: Form) -> Answer:
         """See `OneAnswerModel`."""
-        return answers.of_translations(found, plan.outputs, form)
+        return answers.of_translations(
+            found, plan.outputs, form, self._translator.manifest.identity
+        )
 
     def close(self) -> None:
         """See `Model`."""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.engine.futures import outcome_error
-from dragoman_serving.request.outputs import Outputs
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form, of_stream_error
 from dragoman_serving.service.configuration import RULES, check_names
@@ -26,6 +25,8 @@ class _Growing:
     def __init__(self, form: Form) -> None:
         self.form = form
         self.stream: TextStream | None = None
+        self.bundle = ""
+        """Its identity."""
         self.sent = ""
         self.waits = False
         """To be looked at."""
@@ -62,7 +63,9 @@ class TranslateStreamModel(Model):
             if len(asked.texts) != 1:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
             growing = _Growing(Form(request.number, request.outputs, asked.shape))
-            stream = growing.stream = self._translator().stream(
+            translator = self._translator()
+            growing.bundle = translator.manifest.identity
+            stream = growing.stream = translator.stream(
                 asked.texts[0], asked.options, lambda: self._look_at(growing), asked.urgency
             )
         except Exception as error:  # one request's error must not reach the others
@@ -101,7 +104,9 @@ class TranslateStreamModel(Model):
             answer = (
                 of_stream_error(failure, growing.form.number)
                 if failure
-                else answers.of_translations(stream.future.result(), Outputs(), growing.form)
+                else answers.of_translations(
+                    stream.future.result(), stream.outputs, growing.form, growing.bundle
+                )
             )
             self._connection.send(answer.pack())
             return

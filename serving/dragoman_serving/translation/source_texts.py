@@ -105,7 +105,7 @@ class SourceTexts:
                 pieces += [line_breaks.put_into(line_breaks.line), kept]
                 continue
             if len(src_ids) > most:
-                or_else = "" if plan.outputs.attention else ", or set split_sentences"
+                or_else = "" if "attention" in plan.outputs else ", or set split_sentences"
                 raise InvalidRequest(
                     f"text {index} has {len(src_ids)} tokens, more than {most}: shorten it{or_else}"
                 )

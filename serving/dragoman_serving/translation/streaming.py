@@ -29,6 +29,7 @@ class TextStream:
         pieces: Sequence[Piece],
         decode: Callable[[Sequence[int]], str],
         changed: Callable[[], None],
+        outputs: frozenset[str] = frozenset(),
     ) -> None:
         """Begin with nothing.
 
@@ -36,7 +37,9 @@ class TextStream:
             pieces: sentences, their line breaks, and what stands between them.
             decode: from a sentence's token ids to text.
             changed: called when there may be more to read.
+            outputs: names of those that the request asks for.
         """
+        self.outputs = outputs
         self._pieces = pieces
         self._decode = decode
         self._changed = changed

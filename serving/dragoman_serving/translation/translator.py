@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.hypothesis import Hypothesis
@@ -18,7 +18,6 @@ from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.engine.futures import followed_by, when_all_done
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.models.loading import open_engine
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.plan import (
     ScoringPlan,
     SearchPlan,
@@ -37,6 +36,7 @@ from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translation import Composer, Translation, with_assessment
 
 _Found = TypeVar("_Found")
+_NO_OPTIONS: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -109,19 +109,24 @@ class Translator:
         self._preparation = Preparation()
 
     def translate(
-        self, texts: Sequence[str], options: RequestOptions | None = None
+        self, texts: Sequence[str], options: Mapping[str, Any] = _NO_OPTIONS
     ) -> list[Translation]:
         """Translate texts and wait for them.
 
         Raises:
             DragomanError: as `submit`, or the engine failed.
         """
-        return self.submit(texts, options or RequestOptions()).future.result()
+        return self.submit(texts, options).future.result()
 
     def submit(
-        self, texts: Sequence[str], options: RequestOptions, urgency: Urgency = DEFAULT_URGENCY
+        self, texts: Sequence[str], options: Mapping[str, Any], urgency: Urgency = DEFAULT_URGENCY
     ) -> Submitted[Translation]:
         """Begin to translate texts.
+
+        Args:
+            texts: of the request.
+            options: of the request, by name; `dragoman_options.table` lists them.
+            urgency: see `Urgency`.
 
         Raises:
             InvalidRequest: a text or an option cannot be served; like the next two, of a large
@@ -154,7 +159,7 @@ class Translator:
         self,
         texts: Sequence[str],
         targets: Sequence[str],
-        options: RequestOptions,
+        options: Mapping[str, Any],
         urgency: Urgency = DEFAULT_URGENCY,
     ) -> Submitted[Assessment]:
         """Begin to score given translations.
@@ -162,7 +167,7 @@ class Translator:
         Args:
             texts: what was translated.
             targets: a translation of each.
-            options: those of `OF_SCORING`.
+            options: of the request, by name.
             urgency: see `Urgency`.
 
         Raises:
@@ -187,7 +192,7 @@ class Translator:
     def stream(
         self,
         text: str,
-        options: RequestOptions,
+        options: Mapping[str, Any],
         changed: Callable[[], None],
         urgency: Urgency = DEFAULT_URGENCY,
     ) -> TextStream:
@@ -195,7 +200,7 @@ class Translator:
 
         Args:
             text: what to translate.
-            options: see `RequestOptions`.
+            options: of the request, by name.
             changed: called in the engine's thread when there may be more to read, and at the end.
             urgency: see `Urgency`.
 
@@ -206,7 +211,7 @@ class Translator:
         plan = plan_stream(options, self.manifest.limits, self._tokenizer, urgency)
         request = _Request([text], plan)
         (pieces,) = self._texts.pieces(request.texts, range(1), plan)
-        stream = TextStream(pieces, self._tokenizer.target.decode, changed)
+        stream = TextStream(pieces, self._tokenizer.target.decode, changed, plan.outputs)
         sentences = self._sentences(request, [pieces])
         self._engine.reserve(sentences, request.turns, len(sentences))
         try:
@@ -230,6 +235,11 @@ class Translator:
             f"{self._limits.rows} rows, caches of at most {most / 1e6:.0f} MB "
             f"for each beam width in use, {self._limits.waiting} sentences may wait"
         )
+
+    @property
+    def most_sentences(self) -> int:
+        """Most that one request may have."""
+        return self._limits.most_of_request
 
     @property
     def load(self) -> Load:
@@ -283,7 +293,7 @@ class Translator:
         if plan.assessed:
             self._assessor.check(len(sentences) * plan.hypotheses, plan)
             lengths = [len(sentence.src_ids) for sentence in sentences]
-            self._assessor.check_lengths(lengths, plan.hypotheses, plan.outputs)
+            self._assessor.check_lengths(lengths, plan.hypotheses, plan)
         if plan.coverage_penalty:
             self._assessor.check(len(sentences) * plan.width, plan)
 

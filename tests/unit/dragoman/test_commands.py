@@ -11,7 +11,7 @@ import pytest
 from dragoman_serving.engine.compiled import library
 
 from dragoman.cli import COMMANDS, main
-from dragoman.commands.asking import read_glossary
+from dragoman.commands.options import read_terms
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from tests.toy import reverse_pairs, write_pairs
@@ -185,7 +185,7 @@ def test_a_user_s_error_is_one_line(
 
 def test_a_byte_order_mark_is_no_part_of_a_term(tmp_path: Path) -> None:
     (tmp_path / "terms").write_text("tea\tTee\n", encoding="utf-8-sig")
-    assert read_glossary(tmp_path / "terms") == {"tea": "Tee"}
+    assert read_terms(tmp_path / "terms", "--glossary") == {"tea": "Tee"}
 
 
 def test_a_byte_order_mark_is_not_scored(

@@ -8,22 +8,32 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, check
+
 from dragoman_client.errors import DeadlineExceeded, InvalidRequest
-from dragoman_client.request import SCORE_MODEL, Translation
+from dragoman_client.request import Translation
 
 Translate = Callable[[str], str | Translation]
 
 Outputs = dict[str, list[Any]]
 """For each output its values: text, whole numbers or fractions."""
 
-DATATYPES = {
-    **dict.fromkeys(("text_output", "finish_reason", "token_scores", "alignments"), "BYTES"),
-    "output_tokens": "INT32",
-    **dict.fromkeys(("scores", "confidences"), "FP32"),
-}
+DATATYPES = {INFO: "BYTES", **{one.name: one.datatype for one in OUTPUTS.values()}}
 """Triton's names of the outputs' types."""
 
+INFORMATION: dict[str, Any] = {
+    "version": "0.1.0",
+    "languages": ["en", "de"],
+    "directions": [["en", "de"], ["de", "en"]],
+    "bundles": [],
+    "options": [{"name": name} for name in OPTIONS],
+    "limits": {},
+    "metrics_port": None,
+}
+"""What a stand-in says of itself."""
+
 _LACKING = (("return_attention", True), ("return_alignments", "soft"))
+_TEXTS = ("text_input", "target_input")
 
 
 def translated(text: str) -> str:
@@ -36,7 +46,7 @@ class Request:
     """What a stand-in was asked.
 
     Attributes:
-        model: "translate", "translate_stream" or "score".
+        model: "translate", "translate_stream", "score" or "info".
         inputs: values by name; those of `text_input` are the texts, an option has one value.
         timeout_s: the deadline that the client sent; None: it sent none.
         headers: of HTTP, or metadata of gRPC, by names in lower case; a transport has none.
@@ -67,26 +77,29 @@ class Answers:
             TranslationError: it is refused.
         """
         self.requests.append(request)
+        if request.model == INFO:
+            return {INFO: [json.dumps(INFORMATION)]}
         texts, inputs = request.inputs["text_input"], request.inputs
+        options = _options(request)
         for index, text in enumerate(texts):
             if not text.strip():
                 raise InvalidRequest(f"text {index} is empty")
         for name, value in _LACKING:
-            if inputs.get(name) == [value]:
+            if options.get(name) == value:
                 raise InvalidRequest(f"the stand-in does not answer {name}={value!r}")
         outputs: Outputs = {}
         begin_s = time.monotonic()
-        if request.model == SCORE_MODEL:
+        if request.model == SCORE:
             found = [Translation(target, 0, "") for target in inputs["target_input"]]
         else:
-            (each,) = inputs.get("num_return_sequences", [1])
+            each = options.get("num_return_sequences", 1)
             found = [one for text in texts for one in [self._one(text)] * each]
             outputs["text_output"] = [one.text for one in found]
             outputs["output_tokens"] = [one.output_tokens for one in found]
             outputs["finish_reason"] = [one.finish_reason for one in found]
         if request.timeout_s is not None and time.monotonic() - begin_s > request.timeout_s:
             raise DeadlineExceeded("the deadline passed while it was being translated")
-        return outputs | _assessments(request, found)
+        return outputs | _requested(request.model, options, found)
 
     def parts(self, request: Request) -> Iterator[Outputs]:
         """The outputs of a request that is answered in parts, here letter by letter.
@@ -105,7 +118,21 @@ class Answers:
         return Translation(found, len(text), "stop") if isinstance(found, str) else found
 
 
-def _assessments(request: Request, found: list[Translation]) -> Outputs:
+def _options(request: Request) -> dict[str, Any]:
+    """The options of a request.
+
+    Raises:
+        InvalidRequest: as the server refuses them.
+    """
+    given = {name: values for name, values in request.inputs.items() if name not in _TEXTS}
+    single = (name for name in given if not (name in OPTIONS and OPTIONS[name].is_list))
+    try:
+        return check(given | {name: given[name][0] for name in single}, request.model)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(str(error)) from error
+
+
+def _requested(model: str, options: Mapping[str, Any], found: list[Translation]) -> Outputs:
     """The outputs that a request has to ask for, but for the model `score`."""
     scores = [-float(len(one.text)) if one.score is None else one.score for one in found]
     outputs: Outputs = {
@@ -119,11 +146,11 @@ def _assessments(request: Request, found: list[Translation]) -> Outputs:
             for one, score in zip(found, scores, strict=True)
         ],
         "alignments": ["0-0"] * len(found),
+        "bundle": ["0" * 64] * len(found),
     }
-    always = ("scores", "confidences") if request.model == SCORE_MODEL else ()
-    options = {"confidences": "return_confidence"}
+    wanted = {OPTIONS[name].output for name in options}
     return {
         name: values
         for name, values in outputs.items()
-        if name in always or request.inputs.get(options.get(name, f"return_{name}"), [0])[0]
+        if name in wanted or model in OUTPUTS[name].always
     }

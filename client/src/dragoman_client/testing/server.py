@@ -14,11 +14,11 @@ from typing import Any, Self
 
 import grpc
 import numpy as np
-from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
+from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor, triton_to_np_dtype
 
 from dragoman_client.errors import AccessDenied, DeadlineExceeded, InvalidRequest, ServerUnavailable
-from dragoman_client.request import MODEL, SCORE_MODEL, STREAM_MODEL
 from dragoman_client.testing.answers import (
     DATATYPES,
     Answers,
@@ -28,7 +28,6 @@ from dragoman_client.testing.answers import (
     translated,
 )
 
-_CONFIG = {"name": MODEL, "parameters": {"languages": {"string_value": "en,de"}}}
 _STATUSES: dict[type[Exception], str] = {
     InvalidRequest: "INVALID_ARGUMENT",
     AccessDenied: "UNAUTHENTICATED",
@@ -91,20 +90,14 @@ class GrpcService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
         """Ready, if there is such a model."""
         return service_pb2.ModelReadyResponse(ready=_unknown(request.name) is None)
 
-    def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """With languages."""
-        if unknown := _unknown(request.name):
-            context.abort(grpc.StatusCode.NOT_FOUND, unknown)
-        config = model_config_pb2.ModelConfig(name=request.name)
-        config.parameters["languages"].string_value = "en,de"
-        return service_pb2.ModelConfigResponse(config=config)
-
     def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Translate or score."""
         if unknown := _unknown(request.model_name):
             context.abort(grpc.StatusCode.NOT_FOUND, unknown)
         try:
-            return _response(request, self.answers.whole(_grpc_request(request, context)), [1])
+            leading = [] if request.model_name == INFO else [1]
+            outputs = self.answers.whole(_grpc_request(request, context))
+            return _response(request, outputs, leading)
         except Exception as error:
             status, message = _refusal(error)
             return context.abort(grpc.StatusCode[status], message)
@@ -159,13 +152,10 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
     server: HttpServer
 
     def do_GET(self) -> None:
-        """Whether a model is ready; and its configuration."""
-        model, _, what = self.path.removeprefix("/v2/models/").partition("/")
+        """Whether a model is ready."""
+        model = self.path.removeprefix("/v2/models/").partition("/")[0]
         unknown = _unknown(model)
-        if what == "ready":
-            self.send(*((400, {"error": "Model version not ready"}) if unknown else (200, None)))
-        else:
-            self.send(*((404, {"error": unknown}) if unknown else (200, _CONFIG)))
+        self.send(*((400, {"error": "Model version not ready"}) if unknown else (200, None)))
 
     def do_POST(self) -> None:
         """Translate or score."""
@@ -237,7 +227,7 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
 
 def _unknown(model: str) -> str | None:
     """Triton's message, unless there is such a model."""
-    known = (MODEL, STREAM_MODEL, SCORE_MODEL)
+    known = (TRANSLATE, STREAM, SCORE, INFO)
     return None if model in known else f"Request for unknown model: '{model}' is not found"
 
 

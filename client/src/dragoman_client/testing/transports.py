@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Any
 
 import numpy as np
+from dragoman_options.table import STREAM, TRANSLATE
 
 from dragoman_client.blocking import AwaitableTransport
-from dragoman_client.options import Array
-from dragoman_client.request import MODEL, STREAM_MODEL, Part
+from dragoman_client.request import Part
+from dragoman_client.tensors import Array
 from dragoman_client.testing.answers import (
     DATATYPES,
     Answers,
@@ -40,23 +40,19 @@ class FakeTransport:
         return self._answers.requests
 
     def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = MODEL
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
     ) -> Mapping[str, Array | None]:
         """See `Transport`."""
         return _tensors(self._answers.whole(_request(model, inputs, timeout_s)))
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
         """See `Transport`."""
-        for part in self._answers.parts(_request(STREAM_MODEL, inputs, timeout_s)):
+        for part in self._answers.parts(_request(STREAM, inputs, timeout_s)):
             yield _tensors(part)
 
     def is_ready(self) -> bool:
         """Always."""
         return True
-
-    def config(self) -> Mapping[str, Any]:
-        """With the languages "en" and "de"."""
-        return {"parameters": {"languages": {"string_value": "en,de"}}}
 
     def close(self) -> None:
         """Remember it."""

@@ -181,8 +181,8 @@ def test_wrong_input_is_one_line(
     [
         (("red",), "leave out the text"),
         (("--translation", "rot"), "leave out --translation"),
-        (("--from", "en"), "leave out --from"),
-        (("--to", "de"), "leave out --to"),
+        (("--from", "en"), "leave out --source-language"),
+        (("--to", "de"), "leave out --target-language"),
         (("--kind", "encoder"), "leave out --kind"),
         (("--layer", "0"), "leave out --layer"),
         (("--head", "0"), "leave out --head"),

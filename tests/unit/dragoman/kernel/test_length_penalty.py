@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from dragoman_export.bundle import export_bundle
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.plan import plan_request
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.oracle.search import beam_search
@@ -70,7 +70,7 @@ def test_a_bundle_of_before_has_the_papers(bundle: Path, tmp_path: Path) -> None
 
 def test_a_request_may_name_another() -> None:
     limits, tokenizer = Limits(length_penalty=ALPHA), Tokenizer(SHIPPED / "tokenizer.model")
-    for options, right in ((RequestOptions(), ALPHA), (RequestOptions(length_penalty=0.0), 0.0)):
+    for options, right in ((OptionArguments(), ALPHA), (OptionArguments(length_penalty=0.0), 0.0)):
         plan = plan_request(options, limits, tokenizer)
         assert plan.alpha == right
         assert plan.of_sentence(0, "a", (1, 2))[1].length_penalty == right
@@ -87,7 +87,7 @@ def test_the_engine_searches_by_it_as_pytorch_does(bundle: Path) -> None:
     )
     assert right != other
     translator = Translator(bundle, EngineSettings(precision="fp32"))
-    found = translator.translate(texts, RequestOptions("en", "de", beam_width=4))
+    found = translator.translate(texts, {"target_language": "de", "beam_width": 4})
     translator.close()
     assert [one.text for one in found] == right
 

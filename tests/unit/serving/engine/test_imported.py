@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import torch
 from dragoman_export.bundle import export_bundle
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.plan import plan_request
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.follow_up import FollowUp
@@ -54,7 +54,7 @@ class Served:
 
     def translate(self, **options: Any) -> list[Translation]:
         options = {"max_tokens": MOST_TOKENS, **options}
-        return self.translator.translate(self.texts, RequestOptions.from_mapping(options))
+        return self.translator.translate(self.texts, options)
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -165,21 +165,21 @@ def test_what_the_model_thinks_is_told_of_the_right_tokens(served: Served) -> No
 
 def test_other_ways_to_ask_agree(served: Served) -> None:
     text = served.texts[0]
-    options = RequestOptions(max_tokens=MOST_TOKENS)
+    options = OptionArguments(max_tokens=MOST_TOKENS)
     plain = served.translate()[0].text
     stream = served.translator.stream(text, options, lambda: None)
     assert stream.future.result()[0].text == plain
     assert stream.read() == plain
-    (scored,) = served.translator.score([text], ["Das ist gut."], RequestOptions()).future.result()
+    (scored,) = served.translator.score([text], ["Das ist gut."], OptionArguments()).future.result()
     tokenizer = served.oracle.tokenizer.target
     assert len(scored.tokens) == len(tokenizer.encode("Das ist gut.")) + 1
     served.translate(coverage_penalty=0.2, num_return_sequences=2)
     kept = served.translator.translate(
-        ["www.tom.de is good."], RequestOptions(keep_placeholders=True, max_tokens=60)
+        ["www.tom.de is good."], OptionArguments(keep_placeholders=True, max_tokens=60)
     )
     assert "www.tom.de" in kept[0].text
     found = served.translator.translate(
-        [" ".join(served.texts)], RequestOptions(split_sentences=True, max_tokens=MOST_TOKENS)
+        [" ".join(served.texts)], OptionArguments(split_sentences=True, max_tokens=MOST_TOKENS)
     )
     assert plain in found[0].text
 
@@ -220,7 +220,7 @@ def test_placeholders_that_the_source_cannot_read_are_kept(served: Served) -> No
 
     text = "Tom www.ö.de and www.ö.com"
     manifest = served.translator.manifest
-    plan = plan_request(RequestOptions(keep_placeholders=True), manifest.limits, tokenizer)
+    plan = plan_request(OptionArguments(keep_placeholders=True), manifest.limits, tokenizer)
     src_ids = tuple(tokenizer.encode_source(text, "de"))
     sentence = SourceSentence(src_ids, *plan.of_sentence(0, text, src_ids), text=text)
     with closing(Scorer(served.bundle, manifest, 8)) as scorer:

@@ -75,14 +75,15 @@ def test_a_place_where_no_socket_can_be_is_named(
 
 
 def test_the_process_takes_models_up_until_it_is_stopped() -> None:
-    engine = EngineProcess()
+    engine = EngineProcess(8002)
     try:
         assert engine.runs
         with connect(engine.path) as model:
-            hello = Hello("", 1, '{"model_transaction_policy": {"decoupled": true}}')
+            hello = Hello("", 1, '{"name": "translate_stream"}')
             model.sendall(pack_hello(hello))
-            ((kind, _),) = FrameSplitter().feed(model.recv(1 << 16))
+            ((kind, config),) = FrameSplitter().feed(model.recv(1 << 16))
             assert kind is Kind.READY
+            assert b"text_input" in config
         assert os.read(engine.heartbeat, 1) == IDLE
     finally:
         engine.stop()
@@ -91,7 +92,7 @@ def test_the_process_takes_models_up_until_it_is_stopped() -> None:
 
 
 def test_a_process_that_is_killed_does_not_run_though_it_hung() -> None:
-    engine = EngineProcess()
+    engine = EngineProcess(8002)
     try:
         os.kill(engine.pid, signal.SIGSTOP)
         engine.kill()

@@ -136,7 +136,7 @@ def starting(triton: Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def engine(triton: Triton, starting: Starting) -> Iterator[Engine]:
     """The engine of a model that is ready."""
     starting.engine.receive(Kind.HELLO)
-    starting.engine.send(pack_ready())
+    starting.engine.send(pack_ready("{}"))
     assert starting.is_ready()
     yield starting.engine
     if triton.model.state:
@@ -150,7 +150,7 @@ def asked() -> Request:
 def test_the_engine_is_told_of_the_model(triton: Triton, starting: Starting) -> None:
     hello = Hello.unpack(starting.engine.receive(Kind.HELLO))
     assert hello == Hello("/models/translate", 3, '{"parameters": {}}')
-    starting.engine.send(pack_ready())
+    starting.engine.send(pack_ready("{}"))
     assert starting.is_ready()
     triton.finalize()
     assert starting.engine.has_no_more()
@@ -295,7 +295,7 @@ def test_one_that_cannot_be_read_fails_alone(triton: Triton, engine: Engine) -> 
 
 
 def test_figures_are_published(triton: Triton, starting: Starting) -> None:
-    starting.engine.send(pack_figures(FIGURES), pack_ready())  # before the model is ready, too
+    starting.engine.send(pack_figures(FIGURES), pack_ready("{}"))  # before the model is ready, too
     assert starting.is_ready()
     assert triton.metrics == [
         (COUNTER, "sentences_total", "translate", 2.0),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
+from dragoman_options.table import OPTIONS
 from dragoman_serving.engine.constraints import FewestTokens
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.plan import SearchPlan, plan_request
 
 from dragoman.kernel.errors import InvalidRequest
@@ -28,7 +28,7 @@ def tokenizer() -> Tokenizer:
 
 
 def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
-    return plan_request(RequestOptions.from_mapping(options), Limits(), tokenizer, texts)
+    return plan_request(options, Limits(), tokenizer, texts)
 
 
 @pytest.mark.parametrize(
@@ -53,15 +53,15 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"top_p": 1.5}, "top_p is 1.5: give more than 0 to 1"),
         ({"seed": -1}, "seed is -1: give 0 to"),
         ({"seed": 1, "beam_width": 4}, "beam_width is 4, but tokens are sampled"),
-        ({"seed": 1, "patience": 2}, "patience: not with temperature, top_k, top_p or seed"),
-        ({"seed": 1, "glossary": "{}"}, "glossary: not with temperature"),
+        ({"seed": 1, "patience": 2}, "patience: not with seed"),
+        ({"seed": 1, "glossary": '{"a": "b"}'}, "glossary: not with seed"),
         ({"seed": 1, "num_return_sequences": 65}, "num_return_sequences is 65: give 1 to 64"),
         ({"num_return_sequences": 5}, "num_return_sequences is 5: give 1 to 4, which is beam"),
         ({"prefix": "a", "split_sentences": True}, "prefix: not with split_sentences"),
-        ({"prefix": ["a", "b", "c"]}, "prefix has 3 values for 2 texts: give one, or one a text"),
-        ({"prefix": 3}, "option prefix is 3: expected strings"),
-        ({"prefix": ["a", 3]}, "option prefix is ['a', 3]: expected strings"),
-        ({"return_alternatives": True}, "return_alternatives: say how many by num_return"),
+        ({"prefix": ["a", "b", "c"]}, "prefix has 3 values for 2 texts: give one, or one for each"),
+        ({"prefix": 3}, "prefix is 3: give text, or a sequence of texts"),
+        ({"prefix": ["a", 3]}, "prefix is ['a', 3]: give text, or a sequence of texts"),
+        ({"return_alternatives": True}, "return_alternatives: only with num_return_sequences"),
         (
             {"return_alternatives": True, "num_return_sequences": 2, "keep_placeholders": True},
             "return_alternatives: not with keep_placeholders",
@@ -76,14 +76,22 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"suppress": ["x" * 101]}, "has more than 100 characters"),
         ({"suppress": ["x"] * 101}, "suppress has 101 words, more than 100"),
         ({"glossary": "{"}, "glossary is not valid JSON"),
-        ({"glossary": "[]"}, "glossary is not a JSON object of strings"),
-        ({"glossary": '{"a": 1}'}, "glossary is not a JSON object of strings"),
+        ({"glossary": "[]"}, "give terms, such as"),
+        ({"glossary": '{"a": 1}'}, "give terms, such as"),
         ({"glossary": '{"a": " "}'}, "glossary has an empty term"),
+        (
+            {"glossary": json.dumps({str(i): "x" for i in range(1001)})},
+            "glossary has 1001 terms, more than 1000",
+        ),
+        ({"glossary": json.dumps({"x" * 201: "x"})}, "has more than 200 characters"),
         ({"glossary": '{"a": "b"}', "beam_width": 1}, "glossary: not with beam_width 1"),
         ({"keep_placeholders": True, "num_return_sequences": 2}, "not with keep_placeholders"),
         ({"keep_placeholders": True, "coverage_penalty": 1}, "not with keep_placeholders"),
         ({"return_alignments": "medium"}, "return_alignments is 'medium': give hard or soft"),
         ({"tempreature": 1.0}, "unknown option 'tempreature'"),
+        ({"beam_width": "four"}, "beam_width is 'four': give a whole number"),
+        ({"beam_width": True}, "beam_width is True: give a whole number"),
+        ({"early_stopping": 1}, "early_stopping is 1: give true or false"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(
@@ -99,9 +107,9 @@ def test_plain_requests_are_searched_for_without_guidance(tokenizer: Tokenizer) 
     for options in ({}, {"beam_width": 1}, {"num_return_sequences": 3, "length_penalty": 1.0}):
         _, search = plan(tokenizer, **options).of_sentence(0, "a", SOURCE)
         assert search.guidance is None
-    # Options at the values that change nothing do not slow a request down either.
-    planned = plan(tokenizer, patience=1.0, early_stopping=True, min_tokens=0)
-    _, search = planned.of_sentence(0, "a", SOURCE)
+    # Nor where options are given that are the default, whatever it excludes.
+    defaults = {name: one.default for name, one in OPTIONS.items() if one.default is not None}
+    _, search = plan(tokenizer, **defaults).of_sentence(0, "a", SOURCE)
     assert search.guidance is None
 
 

@@ -12,8 +12,6 @@ from dragoman_serving.request.suppression import SuppressedWords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.kernel.errors import InvalidRequest
-
 PIECES = ("", "▁ab", "▁a", "b", "c", "▁", "a", "bc", "▁(", "▁ab▁c", "▁b")
 
 
@@ -35,13 +33,6 @@ def test_terms_are_found_as_words(text: str, targets: tuple[str, ...]) -> None:
 
 def test_no_terms_are_no_terms() -> None:
     assert Glossary({}).targets_of("tea") == ()
-
-
-def test_a_glossary_has_its_bounds() -> None:
-    with pytest.raises(InvalidRequest, match="1001 terms, more than 1000"):
-        Glossary({str(i): "x" for i in range(1001)})
-    with pytest.raises(InvalidRequest, match="more than 200 characters"):
-        Glossary({"x" * 201: "x"})
 
 
 @pytest.mark.parametrize(

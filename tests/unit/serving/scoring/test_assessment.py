@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.errors import DeadlineExceeded
 from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.plan import plan_scoring
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.scoring import assessment
@@ -56,7 +56,7 @@ def shipped() -> Iterator[Translator]:
 
 
 def translate(translator: Translator, texts: list[str], **options: Any) -> list[Translation]:
-    return translator.translate(texts, RequestOptions.from_mapping(options))
+    return translator.translate(texts, options)
 
 
 def assessed(translation: Translation) -> Assessment:
@@ -135,7 +135,7 @@ def test_a_translation_of_more_tokens_is_refused(translator: Translator) -> None
     pair = SentencePair((4, 11, 3), (11,) * 320, "red", complete=True)
     with pytest.raises(InvalidRequest, match="a translation of 321 tokens cannot be scored"):
         translator._assessor.assess(
-            [Candidate("red", "", (pair,))], plan_scoring(RequestOptions(), Limits())
+            [Candidate("red", "", (pair,))], plan_scoring(OptionArguments(), Limits())
         )
 
 
@@ -178,7 +178,7 @@ def test_soft_alignments_are_of_pieces(translator: Translator) -> None:
 def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
     texts = ["I would like a cup of coffee.", "Good morning!"]
     own = translate(shipped, texts, return_alignments="hard", return_scores=True)
-    options = RequestOptions(return_alignments="hard")
+    options = OptionArguments(return_alignments="hard")
     told = shipped.score(texts, [one.text for one in own], options).future.result(60)
     for one, found in zip(own, told, strict=True):
         assert found.tokens == assessed(one).tokens
@@ -187,7 +187,7 @@ def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
         alpha = shipped.manifest.limits.length_penalty
         assert found.score(alpha) == pytest.approx(one.score, abs=1e-3)
     worse, better = shipped.score(
-        ["Good morning!"] * 2, ["Gute Nacht!", "Guten Morgen!"], RequestOptions()
+        ["Good morning!"] * 2, ["Gute Nacht!", "Guten Morgen!"], OptionArguments()
     ).future.result(60)
     assert worse.confidence < better.confidence
 
@@ -199,9 +199,7 @@ def test_no_text_breaks_the_assessment(
 ) -> None:
     wanted = {"return_alignments": "hard", "return_token_scores": True}
     try:
-        (found,) = shipped.score(
-            [text], [target], RequestOptions.from_mapping(wanted)
-        ).future.result(60)
+        (found,) = shipped.score([text], [target], wanted).future.result(60)
         (own,) = translate(shipped, [text], split_sentences=split, max_tokens=4, **wanted)
     except InvalidRequest:
         return
@@ -223,8 +221,13 @@ def test_no_text_breaks_the_assessment(
         (["red " * 300], ["red"], {}, "text 0 has 302 tokens, more than 256: shorten it"),
         (["red"], ["x" * 100_001], {}, "target 0 has 100001 characters, more than 100000"),
         (["red"], ["blue"], {"target_language": "xx"}, "target_language 'xx' is unknown"),
-        (["red"], ["blue"], {"beam_width": 4}, "option beam_width is not for scoring; known: so"),
-        (["red"], ["blue"], {"split_sentences": True}, "option split_sentences is not for scor"),
+        (["red"], ["blue"], {"beam_width": 4}, "beam_width: not taken by the model score"),
+        (
+            ["red"],
+            ["blue"],
+            {"split_sentences": True},
+            "split_sentences: not taken by the",
+        ),
         (["red"], ["blue"], {"length_penalty": -1.0}, "length_penalty is -1.0: give 0 to 10"),
         (["red"], ["blue"], {"return_alignments": "x"}, "return_alignments is 'x': give hard or"),
         (["a"] * 20_001, ["b"] * 20_001, {}, "20001 translations to be scored in one request"),
@@ -239,7 +242,7 @@ def test_given_pairs_that_cannot_be_scored_are_named(
     message: str,
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        translator.score(texts, targets, RequestOptions.from_mapping(options))
+        translator.score(texts, targets, options)
     assert len(str(caught.value).splitlines()) == 1
     assert message in str(caught.value)
 
@@ -267,7 +270,7 @@ def test_what_would_be_too_large_is_refused(
 def test_assessed_requests_leave_nothing_for_the_collector_of_garbage(
     translator: Translator,
 ) -> None:
-    option = RequestOptions(return_token_scores=True, return_alignments="hard")
+    option = OptionArguments(return_token_scores=True, return_alignments="hard")
     for _ in range(2):  # the first time, caches are filled
         gc.collect()
         gc.disable()

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.scoring import assessment
 from dragoman_serving.translation.translator import Translator
 
@@ -26,8 +26,8 @@ def translator(random_bundle: Path) -> Iterator[Translator]:
     running.close()
 
 
-def options(**given: Any) -> RequestOptions:
-    return RequestOptions.from_mapping({"return_attention": True, **given})
+def options(**given: Any) -> dict[str, Any]:
+    return {"return_attention": True, **given}
 
 
 def check(attention: Attention | None, said: int) -> Attention:
@@ -63,7 +63,9 @@ def test_of_given_translations(translator: Translator) -> None:
 
 
 def test_it_is_not_told_unasked(translator: Translator) -> None:
-    (found,) = translator.translate(["red"], RequestOptions(return_token_scores=True, max_tokens=4))
+    (found,) = translator.translate(
+        ["red"], OptionArguments(return_token_scores=True, max_tokens=4)
+    )
     assert found.assessment is not None
     assert found.assessment.attention is None
 

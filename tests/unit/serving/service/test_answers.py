@@ -6,7 +6,6 @@ from typing import get_args
 
 import pytest
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
-from dragoman_serving.request.outputs import Outputs
 from dragoman_serving.service.answers import (
     Form,
     of_beginning,
@@ -19,6 +18,7 @@ from dragoman_serving.translation.translation import Translation
 
 from dragoman.kernel.errors import InvalidRequest, Status
 
+BUNDLE = "0" * 64
 ALL = ("text_output", "output_tokens", "finish_reason")
 TRANSLATIONS = [Translation("Grün.", 3, True), Translation("Rot", 2, False)]
 
@@ -28,7 +28,7 @@ def elements(answer: Answer) -> dict[str, list[object]]:
 
 
 def test_an_answer_has_an_element_for_each_text() -> None:
-    answer = of_translations(TRANSLATIONS, Outputs(), Form(7, ALL, (1, 2)))
+    answer = of_translations(TRANSLATIONS, (), Form(7, ALL, (1, 2)), BUNDLE)
     assert (answer.number, answer.last) == (7, True)
     assert elements(answer) == {
         "text_output": ["Grün.".encode(), b"Rot"],
@@ -45,7 +45,7 @@ def test_other_translations_follow_the_best_of_their_text() -> None:
         Translation("Rot", 2, False, -0.5, (Translation("Rotes", 3, True, -0.75),)),
     ]
     names = (*ALL, "scores")
-    answer = of_translations(found, Outputs(scores=True), Form(7, names, (1, 2)))
+    answer = of_translations(found, {"scores"}, Form(7, names, (1, 2)), BUNDLE)
     assert elements(answer) == {
         "text_output": ["Grün.".encode(), "Grünes.".encode(), b"Rot", b"Rotes"],
         "output_tokens": [3, 4, 2, 3],
@@ -53,12 +53,17 @@ def test_other_translations_follow_the_best_of_their_text() -> None:
         "scores": [-1.0, -2.0, -0.5, -0.75],
     }
     assert {tensor.shape for tensor in answer.outputs} == {(1, 4)}
-    assert "scores" not in elements(of_translations(found, Outputs(), Form(7, names, (1, 2))))
+    assert "scores" not in elements(of_translations(found, (), Form(7, names, (1, 2)), BUNDLE))
 
 
 def test_only_what_is_wanted_is_sent() -> None:
-    answer = of_translations(TRANSLATIONS, Outputs(), Form(7, ("output_tokens", "colour"), (2,)))
+    answer = of_translations(TRANSLATIONS, (), Form(7, ("output_tokens", "colour"), (2,)), BUNDLE)
     assert elements(answer) == {"output_tokens": [3, 2]}
+
+
+def test_the_bundle_is_named_for_each_translation() -> None:
+    answer = of_translations(TRANSLATIONS, {"bundle"}, Form(7, ("bundle",), (1, 2)), BUNDLE)
+    assert elements(answer) == {"bundle": [BUNDLE.encode()] * 2}
 
 
 def test_a_beginning_is_followed_by_more() -> None:

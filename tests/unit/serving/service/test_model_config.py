@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
+import pytest
+from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.launch.backends import BACKEND
-from dragoman_serving.request.checks import OF_SCORING
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.service.configuration import (
     RULES,
     check_names,
     engine_settings,
     request_rules,
 )
+from dragoman_serving.service.model_config import model_config
 from dragoman_serving.service.requests import RequestRules
-from google.protobuf import text_format
+from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
 
 from tests.conftest import REPOSITORY
@@ -29,42 +29,49 @@ def read(model: str) -> Any:
     assert config.backend == BACKEND
     # The engine takes care of all cores; a second instance would load the model once more.
     assert [group.count for group in config.instance_group] == [1]
+    assert not config.input  # the backend sets them
+    assert not config.output
+    assert not config.HasField("dynamic_batching")  # the engine does it
     return config
+
+
+def tensors(model: str) -> Any:
+    return json_format.Parse(model_config(model), model_config_pb2.ModelConfig())
 
 
 def parameters_of(config: Any) -> dict[str, str]:
     return {name: value.string_value for name, value in config.parameters.items()}
 
 
-def test_the_inputs_are_the_texts_and_the_options() -> None:
-    config = read("translate")
-    options = [tensor.name for tensor in config.input if tensor.optional]
-    assert options == [field.name for field in fields(RequestOptions)]
-    assert [tensor.name for tensor in config.input if not tensor.optional] == ["text_input"]
-    assert config.max_batch_size > 1
-    assert not config.HasField("dynamic_batching")  # the engine does it
-    assert not config.model_transaction_policy.decoupled
-    assert engine_settings(parameters_of(config)) == EngineSettings()
+@pytest.mark.parametrize(
+    ("model", "texts"),
+    [
+        (TRANSLATE, ["text_input"]),
+        (STREAM, ["text_input"]),
+        (SCORE, ["text_input", "target_input"]),
+    ],
+)
+def test_the_inputs_are_the_texts_and_the_options(model: str, texts: list[str]) -> None:
+    found = tensors(model)
+    assert [tensor.name for tensor in found.input if not tensor.optional] == texts
+    assert [tensor.name for tensor in found.input if tensor.optional] == list(OPTIONS)
+    expected = [output.name for output in OUTPUTS.values() if model in output.models]
+    assert [tensor.name for tensor in found.output] == expected
+    assert (found.max_batch_size > 1) is (model != STREAM)
+
+
+def test_info_needs_no_input() -> None:
+    found = tensors(INFO)
+    assert not found.input
+    assert [tensor.name for tensor in found.output] == [INFO]
+
+
+@pytest.mark.parametrize("model", [TRANSLATE, STREAM, SCORE])
+def test_the_shipped_configurations_hold_the_defaults(model: str) -> None:
+    config = read(model)
+    assert config.model_transaction_policy.decoupled is (model == STREAM)
     assert request_rules(parameters_of(config)) == RequestRules()
-
-
-def test_given_translations_are_asked_about_as_texts_are() -> None:
-    config, unary = read("score"), read("translate")
-    required = [tensor.name for tensor in config.input if not tensor.optional]
-    assert required == ["text_input", "target_input"]
-    options = {tensor.name: tensor for tensor in config.input if tensor.optional}
-    assert set(options) == set(OF_SCORING)
-    assert all(tensor in list(unary.input) for tensor in options.values())
-    assert all(tensor in list(unary.output) for tensor in config.output)
-    assert not config.model_transaction_policy.decoupled
-    check_names(parameters_of(config), RULES)
-    assert request_rules(parameters_of(config)) == RequestRules()
-
-
-def test_streams_are_asked_as_the_others() -> None:
-    config, unary = read("translate_stream"), read("translate")
-    assert config.model_transaction_policy.decoupled
-    assert list(config.input) == list(unary.input)
-    assert list(config.output) == list(unary.output)[:3]
-    check_names(parameters_of(config), RULES)
-    assert request_rules(parameters_of(config)) == RequestRules()
+    if model == TRANSLATE:
+        assert engine_settings(parameters_of(config)) == EngineSettings()
+    else:
+        check_names(parameters_of(config), RULES)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.service.engine_socket import listen, remove
 from dragoman_serving.service.frames import (
     Answer,
@@ -29,6 +30,7 @@ from dragoman_serving.service.server import Server, give_up
 from dragoman_serving.service.translate import load_translator
 from dragoman_serving.translation.translator import Translator
 
+from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY
 from tests.relay_frames import (
     pack_cancel,
@@ -91,9 +93,9 @@ class Triton:
 Connect = Callable[[], Triton]
 
 
-def hello(folder: Path = FOLDER, decoupled: bool = False, **parameters: str) -> Hello:
+def hello(folder: Path = FOLDER, model: str = TRANSLATE, **parameters: str) -> Hello:
     entries = {name: {"string_value": value} for name, value in parameters.items()}
-    config = {"parameters": entries, "model_transaction_policy": {"decoupled": decoupled}}
+    config = {"name": model, "parameters": entries}
     return Hello(str(folder), 1, json.dumps(config))
 
 
@@ -145,7 +147,7 @@ def translate(connect: Connect) -> Triton:
 def stream(connect: Connect, translate: Triton) -> Triton:
     """The model `translate_stream`, ready."""
     model = connect()
-    assert model.introduce(hello(decoupled=True)) is None
+    assert model.introduce(hello(model=STREAM)) is None
     return model
 
 
@@ -265,9 +267,28 @@ def test_scoring_needs_the_model_translate() -> None:
         assert model.answer() == Failure(7, ErrorCode.UNAVAILABLE, message)
 
 
+def test_info_describes_what_is_served(connect: Connect, translate: Triton) -> None:
+    model = connect()
+    assert model.introduce(hello(model=INFO)) is None
+    model.send(pack_request(Request(5, 0, {"timeout": 1}, (INFO,), ())))
+    answer = model.answer()
+    assert isinstance(answer, Answer), answer
+    told = json.loads(answer.outputs[0].values[0])
+    manifest = Manifest.load(FOLDER / "1" / "bundle")
+    assert told["languages"] == list(manifest.languages)
+    assert [one["identity"] for one in told["bundles"]] == [manifest.identity]
+    assert [one["name"] for one in told["options"]] == list(OPTIONS)
+    (top_k,) = (one for one in told["options"] if one["name"] == "top_k")
+    assert top_k["range"] == {"least": 1, "most": manifest.dimensions.vocab_size, "above": False}
+    model.send(request(6, ["a"]))
+    failure = model.answer()
+    assert isinstance(failure, Failure)
+    assert failure.message == "info takes no text_input"
+
+
 def scoring_model(connect: Connect) -> Triton:
     model = connect()
-    config = {"input": [{"name": "text_input"}, {"name": "target_input"}], "parameters": {}}
+    config = {"name": SCORE, "parameters": {}}
     assert model.introduce(Hello("nowhere", 1, json.dumps(config))) is None
     return model
 
@@ -315,12 +336,15 @@ def test_figures_follow_the_work(translate: Triton) -> None:
     ("wrong", "message"),
     [
         (hello(colour="red"), "unknown parameter 'colour'"),
-        (hello(decoupled=True, workers="1"), "unknown parameter 'workers'"),
+        (hello(model=STREAM, workers="1"), "unknown parameter 'workers'"),
         (hello(deadline_s="0"), "deadline_s is 0"),
-        (hello(languages="en,fr"), "languages is 'en,fr': the bundle has 'en,de,fr'"),
+        (hello(model="summarize"), "has no model 'summarize': it has translate, "),
         (hello(REPOSITORY / "nowhere"), "nowhere"),
         (Hello(str(FOLDER), 1, "{"), "it cannot be loaded (JSONDecodeError)"),
-        (Hello(str(FOLDER), 1, '{"parameters": {"workers": {}}}'), "it cannot be loaded"),
+        (
+            Hello(str(FOLDER), 1, '{"name": "translate", "parameters": {"workers": {}}}'),
+            "it cannot be loaded",
+        ),
     ],
 )
 def test_what_cannot_be_loaded_is_refused(connect: Connect, wrong: Hello, message: str) -> None:
@@ -348,7 +372,7 @@ def test_a_model_that_cannot_be_understood_is_the_end(garbage: bytes) -> None:
     failures: list[Exception] = []
     with served(failures.append) as connecting:
         model = connecting()
-        assert model.introduce(hello(decoupled=True)) is None
+        assert model.introduce(hello(model=STREAM)) is None
         model.send(garbage)
         with pytest.raises(EOFError):
             model.receive()
@@ -358,7 +382,7 @@ def test_a_model_that_cannot_be_understood_is_the_end(garbage: bytes) -> None:
 def test_requests_before_the_hello_are_nobodys(connect: Connect, translate: Triton) -> None:
     model = connect()
     model.send(request(7, ["a"]) + pack_cancel(7))
-    assert model.introduce(hello(decoupled=True)) is None
+    assert model.introduce(hello(model=STREAM)) is None
 
 
 def test_a_stopped_server_goes_on_until_all_have_hung_up() -> None:
@@ -422,7 +446,7 @@ def test_a_server_is_busy_while_requests_wait() -> None:
 def test_a_stream_needs_the_model_translate() -> None:
     with served() as connecting:
         model = connecting()
-        assert model.introduce(hello(decoupled=True)) is None
+        assert model.introduce(hello(model=STREAM)) is None
         model.send(request(7, [TEXT]))
         message = "UNAVAILABLE: the model translate is not there"
         expected = Failure(7, ErrorCode.UNAVAILABLE, message)

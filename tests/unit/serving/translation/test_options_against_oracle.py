@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.placeholders import find_placeholders
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
@@ -55,7 +54,7 @@ def tokenizer() -> Tokenizer:
 
 def translate(translator: Translator, texts: list[str], **options: Any) -> list[Translation]:
     options = {"target_language": "de", "length_penalty": Options().alpha, **options}
-    return translator.translate(texts, RequestOptions.from_mapping(options))
+    return translator.translate(texts, options)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.errors import DeadlineExceeded
 from dragoman_serving.engine.futures import outcome_error
-from dragoman_serving.request.options import RequestOptions
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.translation.source_texts import MAX_TEXT_CHARACTERS
 from dragoman_serving.translation.translator import Translator
@@ -32,7 +32,7 @@ def translator(random_bundle: Path) -> Iterator[Translator]:
 
 
 def translate(translator: Translator, texts: list[str], **options: Any) -> list[str]:
-    found = translator.translate(texts, RequestOptions.from_mapping(options))
+    found = translator.translate(texts, options)
     return [translation.text for translation in found]
 
 
@@ -69,7 +69,7 @@ def test_a_request_that_fails_gives_its_space_back(translator: Translator) -> No
 
 
 def test_a_large_request_that_is_cancelled_gives_its_space_back(translator: Translator) -> None:
-    options = RequestOptions.from_mapping({"max_tokens": 1, "beam_width": 1})
+    options = {"max_tokens": 1, "beam_width": 1}
     for pause_s in (0.0, 0.001, 0.01, 0.05, 0.1):
         asked = [translator.submit(["red"] * 9_000, options).future for _ in range(3)]
         time.sleep(pause_s)
@@ -123,21 +123,21 @@ def test_a_direction_that_was_not_taught_is_refused(trilingual: Translator) -> N
 
 def test_a_cut_translation_says_so(translator: Translator) -> None:
     text = "red blue green white black pink"
-    (whole,) = translator.translate([text], RequestOptions(max_tokens=300))
-    (found,) = translator.translate([text], RequestOptions(max_tokens=1))
+    (whole,) = translator.translate([text], OptionArguments(max_tokens=300))
+    (found,) = translator.translate([text], OptionArguments(max_tokens=1))
     assert (found.output_tokens, found.complete) == (1, False)
     assert whole.output_tokens > 1
 
 
 def test_other_translations_come_with_the_best(translator: Translator) -> None:
-    options = RequestOptions(num_return_sequences=3, beam_width=4)
+    options = OptionArguments(num_return_sequences=3, beam_width=4)
     best, again = translator.translate(["red dog", "red dog"], options)
     assert best == again
     assert len(best.others) == 2
     scores = [one.score for one in (best, *best.others)]
     assert None not in scores
     assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
-    (alone,) = translator.translate(["red dog"], RequestOptions(beam_width=4))
+    (alone,) = translator.translate(["red dog"], OptionArguments(beam_width=4))
     assert (alone.text, alone.score, alone.others) == (best.text, best.score, ())
 
 
@@ -168,8 +168,8 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
         (["red"], {"colour": 1}, "unknown option 'colour'"),
         (["red"], {"beam_width": 0}, "beam_width is 0: give 1 to 8"),
         (["red"], {"beam_width": 10_000}, "beam_width is 10000: give 1 to 8"),
-        (["red"], {"beam_width": "4"}, "option beam_width is '4': expected a whole number"),
-        (["red"], {"beam_width": True}, "option beam_width is True"),
+        (["red"], {"beam_width": "4"}, "beam_width is '4': give a whole number"),
+        (["red"], {"beam_width": True}, "beam_width is True"),
         (["red"], {"length_penalty": -0.1}, "length_penalty is -0.1: give 0 to 10"),
         (["red"], {"length_penalty": float("nan")}, "length_penalty is nan"),
         (["red"], {"max_sentence_tokens": 20}, "max_sentence_tokens: only with split_sentences"),
@@ -179,11 +179,11 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
             "max_sentence_tokens is 7: give 8 to 254",
         ),
         (["red"], {"num_return_sequences": 5}, "num_return_sequences is 5: give 1 to 4"),
-        (["red"], {"num_return_sequences": 0}, "num_return_sequences is 0: give 1 to 4"),
+        (["red"], {"num_return_sequences": 0}, "num_return_sequences is 0: give 1 to 64"),
         (["red"], {"num_return_sequences": 2, "beam_width": 1}, "give 1 to 1, which is beam_width"),
         (["red"], {"return_alignments": "both"}, "return_alignments is 'both': give hard or soft"),
         (["red"], {"return_alignments": "hard"}, "with: dragoman align-heads BUNDLE --text PREFIX"),
-        (["red"], {"return_token_scores": 1}, "return_token_scores is 1: expected true or false"),
+        (["red"], {"return_token_scores": 1}, "return_token_scores is 1: give true or false"),
         (
             ["a"] * 10_000,
             {"return_token_scores": True, "num_return_sequences": 3},
@@ -193,7 +193,7 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
         (["red"], {"num_return_sequences": 2, "split_sentences": True}, "not with split_sentences"),
         (["red"], {"max_tokens": 0}, "max_tokens is 0: give 1 to 320"),
         (["red"], {"max_tokens": 321}, "max_tokens is 321: give 1 to 320"),
-        (["red"], {"split_sentences": 1}, "option split_sentences is 1: expected true or false"),
+        (["red"], {"split_sentences": 1}, "split_sentences is 1: give true or false"),
         (["red"], {"target_language": "fr"}, "target_language 'fr' is unknown; known: en, de"),
         (["red"], {"source_language": "xx"}, "source_language 'xx' is unknown"),
         (["red"], {"source_language": "de", "target_language": "de"}, "are both 'de'"),
@@ -230,7 +230,7 @@ def test_no_text_breaks_the_translator(translator: Translator, text: str, split:
 
 def test_requests_leave_nothing_for_the_collector_of_garbage(translator: Translator) -> None:
     """Its runs would hold up everything that is in flight."""
-    options = [RequestOptions(beam_width=1), RequestOptions(beam_width=4)]
+    options = [OptionArguments(beam_width=1), OptionArguments(beam_width=4)]
     for _ in range(2):  # the first time, caches are filled
         gc.collect()
         gc.disable()
@@ -254,7 +254,7 @@ def test_requests_leave_nothing_for_the_collector_of_garbage(translator: Transla
 
 def test_a_sentence_beyond_the_limit_is_cut(translator: Translator) -> None:
     text = "red blue green white, " * 60 + "\n\n  pink. "
-    (found,) = translator.translate([text], RequestOptions(split_sentences=True, max_tokens=5))
+    (found,) = translator.translate([text], OptionArguments(split_sentences=True, max_tokens=5))
     assert found.text.endswith(" ")
     assert found.text.count("\n\n  ") == 1
     assert not found.complete  # several pieces were cut, and not the last one alone
@@ -264,28 +264,28 @@ def test_a_sentence_beyond_the_limit_is_cut(translator: Translator) -> None:
 
 def test_sentences_are_cut_at_a_length_that_was_asked_for(translator: Translator) -> None:
     clauses = ["Red blue green white,", "black pink grey brown."]
-    options = RequestOptions(split_sentences=True, max_sentence_tokens=8, max_tokens=20)
+    options = OptionArguments(split_sentences=True, max_sentence_tokens=8, max_tokens=20)
     (joined,) = translator.translate([" ".join(clauses)], options)
-    apart = translator.translate(clauses, RequestOptions(max_tokens=20))
+    apart = translator.translate(clauses, OptionArguments(max_tokens=20))
     assert joined.text.split() == [word for one in apart for word in one.text.split()]
     assert joined.output_tokens == sum(one.output_tokens for one in apart)
 
 
 @pytest.mark.parametrize("text", ["* * *", "---\n\n===", "🙂 … 🙂", "1.\n2."])
 def test_what_holds_no_words_stays_when_split(translator: Translator, text: str) -> None:
-    (found,) = translator.translate([text], RequestOptions(split_sentences=True))
+    (found,) = translator.translate([text], OptionArguments(split_sentences=True))
     assert (found.text, found.output_tokens, found.complete) == (text, 0, True)
-    stream = translator.stream(text, RequestOptions(split_sentences=True), lambda: None)
+    stream = translator.stream(text, OptionArguments(split_sentences=True), lambda: None)
     assert stream.future.result()[0].text == text
 
 
 def test_the_end_of_one_sentence_cuts_the_text(translator: Translator) -> None:
     sentences = ["Red.", "Red blue green white black pink.", "Blue."]
-    found = translator.translate(sentences, RequestOptions(max_tokens=40))
+    found = translator.translate(sentences, OptionArguments(max_tokens=40))
     limit = sorted(one.output_tokens for one in found)[-1] - 1
-    options = RequestOptions(split_sentences=True, max_tokens=limit)
+    options = OptionArguments(split_sentences=True, max_tokens=limit)
     (joined,) = translator.translate([" ".join(sentences)], options)
-    apart = translator.translate(sentences, RequestOptions(max_tokens=limit))
+    apart = translator.translate(sentences, OptionArguments(max_tokens=limit))
     assert joined.complete == all(one.complete for one in apart)
     assert not joined.complete
     assert joined.output_tokens == sum(one.output_tokens for one in apart)
@@ -300,7 +300,7 @@ INNER_BREAK = re.compile(r"green[ \t\r\n]+(?=\w)")
 @given(st.lists(st.sampled_from(["Red blue.", "green ", "\n", "\n\n", "\r\n\t", "- ", " "])))
 def test_the_layout_is_kept(translator: Translator, parts: list[str]) -> None:
     text = "".join(parts) + "Pink."
-    options = RequestOptions(split_sentences=True, max_tokens=6, beam_width=1)
+    options = OptionArguments(split_sentences=True, max_tokens=6, beam_width=1)
     (found,) = translator.translate([text], options)
     kept, whole = LAYOUT.findall(found.text), LAYOUT.findall(text)
     if INNER_BREAK.search(text):  # a translation of one word has no place for it

@@ -1,0 +1,66 @@
+"""What a server says of itself: its version, languages, options and limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dragoman_options.table import INFO
+
+from dragoman_client.errors import ServerError
+from dragoman_client.tensors import Array
+
+_DAMAGED = (AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading something else raises."""
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """What a server says of itself.
+
+    Attributes:
+        version: of Dragoman.
+        languages: between which it translates, such as "en" and "de".
+        directions: pairs of source and target language.
+        bundles: the models that are loaded: each one's `identity`, `precision`, `runtime` and
+            `directions`.
+        options: what a request may ask, by name: its `type`, `range`, `default`, `help`, and more.
+        limits: numbers by name, such as `request_sentences`.
+        metrics_port: of Triton's metrics; None: unknown.
+    """
+
+    version: str
+    languages: tuple[str, ...]
+    directions: tuple[tuple[str, str], ...]
+    bundles: tuple[Mapping[str, Any], ...]
+    options: Mapping[str, Mapping[str, Any]]
+    limits: Mapping[str, float]
+    metrics_port: int | None
+
+    @classmethod
+    def of(cls, outputs: Mapping[str, Array | None]) -> Self:
+        """Read the answer of the model `info`.
+
+        Args:
+            outputs: tensors by name: `info` object, of UTF-8 bytes with JSON.
+
+        Raises:
+            ServerError: it is something else.
+        """
+        try:
+            written = outputs[INFO]
+            assert written is not None
+            found = json.loads(written.reshape(-1)[0])
+            return cls(
+                version=str(found["version"]),
+                languages=tuple(map(str, found["languages"])),
+                directions=tuple((str(src), str(tgt)) for src, tgt in found["directions"]),
+                bundles=tuple(map(dict, found["bundles"])),
+                options={str(one["name"]): dict(one) for one in found["options"]},
+                limits=dict(found["limits"]),
+                metrics_port=found["metrics_port"],
+            )
+        except _DAMAGED as error:
+            raise ServerError(f"the server does not say what it is: {error!r}") from error

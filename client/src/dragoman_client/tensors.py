@@ -1,0 +1,65 @@
+"""A request's options and texts as the model's input tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from dragoman_options.option import Datatype
+from dragoman_options.table import OPTIONS
+
+Array = npt.NDArray[Any]
+
+_TYPES: Mapping[Datatype, type] = {
+    "BOOL": np.bool_,
+    "BYTES": np.object_,
+    "FP32": np.float32,
+    "INT32": np.int32,
+    "INT64": np.int64,
+}
+
+
+def option_tensors(options: Mapping[str, Any]) -> dict[str, Array]:
+    """Input tensors by name, each of shape [1, values].
+
+    Args:
+        options: by name, as `dragoman_options.table.check` returns them.
+    """
+    return {name: _tensor(name, value) for name, value in options.items()}
+
+
+def text_tensor(texts: Sequence[str], what: str = "text", first_index: int = 0) -> Array:
+    """Texts as an object tensor [1, N] of UTF-8 bytes.
+
+    Args:
+        texts: N texts.
+        what: they are, for messages.
+        first_index: place of the first among all of the caller's, for messages.
+
+    Raises:
+        TypeError: a text that is no `str`.
+        ValueError: a text that UTF-8 cannot write.
+    """
+    encoded = [_encoded(text, f"{what} {first_index + i}") for i, text in enumerate(texts)]
+    return np.array([encoded], dtype=np.object_)
+
+
+def _tensor(name: str, value: Any) -> Array:
+    option = OPTIONS[name]
+    elements = option.elements(value)
+    if option.datatype == "BYTES":
+        elements = [text.encode("utf-8") for text in elements]
+    return np.array([elements], _TYPES[option.datatype])
+
+
+def _encoded(text: str, what: str) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be str, got {type(text).__name__}")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{what} contains half of a character (a lone surrogate) at character {error.start}"
+        ) from error

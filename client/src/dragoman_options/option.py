@@ -1,0 +1,234 @@
+"""What an option of a request is: its type, its range, and what goes with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from reprlib import repr as brief
+from typing import Any, Literal
+
+Kind = Literal["text", "texts", "terms", "whole number", "number", "switch"]
+"""`texts` are one or several, `terms` target terms by source term."""
+Datatype = Literal["BOOL", "BYTES", "FP32", "INT32", "INT64"]
+"""Triton's names of tensors' types."""
+Limits = Mapping[str, float]
+"""A model's numbers by name, as ranges name them."""
+
+_MOST_INT32 = 2**31 - 1
+_DATATYPES: Mapping[Kind, Datatype] = {
+    "text": "BYTES",
+    "texts": "BYTES",
+    "terms": "BYTES",
+    "whole number": "INT32",
+    "number": "FP32",
+    "switch": "BOOL",
+}
+_EXPECTED: Mapping[Kind, str] = {
+    "text": "text",
+    "texts": "text, or a sequence of texts",
+    "terms": 'terms, such as {"tea": "Tee"}',
+    "whole number": "a whole number",
+    "number": "a number",
+    "switch": "true or false",
+}
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a number may be: `least` to `most`, or with `above` more than `least`.
+
+    `most` is a number, or the name of one of the model's `Limits`.
+    """
+
+    least: float
+    most: float | str
+    above: bool = False
+
+
+@dataclass(frozen=True)
+class Items:
+    """How many texts or terms there may be, none of them empty, and of how many characters.
+
+    `name` is what one of them is, for messages.
+    """
+
+    most: int
+    characters: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a request.
+
+    Attributes:
+        name: in every API, and of its tensor.
+        kind: of its value.
+        help: what it does, in one line.
+        range: of a number.
+        items: of texts and terms.
+        choices: all that a text may be.
+        default: what it is where a request does not say; None: see `unset`.
+        unset: in words, what happens where a request does not say.
+        source: where it comes from, in Markdown.
+        streams: whether the model `translate_stream` takes it.
+        scores: whether the model `score` takes it.
+        output: the output that it asks for.
+        not_with: options that it excludes.
+        only_with: an option without which it cannot be given.
+        at_most: an option whose number it must not exceed.
+        aliases: former flags of the command line.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    _: KW_ONLY
+    range: Range | None = None
+    items: Items | None = None
+    choices: tuple[str, ...] = ()
+    default: Any = None
+    unset: str = ""
+    source: str = ""
+    streams: bool = True
+    scores: bool = False
+    output: str | None = None
+    not_with: tuple[str, ...] = ()
+    only_with: str | None = None
+    at_most: str | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def datatype(self) -> Datatype:
+        """Triton's name of its tensor's type."""
+        most = self.range.most if self.range else 0
+        is_long = isinstance(most, int) and most > _MOST_INT32
+        return "INT64" if is_long else _DATATYPES[self.kind]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether its tensor may have several elements."""
+        return self.kind == "texts"
+
+    def read(self, value: Any, limits: Limits) -> Any:
+        """A value as the option's type: a text, a tuple of texts, a mapping, a number or a bool.
+
+        Args:
+            value: of a request. Terms may be written as a JSON object.
+            limits: of the model; a bound that is not among them is not checked.
+
+        Raises:
+            TypeError: a value of another type; True is no number.
+            ValueError: a value out of range.
+        """
+        found = self._typed(value)
+        if self.range is not None:
+            self._check_range(found, limits)
+        elif self.kind == "text":
+            self._check_text(found)
+        elif self.kind == "texts":
+            self._check_items(found, len(found))
+        elif self.kind == "terms":
+            self._check_items((*found, *found.values()), len(found))
+        return found
+
+    def elements(self, value: Any) -> list[Any]:
+        """The elements of its tensor [1, N], of a value that `read` returned."""
+        if self.kind == "terms":
+            return [json.dumps(dict(value), ensure_ascii=False)]
+        return list(value) if self.is_list else [value]
+
+    def _typed(self, value: Any) -> Any:
+        if self.kind == "switch":
+            is_right = type(value) is bool
+        elif self.kind == "text":
+            is_right = isinstance(value, str)
+        elif self.kind == "texts":
+            value = (value,) if isinstance(value, str) else value
+            is_right = isinstance(value, Sequence) and not isinstance(value, bytes | bytearray)
+            is_right = is_right and all(isinstance(one, str) for one in value)
+            value = tuple(value) if is_right else value
+        elif self.kind == "terms":
+            value = self._parsed(value) if isinstance(value, str) else value
+            is_right = isinstance(value, Mapping)
+            is_right = is_right and all(
+                isinstance(one, str) for pair in value.items() for one in pair
+            )
+        else:
+            kinds = int if self.kind == "whole number" else int | float
+            is_right = isinstance(value, kinds) and not isinstance(value, bool)
+            value = float(value) if is_right and self.kind == "number" else value
+        if not is_right:
+            raise TypeError(f"{self.name} is {brief(value)}: give {_EXPECTED[self.kind]}")
+        return value
+
+    def _parsed(self, written: str) -> Any:
+        try:
+            return json.loads(written)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{self.name} is not valid JSON: {error}") from error
+
+    def _check_range(self, value: float, limits: Limits) -> None:
+        assert self.range is not None
+        least, most = self.range.least, self.range.most
+        if isinstance(most, str):
+            most = limits.get(most, _MOST_INT32)
+        if least <= value <= most and not (self.range.above and value == least):
+            return
+        lower = f"more than {least:g}" if self.range.above else f"{least:g}"
+        upper = "more" if most == _MOST_INT32 else f"{most}" if most > 1e6 else f"{most:g}"
+        joint = "or" if upper == "more" else "to"
+        raise ValueError(f"{self.name} is {value}: give {lower} {joint} {upper}")
+
+    def _check_text(self, text: str) -> None:
+        if self.choices and text not in self.choices:
+            raise ValueError(f"{self.name} is {brief(text)}: give {' or '.join(self.choices)}")
+        if not text:
+            raise ValueError(f"{self.name} is empty")
+        _check_characters(self.name, text)
+
+    def _check_items(self, texts: Sequence[str], count: int) -> None:
+        for text in texts:
+            _check_characters(self.name, text)
+        if self.items is None:
+            return
+        if count > self.items.most:
+            what = f"{self.items.name}s"
+            raise ValueError(f"{self.name} has {count} {what}, more than {self.items.most}")
+        for text in texts:
+            if not text.strip():
+                raise ValueError(f"{self.name} has an empty {self.items.name}")
+            if len(text) > self.items.characters:
+                raise ValueError(
+                    f"{self.name}: {brief(text)} has more than {self.items.characters} characters"
+                )
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of the models.
+
+    Attributes:
+        name: of its tensor.
+        datatype: Triton's name of its type.
+        help: what it holds, in one line.
+        models: those that have it.
+        always: those of them that send it unasked; the others where the option named `output`
+            asks for it.
+    """
+
+    name: str
+    datatype: Datatype
+    help: str
+    models: tuple[str, ...]
+    always: tuple[str, ...] = ()
+
+
+def _check_characters(name: str, text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{name} holds half of a character (a lone surrogate) at character {error.start}"
+        ) from None

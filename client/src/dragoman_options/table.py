@@ -1,0 +1,388 @@
+"""Every option of a request, and every output of an answer, declared once.
+
+From here come the server's checks, Triton's inputs and outputs, the clients' arguments and tensors,
+the flags of the command line, and the table in docs/options.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from reprlib import repr as brief
+from typing import Any, Final
+
+from dragoman_options.option import Items, Limits, Option, Output, Range
+
+TRANSLATE: Final = "translate"
+STREAM: Final = "translate_stream"
+SCORE: Final = "score"
+"""Names of Triton's models that take options."""
+INFO: Final = "info"
+"""Name of the one that says what the server is, and of its output."""
+MOST_SEQUENCES: Final = 64
+MOST_LENGTH_PENALTY: Final = 10.0
+
+SAMPLING: Final = ("temperature", "top_k", "top_p", "seed")
+"""Options of which any one lets tokens be sampled."""
+
+OPTIONS: Final[Mapping[str, Option]] = {
+    option.name: option
+    for option in (
+        Option(
+            "source_language",
+            "text",
+            "language of the texts, such as en; auto: detected for each text",
+            unset="a language that the model translates into the target",
+            scores=True,
+            aliases=("--from",),
+        ),
+        Option(
+            "target_language",
+            "text",
+            "language to translate into, such as de",
+            unset="a language that the model translates the source into",
+            scores=True,
+            aliases=("--to",),
+        ),
+        Option(
+            "max_tokens",
+            "whole number",
+            "most tokens of a sentence's translation, end symbol included",
+            range=Range(1, "max_target_tokens"),
+            unset="in proportion to the sentence",
+        ),
+        Option(
+            "beam_width",
+            "whole number",
+            "hypotheses that beam search keeps; 1 is greedy search",
+            range=Range(1, "max_beam_width"),
+            unset="4; 1 with sampling; 8 for sentences that contain a glossary's term",
+        ),
+        Option(
+            "length_penalty",
+            "number",
+            "exponent of the length that divides scores: higher favours longer translations",
+            range=Range(0, MOST_LENGTH_PENALTY),
+            unset="the model's",
+            source="[Wu et al. 2016](https://arxiv.org/abs/1609.08144), equation 14",
+            scores=True,
+        ),
+        Option(
+            "coverage_penalty",
+            "number",
+            "weight of a penalty on hypotheses that leave out words of the sentence",
+            range=Range(0, 10),
+            default=0.0,
+            source="[Wu et al. 2016](https://arxiv.org/abs/1609.08144), equation 14",
+            streams=False,
+            not_with=(*SAMPLING, "keep_placeholders"),
+        ),
+        Option(
+            "patience",
+            "number",
+            "how many times the beam's width hypotheses must finish before the search ends",
+            range=Range(0, 10, above=True),
+            default=1.0,
+            source="[Kasai et al. 2022](https://arxiv.org/abs/2204.05424)",
+            not_with=SAMPLING,
+        ),
+        Option(
+            "early_stopping",
+            "switch",
+            "end the search when enough have finished; false: when nothing better can come",
+            default=True,
+            not_with=SAMPLING,
+        ),
+        Option(
+            "num_return_sequences",
+            "whole number",
+            "translations of each text, at most the beam's width; samples as many as asked for",
+            range=Range(1, MOST_SEQUENCES),
+            default=1,
+            streams=False,
+            not_with=("split_sentences", "keep_placeholders"),
+            aliases=("--alternatives",),
+        ),
+        Option(
+            "return_alternatives",
+            "switch",
+            "the translations of a text differ in the token after the prefix",
+            default=False,
+            streams=False,
+            not_with=(
+                *("split_sentences", "glossary", "keep_placeholders", "coverage_penalty"),
+                *SAMPLING,
+            ),
+            only_with="num_return_sequences",
+        ),
+        Option(
+            "prefix",
+            "texts",
+            "how a translation begins: one for all texts, or one for each",
+            unset="none",
+            not_with=("split_sentences", "keep_placeholders"),
+        ),
+        Option(
+            "min_tokens",
+            "whole number",
+            "fewest tokens of a sentence's translation, end symbol not included",
+            range=Range(0, "max_target_tokens"),
+            default=0,
+            at_most="max_tokens",
+        ),
+        Option(
+            "max_length_ratio",
+            "number",
+            "most tokens of a translation for each token of the sentence",
+            range=Range(0, 100, above=True),
+            unset="see `max_tokens`",
+            not_with=("max_tokens",),
+        ),
+        Option(
+            "min_length_ratio",
+            "number",
+            "fewest tokens of a translation for each token of the sentence",
+            range=Range(0, 100),
+            default=0.0,
+            at_most="max_length_ratio",
+        ),
+        Option(
+            "temperature",
+            "number",
+            "sample tokens: above 1 more evenly, below 1 more from the best",
+            range=Range(0.001, 100),
+            unset="1 with sampling",
+        ),
+        Option(
+            "top_k",
+            "whole number",
+            "sample tokens from this many of the best",
+            range=Range(1, "vocabulary"),
+            unset="all",
+        ),
+        Option(
+            "top_p",
+            "number",
+            "sample tokens from the fewest best that have this probability together",
+            range=Range(0, 1, above=True),
+            unset="1 with sampling",
+            source="[Holtzman et al. 2020](https://arxiv.org/abs/1904.09751)",
+        ),
+        Option(
+            "seed",
+            "whole number",
+            "sample tokens: the same seed gives the same translation of a text",
+            range=Range(0, 2**63 - 1),
+            unset="random",
+            source="[Salmon et al. 2011](https://doi.org/10.1145/2063384.2063405)",
+            aliases=("--sampling-seed",),
+        ),
+        Option(
+            "repetition_penalty",
+            "number",
+            "the log-probabilities of tokens already in the translation are multiplied by it",
+            range=Range(0, 10, above=True),
+            default=1.0,
+            source="[Keskar et al. 2019](https://arxiv.org/abs/1909.05858)",
+        ),
+        Option(
+            "no_repeat_ngram_size",
+            "whole number",
+            "no sequence of this many tokens occurs twice in a translation",
+            range=Range(1, 100),
+            unset="no limit",
+        ),
+        Option(
+            "suppress",
+            "texts",
+            "words that no translation contains, upper and lower case told apart",
+            items=Items(100, 100, "word"),
+            default=(),
+        ),
+        Option(
+            "glossary",
+            "terms",
+            "target terms by source term: what the translation of a sentence contains for it",
+            items=Items(1000, 200, "term"),
+            default={},
+            not_with=SAMPLING,
+        ),
+        Option(
+            "keep_placeholders",
+            "switch",
+            "names in braces, tags, addresses and numbers stay as they are",
+            default=False,
+            streams=False,
+            not_with=SAMPLING,
+        ),
+        Option(
+            "split_sentences",
+            "switch",
+            "cut texts into sentences and translate each",
+            default=False,
+        ),
+        Option(
+            "max_sentence_tokens",
+            "whole number",
+            "cut longer sentences, best at the end of a clause",
+            range=Range(8, "most_text_tokens"),
+            unset="what the model takes whole",
+            only_with="split_sentences",
+        ),
+        Option(
+            "return_scores",
+            "switch",
+            "return the translations' scores",
+            default=False,
+            streams=False,
+            scores=True,
+            output="scores",
+            not_with=("split_sentences",),
+            aliases=("--scores",),
+        ),
+        Option(
+            "return_token_scores",
+            "switch",
+            "return the log-probabilities of the translations' tokens",
+            default=False,
+            streams=False,
+            scores=True,
+            output="token_scores",
+            aliases=("--token-scores",),
+        ),
+        Option(
+            "return_alignments",
+            "text",
+            "return links between words (hard), or the weights behind them (soft)",
+            choices=("hard", "soft"),
+            unset="none",
+            streams=False,
+            scores=True,
+            output="alignments",
+            aliases=("--alignments",),
+        ),
+        Option(
+            "return_confidence",
+            "switch",
+            "return the mean log-probability of a translation's tokens",
+            default=False,
+            streams=False,
+            scores=True,
+            output="confidences",
+            aliases=("--confidence",),
+        ),
+        Option(
+            "return_attention",
+            "switch",
+            "return the attention weights of every head",
+            default=False,
+            streams=False,
+            scores=True,
+            output="attention",
+            not_with=("split_sentences",),
+        ),
+        Option(
+            "return_bundle",
+            "switch",
+            "return the identity of the bundle that translated",
+            default=False,
+            scores=True,
+            output="bundle",
+        ),
+    )
+}
+"""By name."""
+
+OUTPUTS: Final[Mapping[str, Output]] = {
+    output.name: output
+    for output in (
+        Output("text_output", "BYTES", "the translation", (TRANSLATE, STREAM), (TRANSLATE, STREAM)),
+        Output(
+            "output_tokens",
+            "INT32",
+            "tokens of the translation",
+            (TRANSLATE, STREAM),
+            (TRANSLATE, STREAM),
+        ),
+        Output(
+            "finish_reason",
+            "BYTES",
+            "`stop`, `length` where the limit of tokens cut the translation, or empty where a "
+            "stream goes on",
+            (TRANSLATE, STREAM),
+            (TRANSLATE, STREAM),
+        ),
+        Output("scores", "FP32", "score of the translation", (TRANSLATE, SCORE), (SCORE,)),
+        Output(
+            "confidences",
+            "FP32",
+            "mean log-probability of a token",
+            (TRANSLATE, SCORE),
+            (SCORE,),
+        ),
+        Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", (TRANSLATE, SCORE)),
+        Output("alignments", "BYTES", "links of words, or weights in JSON", (TRANSLATE, SCORE)),
+        Output("attention", "BYTES", "attention of every head, JSON", (TRANSLATE, SCORE)),
+        Output("bundle", "BYTES", "identity of the bundle", (TRANSLATE, STREAM, SCORE)),
+    )
+}
+"""By name; each has an element for each translation."""
+
+
+def sampled(options: Collection[str]) -> bool:
+    """Whether options, by name, let tokens be sampled."""
+    return any(name in options for name in SAMPLING)
+
+
+def takes(model: str, option: Option) -> bool:
+    """Whether a model takes an option."""
+    return {TRANSLATE: True, STREAM: option.streams, SCORE: option.scores}[model]
+
+
+def check(
+    given: Mapping[str, Any], model: str = TRANSLATE, limits: Limits | None = None
+) -> dict[str, Any]:
+    """Check what a request asks for.
+
+    Args:
+        given: values by name; None: not given.
+        model: that is asked.
+        limits: of the model: `max_target_tokens`, `most_text_tokens`, `max_beam_width` and
+            `vocabulary`; a bound that is missing is not checked.
+
+    Returns:
+        Values as `Option.read` returns them, without those that are the default.
+
+    Raises:
+        TypeError: an unknown name, or a value of another type.
+        ValueError: a value out of range, or one that does not go with another or with the model.
+    """
+    limits = limits or {}
+    found = {}
+    for name, value in given.items():
+        option = OPTIONS.get(name)
+        if option is None:
+            raise TypeError(f"unknown option {brief(name)}; known: {', '.join(OPTIONS)}")
+        if value is None:
+            continue
+        value = option.read(value, limits)
+        if value != option.default:
+            found[name] = value
+    for name, value in found.items():
+        _check_company(OPTIONS[name], value, found, model)
+    return found
+
+
+def _check_company(option: Option, value: Any, found: Mapping[str, Any], model: str) -> None:
+    """Refuse an option that does not go with another, or with the model."""
+    name = option.name
+    if model != TRANSLATE and not takes(model, option):
+        where = "in a stream" if model == STREAM else f"by the model {model}"
+        raise ValueError(f"{name}: not taken {where}; the model {TRANSLATE} takes it")
+    for other in option.not_with:
+        if other in found:
+            raise ValueError(f"{name}: not with {other}")
+    if option.only_with is not None and option.only_with not in found:
+        raise ValueError(f"{name}: only with {option.only_with}")
+    most = found.get(option.at_most or "")
+    if most is not None and value > most:
+        raise ValueError(f"{name} is {value}, more than {option.at_most}, {most}")

@@ -1,0 +1,112 @@
+"""The model `info`: what the server is, what it serves, and what a request may ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from dragoman_options.option import Option
+from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM, TRANSLATE, takes
+
+from dragoman import __version__
+from dragoman.kernel.errors import InvalidRequest
+from dragoman_serving.request.checks import bounds
+from dragoman_serving.service import answers
+from dragoman_serving.service.configuration import RULES, check_names
+from dragoman_serving.service.frames import Answer, DataType, Hello, Request, Tensor
+from dragoman_serving.service.requests import read_request
+from dragoman_serving.service.served_model import Model, Send, parameters
+from dragoman_serving.translation.source_texts import MAX_REQUEST_CHARACTERS, MAX_TEXT_CHARACTERS
+from dragoman_serving.translation.translator import Translator
+
+
+class InfoModel(Model):
+    """See `Model`. Answers at once, and needs no input."""
+
+    def __init__(
+        self,
+        hello: Hello,
+        send: Send,
+        translator: Callable[[], Translator],
+        metrics_port: int | None,
+    ) -> None:
+        """Begin with nothing in flight.
+
+        Args:
+            hello: from Triton's side.
+            send: to it.
+            translator: gives the engine with its texts, or raises a `DragomanError`.
+            metrics_port: of Triton.
+
+        Raises:
+            DragomanError: the configuration is not usable.
+        """
+        check_names(parameters(hello), RULES)
+        super().__init__(hello)
+        self._send, self._translator, self._metrics_port = send, translator, metrics_port
+
+    def ask(self, request: Request) -> None:
+        """See `Model`."""
+        try:
+            asked = read_request(request, self._rules)
+            for name in ("text_input",) * bool(asked.texts) + tuple(asked.options):
+                raise InvalidRequest(f"{INFO} takes no {name}")
+            written = json.dumps(describe(self._translator(), self._metrics_port))
+            tensor = Tensor.of(INFO, DataType.BYTES, (1,), [written.encode()])
+            self._send(Answer(request.number, (tensor,)).pack())
+        except Exception as error:  # one request's error must not reach the others
+            self._send(answers.of_error(error, request.number).pack())
+
+
+def describe(translator: Translator, metrics_port: int | None) -> dict[str, Any]:
+    """What a server says of itself, as JSON has it.
+
+    Args:
+        translator: that it serves.
+        metrics_port: of Triton; None: nobody knows.
+    """
+    manifest = translator.manifest
+    limits = bounds(manifest.limits, manifest.dimensions.vocab_size)
+    return {
+        "version": __version__,
+        "bundles": [
+            {
+                "identity": manifest.identity,
+                "precision": translator.layout.precision,
+                "runtime": translator.layout.runtime,
+                "directions": manifest.all_directions,
+            }
+        ],
+        "languages": manifest.languages,
+        "directions": manifest.all_directions,
+        "options": [_described(option, limits) for option in OPTIONS.values()],
+        "limits": {
+            **limits,
+            "text_characters": MAX_TEXT_CHARACTERS,
+            "request_characters": MAX_REQUEST_CHARACTERS,
+            "request_sentences": translator.most_sentences,
+        },
+        "metrics_port": metrics_port,
+    }
+
+
+def _described(option: Option, limits: dict[str, float]) -> dict[str, Any]:
+    """An option with its type and range."""
+    described: dict[str, Any] = {
+        "name": option.name,
+        "type": option.kind,
+        "datatype": option.datatype,
+        "help": option.help,
+        "default": option.default,
+        "models": [model for model in (TRANSLATE, STREAM, SCORE) if takes(model, option)],
+    }
+    if (range_ := option.range) is not None:
+        most = limits[range_.most] if isinstance(range_.most, str) else range_.most
+        described["range"] = {"least": range_.least, "most": most, "above": range_.above}
+    if option.items is not None:
+        described["items"] = {"most": option.items.most, "characters": option.items.characters}
+    if option.choices:
+        described["choices"] = option.choices
+    described["not_with"] = option.not_with
+    return described

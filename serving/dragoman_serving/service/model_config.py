@@ -1,0 +1,49 @@
+"""The part of a model's configuration that the engine sets: inputs, outputs, batches."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, STREAM, TRANSLATE
+
+TEXT, TARGET = "text_input", "target_input"
+_MOST_REQUESTS = 128
+"""Most that Triton says it would batch; 0: a tensor has no dimension for the batch."""
+_TEXTS = {
+    TRANSLATE: (TEXT,),
+    STREAM: (TEXT,),
+    SCORE: (TEXT, TARGET),
+    INFO: (),
+}
+"""Inputs of each model that every request has."""
+MODELS: Final = tuple(_TEXTS)
+"""Names of Triton's models that the engine answers; a repository has all but the last."""
+
+
+def model_config(model: str) -> str:
+    """A model's inputs, outputs and batches as JSON, as `TRITONBACKEND_ModelSetConfig` takes them.
+
+    Source:
+    https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonbackend.h
+    """
+    inputs = [_tensor(name, "BYTES", is_list=True) for name in _TEXTS[model]]
+    if model == INFO:
+        outputs = [_tensor(INFO, "BYTES")]
+    else:
+        inputs += [
+            _tensor(one.name, one.datatype, one.is_list) | {"optional": True}
+            for one in OPTIONS.values()
+        ]
+        outputs = [
+            _tensor(one.name, one.datatype, is_list=True)
+            for one in OUTPUTS.values()
+            if model in one.models
+        ]
+    most = _MOST_REQUESTS if model in (TRANSLATE, SCORE) else 0
+    return json.dumps({"max_batch_size": most, "input": inputs, "output": outputs})
+
+
+def _tensor(name: str, datatype: str, is_list: bool = False) -> dict[str, Any]:
+    kind = "STRING" if datatype == "BYTES" else datatype
+    return {"name": name, "data_type": f"TYPE_{kind}", "dims": [-1 if is_list else 1]}

@@ -1,0 +1,100 @@
+"""What a server says of itself, of the bundle that translated, and of the request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from dragoman_client.grpc_wire import infer_request, stream_request
+from dragoman_client.tensors import text_tensor
+from dragoman_export.publishing import publish
+from dragoman_options.table import INFO, STREAM, TRANSLATE
+from tritonclient.grpc import service_pb2
+from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
+
+from dragoman import __version__
+from dragoman.kernel.manifest import Manifest
+from tests.conftest import REPOSITORY
+from tests.integration.conftest import Served, serving
+from tests.integration.test_served_translations import BUNDLE
+
+OF_AN_OLDER_RELEASE = """
+max_batch_size: 128
+input [
+  { name: "text_input" data_type: TYPE_STRING dims: [ -1 ] },
+  { name: "beam_width" data_type: TYPE_INT32 dims: [ 1 ] optional: true }
+]
+output [ { name: "text_output" data_type: TYPE_STRING dims: [ -1 ] } ]
+parameters { key: "languages" value: { string_value: "en,de" } }
+"""
+
+
+@pytest.fixture(scope="module")
+def older(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server of a repository that an older release published."""
+    repository = tmp_path_factory.mktemp("older") / "repository"
+    publish(random_bundle, repository, REPOSITORY / "model_repository")
+    config = repository / "translate" / "config.pbtxt"
+    config.write_text(config.read_text(encoding="utf-8") + OF_AN_OLDER_RELEASE, encoding="utf-8")
+    with serving(repository) as running:
+        yield running
+
+
+def test_info_is_the_same_over_both_protocols(shipped: Served) -> None:
+    found = shipped.grpc.info()
+    assert found == shipped.http.info()
+    manifest = Manifest.load(BUNDLE)
+    assert found.version == __version__
+    assert found.languages == manifest.languages == shipped.http.languages()
+    assert found.directions == manifest.all_directions
+    assert [one["identity"] for one in found.bundles] == [manifest.identity]
+    assert found.metrics_port == shipped.server.ports.metrics
+    assert found.limits["max_beam_width"] == manifest.limits.max_beam_width
+    assert found.options["beam_width"]["range"]["most"] == manifest.limits.max_beam_width
+
+
+@pytest.mark.parametrize("body", [{"text_input": "a"}, {"beam_width": 4}])
+def test_info_takes_no_input(shipped: Served, body: dict[str, Any]) -> None:
+    status, answer = shipped.generate(body, INFO)
+    assert (status, answer["error"]) == (400, f"info takes no {next(iter(body))}")
+
+
+def test_answers_name_their_bundle(shipped: Served) -> None:
+    identity = Manifest.load(BUNDLE).identity
+    for client in (shipped.grpc, shipped.http):
+        assert client.translate("Good morning.", return_bundle=True).bundle == identity
+        assert client.translate("Good morning.").bundle is None
+        assert client.score("Good morning.", "Guten Tag.", return_bundle=True).bundle == identity
+        *_, last = client.translate_stream("Good morning.", return_bundle=True)
+        assert last.bundle == identity
+
+
+def test_answers_carry_the_requests_id(shipped: Served) -> None:
+    body = {"id": "a-7", "text_input": "Good morning."}
+    status, answer = shipped.generate(body)
+    assert (status, answer["id"]) == (200, "a-7")
+    assert shipped.events(**body)[-1]["id"] == "a-7"
+    inputs = {"text_input": text_tensor(["Good morning."])}
+    with grpc.insecure_channel(shipped.server.grpc_url.removeprefix("grpc://")) as channel:
+        service = GRPCInferenceServiceStub(channel)
+        request = infer_request(TRANSLATE, inputs, 30.0)
+        request.id = "a-8"
+        assert service.ModelInfer(request).id == "a-8"
+        request = stream_request(STREAM, inputs, 30.0)
+        request.id = "a-9"
+        (*_, last) = service.ModelStreamInfer(iter([request]))
+        assert last.infer_response.id == "a-9"
+
+
+def test_an_older_repository_serves_todays_options(older: Served) -> None:
+    for client in (older.grpc, older.http):
+        found = client.translate("red", beam_width=2, return_scores=True, return_bundle=True)
+        assert found.score is not None
+        assert found.bundle == client.info().bundles[0]["identity"]
+    with grpc.insecure_channel(older.server.grpc_url.removeprefix("grpc://")) as channel:
+        service = GRPCInferenceServiceStub(channel)
+        metadata = service.ModelMetadata(service_pb2.ModelMetadataRequest(name=TRANSLATE))
+        assert "return_bundle" in [one.name for one in metadata.inputs]

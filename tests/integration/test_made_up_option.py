@@ -1,0 +1,181 @@
+"""An option that is declared in the table alone is known everywhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import grpc
+import pytest
+from dragoman_client import AsyncTranslator, Translator
+from dragoman_client.grpc_wire import infer_request, stream_request
+from dragoman_client.tensors import option_tensors, text_tensor
+from dragoman_client.testing import FakeServer
+from dragoman_load_test.senders import open_senders
+from dragoman_load_test.target import Target
+from dragoman_options.__main__ import table
+from dragoman_options.option import Option, Range
+from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE
+from tritonclient.grpc import service_pb2
+from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
+
+from dragoman.cli import main
+from tests.integration.conftest import Served, serving
+
+NAME = "loudness"
+RANGE = "loudness is 4: give 1 to 3"
+ALONE = "loudness: not with patience"
+DECLARATION = f"""
+from dragoman_options.option import Option, Range
+from dragoman_options.table import OPTIONS
+
+OPTIONS["{NAME}"] = Option(
+    "{NAME}", "whole number", "how loud", range=Range(1, 3), unset="as ever", scores=True,
+    not_with=("patience",),
+)
+"""
+
+
+@pytest.fixture
+def declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option in this process."""
+    option = Option(
+        *(NAME, "whole number", "how loud"),
+        range=Range(1, 3),
+        unset="as ever",
+        scores=True,
+        not_with=("patience",),
+    )
+    monkeypatch.setitem(cast(dict[str, Option], OPTIONS), NAME, option)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server whose processes have the option."""
+    folder = tmp_path_factory.mktemp("declared")
+    (folder / "sitecustomize.py").write_text(DECLARATION, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder))
+        with serving() as running:
+            yield running
+
+
+def test_the_server_takes_it_over_http(served: Served) -> None:
+    texts = {TRANSLATE: {}, SCORE: {"target_input": "Guten Morgen."}}
+    for model, more in texts.items():
+        for value, right in ((3, True), (4, False)):
+            body = {"text_input": "Good morning.", NAME: value, **more}
+            status, answer = served.generate(body, model)
+            assert status == (200 if right else 400)
+            assert right or answer["error"] == RANGE
+    status, answer = served.generate({"text_input": "a", NAME: 2, "patience": 2.0})
+    assert (status, answer["error"]) == (400, ALONE)
+    assert served.events(text_input="a", **{NAME: 2})[-1]["finish_reason"] == "stop"
+    assert served.events(text_input="a", **{NAME: 4})[-1]["error"].endswith(RANGE)
+
+
+@pytest.mark.usefixtures("declared")
+def test_the_server_takes_it_over_grpc(served: Served) -> None:
+    with grpc.insecure_channel(served.server.grpc_url.removeprefix("grpc://")) as channel:
+        service = GRPCInferenceServiceStub(channel)
+        for model in (TRANSLATE, SCORE, STREAM):
+            metadata = service.ModelMetadata(service_pb2.ModelMetadataRequest(name=model))
+            assert (NAME, "INT32") in [(one.name, one.datatype) for one in metadata.inputs]
+        for value, message in ((3, ""), (4, RANGE)):
+            inputs = {"text_input": text_tensor(["Good morning."]), **option_tensors({NAME: value})}
+            streamed = service.ModelStreamInfer(iter([stream_request(STREAM, inputs, 30.0)]))
+            assert [one.error_message for one in streamed][-1].endswith(message)
+            try:
+                service.ModelInfer(infer_request(TRANSLATE, inputs, 30.0))
+                told = ""
+            except grpc.RpcError as error:
+                told = error.details()
+            assert told == message
+
+
+@pytest.mark.usefixtures("declared")
+def test_it_is_described(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    described = served.http.info().options[NAME]
+    assert described["range"] == {"least": 1, "most": 3, "above": False}
+    assert described["models"] == [TRANSLATE, STREAM, SCORE]
+    with urllib.request.urlopen(f"{served.server.http_url}/v2/models/score", timeout=10) as answer:
+        assert NAME in [one["name"] for one in json.load(answer)["inputs"]]
+    (row,) = (line for line in table().splitlines() if NAME in line)
+    assert (
+        row
+        == f"| `{NAME}` | whole number | as ever | 1 to 3 | all | how loud; not with `patience` |"
+    )
+    for command in ("translate", "score", "load-test"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert f"--{NAME}" in capsys.readouterr().out
+
+
+Ask = Callable[[str, Any], Any]
+
+
+def translated(url: str, options: Any) -> None:
+    with Translator(url) as translator:
+        translator.translate("a", **options)
+
+
+def translated_in_tasks(url: str, options: Any) -> None:
+    async def ask() -> None:
+        async with AsyncTranslator(url) as translator:
+            await translator.translate("a", **options)
+
+    asyncio.run(ask())
+
+
+def streamed(url: str, options: Any) -> None:
+    with Translator(url) as translator:
+        list(translator.translate_stream("a", **options))
+
+
+def in_batches(url: str, options: Any) -> None:
+    with Translator(url) as translator:
+        list(translator.translate_batches(["a"], **options))
+
+
+def scored(url: str, options: Any) -> None:
+    with Translator(url) as translator:
+        translator.score("a", "b", **options)
+
+
+def loaded(url: str, options: Any) -> None:
+    async def send(streamed: bool) -> None:
+        target = Target.of(url, options=options, streamed=streamed)
+        async with open_senders(target, [["a"]]) as (only,):
+            await only()
+
+    for kind in (False, True):
+        asyncio.run(send(kind))
+
+
+def commanded(url: str, options: Any) -> None:
+    flags = [f"--{name}={value}" for name, value in options.items()]
+    code = main(["translate", "--url", url, *flags, "a"])
+    if code:
+        raise ValueError(RANGE)  # on stderr
+
+
+@pytest.mark.usefixtures("declared")
+@pytest.mark.parametrize(
+    "ask",
+    [translated, translated_in_tasks, streamed, in_batches, scored, loaded, commanded],
+    ids=lambda ask: ask.__name__,
+)
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_it_is_sent_and_checked(ask: Ask, protocol: str) -> None:
+    with FakeServer() as server:
+        url = server.grpc_url if protocol == "grpc" else server.http_url
+        ask(url, {NAME: 2})
+        assert server.requests
+        assert all(request.inputs[NAME] == [2] for request in server.requests)
+        before = len(server.requests)
+        with pytest.raises(ValueError, match=RANGE):
+            ask(url, {NAME: 4})
+        assert len(server.requests) == before
