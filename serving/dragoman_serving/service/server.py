@@ -139,7 +139,7 @@ class Server:
             return TranslateStreamModel(hello, connection, self._get_translator)
         if takes_targets(hello):
             return ScoreModel(hello, connection.send, self._get_translator)
-        return TranslateModel(hello, connection.send, self._load(hello))
+        return TranslateModel(hello, connection, self._load(hello))
 
     def _load(self, hello: Hello) -> Translator:
         """The translator of a model; it stays loaded when Triton ends and is started again."""
