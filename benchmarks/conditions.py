@@ -11,6 +11,8 @@ from typing import Any
 
 from dragoman_load_test.machine import cpu_name
 
+from dragoman.kernel.processors import usable_processors
+
 _VARIABLES = ("OMP_", "GOMP_", "KMP_", "CT2_")
 """Beginnings of environment variables that decide about speed."""
 _PACKAGES = (
@@ -30,7 +32,7 @@ def conditions(module: str, words: Sequence[str], load_1min: float) -> dict[str,
     return {
         "command": shlex.join(["python", "-m", module, *words]),
         "cpu": cpu_name(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": len(usable_processors()),
         "load_average_1min_at_start": load_1min,
         "environment": {k: v for k, v in os.environ.items() if k.startswith(_VARIABLES)},
         "versions": {

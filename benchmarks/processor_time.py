@@ -9,6 +9,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from dragoman.kernel.processors import usable_processors
+
 _PROC = Path("/proc")
 _PARENT, _USER, _SYSTEM = 1, 11, 12
 """Places of `ppid`, `utime` and `stime` among the fields behind the name."""
@@ -28,7 +30,7 @@ def cpu_s(pids: Iterable[int]) -> float:
 
 def machine_busy_s() -> float:
     """Seconds in which the processors that this process may use were busy, for whomever."""
-    names = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    names = {f"cpu{number}" for number in usable_processors()}
     ticks = 0
     for line in (_PROC / "stat").read_text(encoding="ascii").splitlines():
         name, *fields = line.split()

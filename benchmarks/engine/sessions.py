@@ -8,7 +8,6 @@ Run from the project's folder, with nothing else at work on the machine:
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.parallel_text import read_lines
 
 from benchmarks.report import markdown_table, search_name
+from dragoman.kernel.processors import usable_processors
 
 BUNDLE = Path("model_repository/translate/1/bundle")
 TEST = "tatoeba-en-de/test"
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=256, help="default: 256")
     arguments = parser.parse_args()
     texts = read_lines(arguments.data_dir / TEST, "en")[: arguments.sentences]
-    cores = len(os.sched_getaffinity(0))
+    cores = len(usable_processors())
     rows = []
     for workers, lone_threads in dict.fromkeys(((cores, 1), (cores, cores), (1, cores), (1, 1))):
         settings = EngineSettings(workers=workers, lone_threads=lone_threads)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from benchmarks.peers.test_set import TestSet
 from benchmarks.peers.worker_protocol import BatchSearch, Texts
 from benchmarks.report import search_name
 from dragoman.kernel.errors import CheckFailed
+from dragoman.kernel.processors import usable_processors
 
 CASES = ((1, 1), (1, 8), (1, 32), (1, 64), (4, 1), (4, 8), (4, 32))
 """Beam width and batch size."""
@@ -154,7 +154,7 @@ def _measure(
         }
         peers = {
             setting: held.enter_context(start_peer(models, setting))
-            for setting in peer_processes(len(os.sched_getaffinity(0)))
+            for setting in peer_processes(len(usable_processors()))
         }
         cases, chosen = _race_all(workloads, Field(ours, peers), rounds)
         used = {setting: peers[setting] for setting in chosen}

@@ -49,6 +49,7 @@ from benchmarks.peers.racing import alternate
 from benchmarks.peers.worker_protocol import BatchSearch, TokenIds
 from benchmarks.report import Sample, markdown_table, median_s, search_name, spread
 from dragoman.kernel.errors import CheckFailed, DragomanError
+from dragoman.kernel.processors import usable_processors
 
 CASES = ((1, 1), (1, 8), (1, 32), (4, 1), (4, 8))
 """Beam width and batch size."""
@@ -121,7 +122,7 @@ def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> Iter
         import_marian(folder, parent / "checkpoint")
         vocab_size = export_bundle(parent / "checkpoint", bundle).dimensions.vocab_size
         TransformersConverter(str(folder)).convert(str(model))
-        cores = len(os.sched_getaffinity(0))
+        cores = len(usable_processors())
         start = held.enter_context
         peers: dict[PeerProcess, Worker] = {
             process: start(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from benchmarks.peers.served_endpoint import CTranslate2Servers, Endpoint, serve
 from benchmarks.peers.served_report import Case, Contest, Rounds
 from benchmarks.peers.served_tuning import Trial, best_settings, settings, try_all
 from dragoman.kernel.errors import CheckFailed
+from dragoman.kernel.processors import usable_processors
 
 LEAST_EQUAL = 0.95
 """Of greedy translations in fp32: more that differ, and it is not the same model."""
@@ -100,7 +100,7 @@ def play(
         loads: what is asked, how often, and for how long.
         scratch: an empty folder.
     """
-    candidates = settings(len(os.sched_getaffinity(0)), match.compute_type)
+    candidates = settings(len(usable_processors()), match.compute_type)
     ours_repository = with_precision(repository, match.precision, scratch / "ours")
     with serve(ours_repository) as ours, servers.serve(candidates[0]) as theirs:
         share = compare(ours, theirs, loads.texts[:COMPARED], match)

@@ -34,6 +34,7 @@ from dragoman_serving.launch.serve_options import ServeOptions
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
 from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.processors import usable_processors
 
 _REPOSITORY = Path("model_repository")
 _CONCURRENCY = (1, 8, 32)
@@ -68,7 +69,7 @@ def halves() -> tuple[set[int], set[int]]:
     Raises:
         UsageError: there are not enough of them.
     """
-    all_of_them = sorted(os.sched_getaffinity(0))
+    all_of_them = sorted(usable_processors())
     if len(all_of_them) < 2:
         raise UsageError("this takes two processors")
     half = len(all_of_them) // 2
@@ -78,7 +79,7 @@ def halves() -> tuple[set[int], set[int]]:
 @contextlib.contextmanager
 def on(processors: set[int]) -> Iterator[None]:
     """Run what is started meanwhile on these."""
-    before = os.sched_getaffinity(0)
+    before = usable_processors()
     os.sched_setaffinity(0, processors)
     try:
         yield

@@ -18,6 +18,7 @@ from dragoman_client import (
     ServerUnavailable,
     TranslationError,
     Translator,
+    event_lines,
 )
 from faulty_servers import dribble, grpc_server, http_answer, http_server, reset
 from tritonclient.grpc import service_pb2
@@ -29,14 +30,15 @@ GRACE_S = 5.0
 
 def ask(url: str, asynchronously: bool, streamed: bool = False, **more: Any) -> list[str]:
     """What one request ends in."""
+    more = {"timeout_s": TIMEOUT_S, **more}
     if not asynchronously:
-        with Translator(url, timeout_s=TIMEOUT_S, **more) as translator:
+        with Translator(url, **more) as translator:
             if streamed:
                 return [part.text for part in translator.translate_stream("a")]
             return [translator.translate("a").text]
 
     async def run() -> list[str]:
-        async with AsyncTranslator(url, timeout_s=TIMEOUT_S, **more) as translator:
+        async with AsyncTranslator(url, **more) as translator:
             if streamed:
                 return [part.text async for part in translator.translate_stream("a")]
             return [(await translator.translate("a")).text]
@@ -169,15 +171,19 @@ def test_a_slow_dribble_ends_with_the_deadline() -> None:
         assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
 
 
+def event(text: str, finish_reason: str) -> bytes:
+    """An event of a stream."""
+    outputs = {"text_output": text, "output_tokens": 1, "finish_reason": finish_reason}
+    return f"data: {json.dumps(outputs)}\n\n".encode()
+
+
 @pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize("ending", [half_then_silence, half_then_gone, half_then_reset])
 def test_streams_that_break_off_over_http(
     ending: Callable[..., None], asynchronously: bool
 ) -> None:
     """After a part that was read."""
-    event = {"text_output": "<", "output_tokens": 0, "finish_reason": ""}
-    part = f"data: {json.dumps(event)}\n\n".encode()
-    whole = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + part
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + event("<", "")
 
     def break_off(connection: socket.socket, _: bytes) -> None:
         ending(connection, whole * 2)
@@ -187,6 +193,59 @@ def test_streams_that_break_off_over_http(
         with pytest.raises(TranslationError):
             ask(url, asynchronously, streamed=True)
         assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
+
+
+EVENT_STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(content: bytes) -> bytes:
+    """A piece of an answer whose length the server does not know."""
+    return f"{len(content):x}\r\n".encode() + content + b"\r\n"
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_long_events_are_read(asynchronously: bool) -> None:
+    """Longer than what aiohttp takes for a line, in a chunk of its own or cut anywhere."""
+    texts = ["a" * 12_000_000, "a" * 13_000_000]
+    events = event(texts[0], "") + event(texts[1], "stop")
+
+    def send(connection: socket.socket, answer: bytes) -> None:
+        middle = len(events) // 3
+        connection.sendall(EVENT_STREAM + chunk(events[:middle]) + chunk(events[middle:]))
+        connection.sendall(chunk(b""))
+
+    with http_server(lambda _: send) as (url, _):
+        assert ask(url, asynchronously, streamed=True, timeout_s=60) == texts
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_an_event_without_an_end_is_an_error(
+    asynchronously: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line, before it takes all memory."""
+    monkeypatch.setattr(event_lines, "MOST_LINE_BYTES", 1 << 20)
+
+    def send(connection: socket.socket, answer: bytes) -> None:
+        connection.sendall(EVENT_STREAM + chunk(b"data: "))
+        while True:
+            connection.sendall(chunk(b"x" * 10_000))
+
+    with http_server(lambda _: send) as (url, _), pytest.raises(ServerError) as caught:
+        ask(url, asynchronously, streamed=True, timeout_s=60)
+    message = "not an answer of Triton: a line of the stream is above 1,048,576 bytes"
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_answer_that_breaks_off_is_told_as_that(streamed: bool) -> None:
+    """And not as one that is no HTTP."""
+
+    def send(connection: socket.socket, answer: bytes) -> None:
+        connection.sendall(EVENT_STREAM + b"20\r\ndata: ")
+
+    with http_server(lambda _: send) as (url, _), pytest.raises(ServerUnavailable) as caught:
+        ask(url, asynchronously=False, streamed=streamed, retries=0)
+    assert str(caught.value).endswith(": the connection closed before the end of the answer")
 
 
 def hang(texts: list[str], response: Any, context: Any) -> Any:

@@ -1,6 +1,8 @@
 """Requests of the load test over both protocols, against servers without a model."""
 
 import asyncio
+import json
+import socket
 import time
 
 import pytest
@@ -14,6 +16,7 @@ from dragoman_client import (
 from dragoman_client.access import Access
 from dragoman_load_test.senders import Answered, open_senders
 from dragoman_load_test.target import Target
+from faulty_servers import http_server
 from stand_ins import ENDLESS, KINDS, LATE, TlsFiles
 
 
@@ -42,6 +45,19 @@ def test_a_stream_is_timed_from_its_first_part(url: str) -> None:
     assert (found.sentences, found.tokens) == (1, len("abc"))
     assert found.first_s is not None
     assert before_s < found.first_s < time.perf_counter()
+
+
+def test_long_events_are_counted() -> None:
+    """Longer than what aiohttp takes for a line."""
+    event = {"text_output": "a" * 1_000_000, "output_tokens": 1, "finish_reason": "stop"}
+    head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+    stream = f"{head}data: {json.dumps(event)}\n\n".encode()
+
+    def stream_one(connection: socket.socket, answer: bytes) -> None:
+        connection.sendall(stream)
+
+    with http_server(lambda texts: stream_one) as (url, _):
+        assert send(Target.of(url, streamed=True), "abc").tokens == 1
 
 
 @pytest.mark.parametrize("streamed", [False, True])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 from pathlib import Path
 
-from dragoman.kernel.errors import CheckFailed
+from dragoman.commands.asking import one_line
+from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 
 HELP = "serve, translate ten sentences each way by HTTP and by gRPC, stop"
 
@@ -47,7 +50,6 @@ SENTENCES = {
         "S'il pleut, nous resterons à la maison.",
     ),
 }
-DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,26 +64,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print each sentence with its translation; fail if the two protocols differ."""
-    from dragoman_client import Translator
+    from dragoman_client import TranslationError
     from dragoman_serving.launch.launcher import TritonServer
     from dragoman_serving.launch.serve_options import ServeOptions
     from dragoman_serving.launch.stop_signals import stop_on_signals
 
     stop_on_signals()
-    options = ServeOptions(arguments.repository, http_port=0, grpc_port=0, metrics_port=0)
-    answers: dict[tuple[str, str], list[list[str]]] = {}
+    repository = arguments.repository
+    options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
+    answers = {}
     with TritonServer(options) as server:
         for url in (server.http_url, server.grpc_url):
-            print(f"\n{url}")
-            with Translator(url) as translator:
-                for direction in DIRECTIONS:
-                    source, target = direction
-                    found = translator.translate(
-                        SENTENCES[source], source_language=source, target_language=target
-                    )
-                    for text, translation in zip(SENTENCES[source], found, strict=True):
-                        print(f"  {text}\n    {translation.text}")
-                    answers.setdefault(direction, []).append([t.text for t in found])
-    if any(by_http != by_grpc for by_http, by_grpc in answers.values()):
+            try:
+                answers[url] = _translate(url)
+            except TranslationError as error:
+                raise DragomanError(f"{repository}: {one_line(error)}") from error
+    by_http, by_grpc = answers.values()
+    if not by_http:
+        raise UsageError(
+            f"{repository}: the model translates none of this command's sentences "
+            f"({', '.join(SENTENCES)}): give your own to dragoman translate"
+        )
+    for url, found in answers.items():
+        print(f"\n{url}")
+        for (source, _), translations in found.items():
+            for text, translation in zip(SENTENCES[source], translations, strict=True):
+                print(f"  {text}\n    {translation}")
+    if by_http != by_grpc:
         raise CheckFailed("HTTP and gRPC gave different translations")
     return 0
+
+
+def _translate(url: str) -> dict[tuple[str, str], list[str]]:
+    """The translations of the sentences, by the directions that the model was trained for."""
+    from dragoman_client import InvalidRequest, Translator
+
+    found = {}
+    with Translator(url) as translator:
+        for source, target in itertools.permutations(translator.languages(), 2):
+            if source not in SENTENCES:
+                continue
+            # A server tells its languages, but not between which of them it translates.
+            with contextlib.suppress(InvalidRequest):
+                translations = translator.translate(
+                    SENTENCES[source], source_language=source, target_language=target
+                )
+                found[source, target] = [translation.text for translation in translations]
+    return found

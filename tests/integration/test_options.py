@@ -74,6 +74,18 @@ def test_every_option_is_served(
         assert [texts[0] for texts in wanted] != [one.text for one in plain]
 
 
+@pytest.mark.parametrize("words", [[], ["Tee"], ["Tee", "Ich"]])
+def test_words_are_suppressed_in_every_way_to_ask(shipped: Served, words: list[str]) -> None:
+    """JSON writes a list of one word as the word alone."""
+    clients = shipped.grpc, shipped.http
+    plain = shipped.grpc.translate(TEXTS[0]).text
+    found = {client.translate(TEXTS[0], suppress=words).text for client in clients}
+    found |= {last_of(client.translate_stream(TEXTS[0], suppress=words)) for client in clients}
+    (only,) = found
+    assert (only == plain) is (not words)
+    assert not any(word in only for word in words)
+
+
 def test_options_of_all_kinds_share_the_engine(shipped: Served) -> None:
     """What each says does not depend on the others."""
     alone = [texts_of(shipped.grpc.translate(TEXTS, **options)) for options in OPTIONS]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_client import Translator
+from dragoman_export.publishing import publish
 
 from tests.conftest import REPOSITORY
 
@@ -157,6 +158,21 @@ def test_the_demonstration_runs() -> None:
     )
     assert done.stdout.count("Ich habe") + done.stdout.count("I ") >= 4
     assert len(done.stdout.strip().splitlines()) == 2 * (1 + 2 * 40) + 1
+
+
+def test_the_demonstration_runs_for_a_model_of_other_directions(
+    three_languages: Path, tmp_path: Path
+) -> None:
+    repository = tmp_path / "repository"
+    publish(three_languages, repository, REPOSITORY / "model_repository")
+    done = subprocess.run(
+        [sys.executable, "-m", "dragoman", "demo", "--repository", repository],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert done.stdout.count("Ich hätte gern eine Tasse Kaffee.") == 4  # into en and into fr
 
 
 def test_texts_are_not_logged() -> None:

@@ -22,7 +22,7 @@ from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 from dragoman_training.text.parallel_text import read_pairs
 
-from dragoman.commands.demo import DIRECTIONS, SENTENCES
+from dragoman.commands.demo import SENTENCES
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import CORPORA, REPOSITORY
 from tests.integration.conftest import Served
@@ -124,8 +124,9 @@ def shipped_fp32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonSer
 @pytest.mark.parametrize("width", [1, 4])
 def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -> None:
     loaded = checkpoint.load(BUNDLE)
-    limits = Manifest.load(BUNDLE).limits
-    for source, target in DIRECTIONS:
+    manifest = Manifest.load(BUNDLE)
+    limits = manifest.limits
+    for source, target in manifest.directions:
         texts = sentences(30, source)
         src = [loaded.tokenizer.encode_source(text, target) for text in texts]
         most = [limits.target_tokens(len(ids)) for ids in src]

@@ -15,11 +15,12 @@ from dragoman_options.table import STREAM, TRANSLATE
 from dragoman_client import http_wire
 from dragoman_client.address import Address
 from dragoman_client.errors import AccessDenied, DeadlineExceeded, ServerError, ServerUnavailable
+from dragoman_client.event_lines import split_lines
 from dragoman_client.request import ENDED_EARLY, Part, is_last
 from dragoman_client.settings import ClientSettings
 from dragoman_client.tensors import Array
 
-_MOST_LINE_BYTES = 4 << 20
+_CHUNK_BYTES = 1 << 16
 _LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """How a connection ends that the other side closes, with TLS and without."""
 
@@ -59,8 +60,8 @@ class HttpTransport(abc.ABC):
     ) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         body = http_wire.generate_body(inputs, timeout_s)
-        lines = self._lines(f"/{STREAM}/generate_stream", timeout_s, body)
-        async with contextlib.aclosing(lines):
+        chunks = self._chunks(f"/{STREAM}/generate_stream", timeout_s, body)
+        async with contextlib.aclosing(chunks), contextlib.aclosing(split_lines(chunks)) as lines:
             async for line in lines:
                 part = http_wire.event_part(line)
                 if part is None:
@@ -82,8 +83,8 @@ class HttpTransport(abc.ABC):
         """The answer to a request; the path is below that of the models."""
 
     @abc.abstractmethod
-    def _lines(self, path: str, timeout_s: float, body: bytes) -> AsyncGenerator[bytes, None]:
-        """The lines of the answer to a POST, as they come.
+    def _chunks(self, path: str, timeout_s: float, body: bytes) -> AsyncGenerator[bytes, None]:
+        """The answer to a POST, as it comes.
 
         Raises:
             TranslationError: it has another status than 200; see `http_wire.check_status`.
@@ -131,7 +132,9 @@ class BlockingHttpTransport(HttpTransport):
                 await self.close()
             return response.status, response.headers[http_wire.RETRY_AFTER], answer
 
-    async def _lines(self, path: str, timeout_s: float, body: bytes) -> AsyncGenerator[bytes, None]:
+    async def _chunks(
+        self, path: str, timeout_s: float, body: bytes
+    ) -> AsyncGenerator[bytes, None]:
         connection = self._connect(timeout_s)
         try:
             with self._failures(timeout_s):
@@ -140,8 +143,8 @@ class BlockingHttpTransport(HttpTransport):
                 if response.status != http.HTTPStatus.OK:
                     retry_after = response.headers[http_wire.RETRY_AFTER]
                     http_wire.check_status(response.status, retry_after, response.read())
-                for line in response:
-                    yield line
+                while chunk := response.read1(_CHUNK_BYTES):
+                    yield chunk
         finally:
             connection.close()
 
@@ -157,6 +160,9 @@ class BlockingHttpTransport(HttpTransport):
             if isinstance(error, ssl.SSLError) and not isinstance(error, _LOST):
                 raise AccessDenied(f"{self._authority}: TLS: {_reason(error)}") from error
             raise ServerUnavailable(f"{self._authority}: {error.strerror or error}") from error
+        except http.client.IncompleteRead as error:
+            message = f"{self._authority}: the connection closed before the end of the answer"
+            raise ServerUnavailable(message) from error
         except http.client.HTTPException as error:
             raise ServerUnavailable(f"{self._authority} does not speak HTTP: {error!r}") from error
 
@@ -198,13 +204,15 @@ class AsyncioHttpTransport(HttpTransport):
             answer = await response.read()
         return response.status, response.headers.get(http_wire.RETRY_AFTER), answer
 
-    async def _lines(self, path: str, timeout_s: float, body: bytes) -> AsyncGenerator[bytes, None]:
+    async def _chunks(
+        self, path: str, timeout_s: float, body: bytes
+    ) -> AsyncGenerator[bytes, None]:
         async with self._response("POST", path, timeout_s, body) as response:
             if response.status != http.HTTPStatus.OK:
                 retry_after = response.headers.get(http_wire.RETRY_AFTER)
                 http_wire.check_status(response.status, retry_after, await response.read())
-            async for line in response.content:
-                yield line
+            async for chunk in response.content.iter_any():
+                yield chunk
 
     @contextlib.asynccontextmanager
     async def _response(
@@ -236,8 +244,6 @@ class AsyncioHttpTransport(HttpTransport):
             headers=self._headers,
             # By default it asks for compressed answers, which cost the server time.
             skip_auto_headers=("Accept-Encoding",),
-            # The longest line of a stream: an event holds the text so far, in JSON.
-            read_bufsize=_MOST_LINE_BYTES,
         )
 
 

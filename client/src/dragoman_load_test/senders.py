@@ -19,6 +19,7 @@ from dragoman_client.errors import (
     ServerUnavailable,
     TranslationError,
 )
+from dragoman_client.event_lines import split_lines
 from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenStreams
 from dragoman_client.request import ENDED_EARLY
 from dragoman_options.table import STREAM, TRANSLATE
@@ -225,7 +226,7 @@ async def _http_stream(post: Callable[..., Any], body: bytes, texts: int) -> Ans
             if response.status != http.HTTPStatus.OK:
                 retry_after = response.headers.get(http_wire.RETRY_AFTER)
                 http_wire.check_status(response.status, retry_after, await response.read())
-            async for line in response.content:
+            async for line in split_lines(response.content.iter_any()):
                 answer = messages.read_event(line)
                 if answer is None:
                     continue

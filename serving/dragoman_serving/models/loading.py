@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
+from dragoman.kernel.processors import usable_processors
 from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
 from dragoman_serving.engine.compiled.cpu import exact_int8_products
@@ -84,7 +84,7 @@ def open_engine(
 
 def _workers(settings: EngineSettings, layout: Layout) -> int:
     if layout.runtime not in GPU_RUNTIMES:
-        return settings.workers or min(settings.tuning.workers_most, len(os.sched_getaffinity(0)))
+        return settings.workers or min(settings.tuning.workers_most, len(usable_processors()))
     if settings.workers not in (None, 1):
         raise UsageError(
             f"workers is {settings.workers}, but a GPU does one thing after another: "

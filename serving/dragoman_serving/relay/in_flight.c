@@ -50,7 +50,8 @@ bool fill_slot(InFlight *in_flight, uint64_t number, const Slot *filled)
         *slot = *filled;
         slot->turn = turn;
         in_flight->used++;
-    }
+    } else
+        release(in_flight, index_of(number));
     pthread_mutex_unlock(&in_flight->lock);
     return open;
 }

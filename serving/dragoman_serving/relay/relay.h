@@ -33,7 +33,8 @@ typedef struct {
 
 /* A number for a request, whose slot is not yet to be seen; 0 if there is no memory for it. */
 uint64_t reserve_slot(InFlight *in_flight);
-/* From now on the request is in flight, and belongs to whoever finds it; false if it is closed. */
+/* From now on the request is in flight, and belongs to whoever finds it. False if it is closed: then
+ * the number is free again. */
 bool fill_slot(InFlight *in_flight, uint64_t number, const Slot *filled);
 /* Give a number back that was reserved only. */
 void return_slot(InFlight *in_flight, uint64_t number);

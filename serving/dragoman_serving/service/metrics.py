@@ -6,10 +6,11 @@ import collections
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import Figure, pack_figures
 from dragoman_serving.translation.translator import Translator
 
@@ -64,12 +65,16 @@ _MEMORY = "dragoman_process_resident_memory_bytes"
 
 
 class FigureReporter:
-    """Sends the figures twice a second, in a thread of its own."""
+    """Sends the figures twice a second, in a thread of its own.
 
-    def __init__(self, translator: Translator, send: Callable[[bytes], None]) -> None:
+    If Triton does not read, as when it is stopped, none are sent: the backlog would grow for as
+    long as that lasts. The next ones hold what counters have grown by meanwhile.
+    """
+
+    def __init__(self, translator: Translator, connection: Connection) -> None:
         """Start the thread."""
         self._translator = translator
-        self._send = send
+        self._connection = connection
         self._sent: collections.defaultdict[str, float] = collections.defaultdict(float)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dragoman-figures", daemon=True)
@@ -82,7 +87,8 @@ class FigureReporter:
 
     def _run(self) -> None:
         while True:
-            self._send(pack_figures(list(self._figures())))
+            if not self._connection.is_behind:
+                self._connection.send(pack_figures(list(self._figures())))
             if self._stopped.wait(_EVERY_S):
                 return
 

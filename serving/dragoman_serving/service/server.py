@@ -146,7 +146,7 @@ class Server:
     def _take_up(self, hello: Hello, connection: Connection) -> Model:
         name = model_name(hello)
         if name == TRANSLATE:
-            return TranslateModel(hello, connection.send, self._load(hello))
+            return TranslateModel(hello, connection, self._load(hello))
         if name == STREAM:
             return TranslateStreamModel(hello, connection, self._get_translator)
         if name == SCORE:

@@ -11,10 +11,11 @@ from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
 from dragoman_serving.service.configuration import engine_settings, request_rules
+from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import Answer, Hello
 from dragoman_serving.service.metrics import FigureReporter
 from dragoman_serving.service.requests import Asked
-from dragoman_serving.service.served_model import OneAnswerModel, Send, parameters
+from dragoman_serving.service.served_model import OneAnswerModel, parameters
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Submitted, Translator
 
@@ -47,17 +48,17 @@ def load_translator(hello: Hello, on_failure: Callable[[EngineFailure], None]) -
 class TranslateModel(OneAnswerModel[Translation]):
     """See `Model`."""
 
-    def __init__(self, hello: Hello, send: Send, translator: Translator) -> None:
+    def __init__(self, hello: Hello, connection: Connection, translator: Translator) -> None:
         """Begin with nothing in flight.
 
         Args:
             hello: from Triton's side.
-            send: to it.
+            connection: to it.
             translator: of this model; it stays open when the model is closed.
         """
-        super().__init__(hello, send)
+        super().__init__(hello, connection.send)
         self._translator = translator
-        self._reporter = FigureReporter(translator, send)
+        self._reporter = FigureReporter(translator, connection)
 
     def begin(self, asked: Asked) -> Submitted[Translation]:
         """See `OneAnswerModel`."""

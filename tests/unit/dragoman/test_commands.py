@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import dragoman_client
 import pytest
+from dragoman_client import InvalidRequest, Translation
 from dragoman_serving.engine.compiled import library
+from dragoman_serving.launch import launcher, stop_signals
 
 from dragoman.cli import COMMANDS, main
 from dragoman.commands.options import read_terms
@@ -181,6 +185,64 @@ def test_a_user_s_error_is_one_line(
     assert printed.out == ""
     assert printed.err.startswith(f"dragoman {words[0]}: ")
     assert len(printed.err.splitlines()) == 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Served:
+    """A server, and a client of it, for a model with these languages and directions."""
+
+    told: tuple[str, ...]
+    trained: tuple[tuple[str, str], ...]
+    http_url = "http://server"
+    grpc_url = "grpc://server"
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def languages(self) -> tuple[str, ...]:
+        return self.told
+
+    def translate(
+        self, texts: Sequence[str], source_language: str, target_language: str
+    ) -> list[Translation]:
+        if (source_language, target_language) not in self.trained:
+            raise InvalidRequest("no")
+        return [Translation(f"{source_language}-{target_language}", 1, "stop") for _ in texts]
+
+
+def demonstrate(monkeypatch: pytest.MonkeyPatch, served: Served) -> int:
+    monkeypatch.setattr(stop_signals, "stop_on_signals", lambda: None)
+    monkeypatch.setattr(launcher, "TritonServer", lambda options: served)
+    monkeypatch.setattr(dragoman_client, "Translator", lambda url: served)
+    return main(["demo", "--repository", "mine"])
+
+
+def test_a_demonstration_shows_the_directions_for_which_it_has_sentences(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = Served(("it", "en", "de"), (("it", "en"), ("en", "it"), ("de", "en")))
+    assert demonstrate(monkeypatch, served) == 0
+    printed = capsys.readouterr().out.splitlines()
+    shown = [line.strip() for line in printed if not line.startswith("  ") or line[2:4] == "  "]
+    one = ["en-it"] * 10 + ["de-en"] * 10
+    assert shown == ["", served.http_url, *one, "", served.grpc_url, *one]
+
+
+@pytest.mark.parametrize("told", [("it", "es"), ("it", "en")])
+def test_a_demonstration_without_sentences_is_one_line(
+    told: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """None in a language of the model's, or none that it translates from."""
+    assert demonstrate(monkeypatch, Served(told, (told,))) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
+        "dragoman demo: mine: the model translates none of this command's sentences (en, de, fr): "
+        "give your own to dragoman translate\n"
+    )
 
 
 def test_a_byte_order_mark_is_no_part_of_a_term(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from dragoman_serving.engine.compiled import library
@@ -17,7 +19,7 @@ from dragoman_serving.models.loading import (
 from dragoman_serving.service.configuration import engine_settings, request_rules
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import Dimensions
+from dragoman.kernel.manifest import Dimensions, Manifest
 from tests.conftest import REPOSITORY
 
 BASE = Dimensions(32_000, 512, 2048, 8, 6, 6)
@@ -77,6 +79,15 @@ def test_without_the_compiled_code_onnx_runtime_does_it(monkeypatch: pytest.Monk
 def test_only_large_models_step_alone_on_all_cores() -> None:
     assert default_lone_threads(BASE, 2, Tuning()) == 2
     assert default_lone_threads(SMALL, 2, Tuning()) == 1
+
+
+def test_an_engine_starts_where_the_system_knows_no_usable_processors(
+    random_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    settings = EngineSettings(runtime="onnxruntime", precision="fp32")
+    opened = loading.open_engine(random_bundle, Manifest.load(random_bundle), settings)
+    opened.engine.close()
 
 
 def test_large_models_step_more_rows() -> None:

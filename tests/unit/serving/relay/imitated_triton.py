@@ -183,6 +183,12 @@ class Triton:
         """Let metrics fail, as without a metrics port."""
         ctypes.c_bool.in_dll(self._library, "has_metrics").value = False
 
+    def take_largest_array(self) -> int:
+        """Bytes of the largest array that the relay has grown since the last call."""
+        largest = ctypes.c_size_t.in_dll(self._library, "largest_array")
+        found, largest.value = largest.value, 0
+        return found
+
     def _error(self, pointer: Any) -> tuple[int, str] | None:
         if not pointer:
             return None
@@ -206,6 +212,7 @@ class Triton:
 def compile_library(path: Path) -> None:
     """Compile the relay with the imitation around it."""
     flags = ["-std=gnu11", "-shared", "-fPIC", INCLUDE, "-Wl,-Bsymbolic", "-pthread"]
+    flags.append("-Wl,--wrap=realloc")
     imitation = Path(__file__).with_name("triton.c"), REPOSITORY / "tests/relay/triton_constants.c"
     subprocess.run(["cc", *flags, *imitation, *SOURCES, "-o", path], check=True, timeout=_WAIT_S)
 

@@ -43,6 +43,8 @@ WAIT_S = 60
 GONE = (ErrorCode.UNAVAILABLE, "UNAVAILABLE: the engine's process has gone")
 TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), ["Straße".encode(), b"b\0"])
 COUNTER, GAUGE = 0, 1
+MANY = 10_000
+"""Requests, far more than are ever in flight."""
 FIGURES = [Figure(False, "sentences_total", "Sentences", 2.0), Figure(True, "rows", "Rows", 7.0)]
 INITIALIZES = """
 #include <stdio.h>
@@ -237,6 +239,21 @@ def test_when_the_engine_has_gone_every_request_fails(triton: Triton, engine: En
     later = asked()
     triton.execute(later)
     assert later.failure() == GONE
+
+
+def test_requests_that_come_after_the_engine_has_gone_hold_no_memory(
+    triton: Triton, engine: Engine
+) -> None:
+    first = asked()
+    triton.execute(first)
+    engine.go()
+    assert first.failure() == GONE
+    triton.take_largest_array()
+    for _ in range(MANY):
+        later = asked()
+        triton.execute(later)
+        assert later.failure() == GONE
+    assert triton.take_largest_array() < MANY  # each leaked slot takes more than a byte
 
 
 def test_the_engine_is_told_which_requests_are_cancelled(triton: Triton, engine: Engine) -> None:

@@ -56,6 +56,19 @@ void (*on_response)(TRITONBACKEND_Request *request, uint32_t flags,
 void (*on_metric)(int kind, const char *name, const char *label, double value);
 bool has_metrics = true;
 
+/* Most bytes that the relay made an array grow to; read and reset by Python. */
+size_t largest_array = 0;
+
+void *__real_realloc(void *array, size_t bytes);
+
+/* The linker puts this in the place of realloc. */
+void *__wrap_realloc(void *array, size_t bytes)
+{
+    if (bytes > largest_array)
+        largest_array = bytes;
+    return __real_realloc(array, bytes);
+}
+
 TRITONSERVER_Error *TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const char *message)
 {
     TRITONSERVER_Error *const error = malloc(sizeof *error);
