@@ -7,14 +7,17 @@ import re
 _FORMS = (
     r"https?://[^\s<>\"]*[^\s<>\".,;:!?)\]}']",  # addresses
     r"www\.[^\s<>\"]*[^\s<>\".,;:!?)\]}']",
-    r"[\w.+-]+@[\w-]+\.[\w.-]*\w",
+    r"[\w.+-]{1,64}@[\w-]+\.[\w.-]*\w",  # mail; RFC 5321 allows 64 characters before the @
     r"</?[A-Za-z][^<>]*>",  # tags
     r"\{\{[^{}\n]*\}\}",  # template engines
     r"[$#]?\{[^{}\n]*\}",  # str.format, ICU, shells
-    r"%\([^()\n]+\)[#0 +-]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
-    r"%(?:\d+\$)?[#0+-]*\d*(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
+    r"%\([^()\n]+\)[#0 +-]*+\d*+(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
+    r"%(?:\d+\$)?[#0+-]*+\d*+(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
     r"(?<!\w)\d+(?:[.,:/-]\d+)*(?!\w)",  # numbers, times, dates
 )
+"""None may take longer than a text's length allows, whatever stands there: the local part of a mail
+address begins at each letter, so its length is bounded, and a zero is both flag and digit, so
+neither gives any back."""
 _PATTERN = re.compile("|".join(f"(?:{form})" for form in _FORMS))
 
 
