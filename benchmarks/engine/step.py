@@ -94,7 +94,7 @@ class _StepBench:
         random = np.random.default_rng(0)
         src_ids = random.integers(len(ids.tags) + 6, self.sizes.vocab_size, (rows, SRC_TOKENS))
         never = type(ids)(tags=ids.tags, end=-1)
-        batch = Batch(network.begin(1, never), Statistics(), PaceMeter(1))
+        batch = Batch(network.begin(1, never, rows), Statistics(), PaceMeter(1))
         most = POSITION + 2 * _RUNS
         jobs = [Job(Sentence(tuple(src.tolist()), most, SearchOptions(1, 0.0))) for src in src_ids]
         batch.join(jobs, alone=False)

@@ -6,6 +6,20 @@ from dataclasses import dataclass
 
 SOURCE_LANGUAGE, TARGET_LANGUAGE = "en", "de"
 LENGTH_PENALTY = 0.6
+"""Of both sides, where translations are not judged."""
+
+
+@dataclass(frozen=True)
+class LengthPenalties:
+    """Of beam search, where translations are judged.
+
+    Ours is the exponent of ((5 + length) / 6), CTranslate2's that of the length: the same number
+    would let one side favour longer translations than the other. The defaults are the shipped
+    model's best ones on the first 1,000 sentences of `tatoeba-en-de/valid`.
+    """
+
+    ours: float = 1.0
+    peer: float = 0.8
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,17 @@ CTranslate2 gets, case by case, the fastest of its settings: int8 or float32, al
 batch, one core for each of as many parts of it, or one core alone; parts cut by sentences or by
 tokens. Then rounds alternate, so that a machine that grows slower or faster does so for both.
 
-Before the speed, the same translations are asked of both, with the shipped model. If those in fp32
-differ, the figures would be those of two models, and nothing is measured. The precisions of the
-fastest settings may differ from ours, so the quality of all of them is told.
+Before the speed, the same translations are asked of both, with the shipped model. If greedy ones in
+fp32 differ, or the BLEU of beam search by more than 0.3, the figures would be those of two models,
+and nothing is measured. The precisions of the fastest settings may differ from ours, so the quality
+of all of them is told.
 
 Where they differ, apart from speed:
 
 - Dragoman divides a beam's score by Wu et al.'s ((5 + length) / 6) ** alpha, CTranslate2 by
-  length ** alpha, which favours longer translations. Both get alpha 0.6.
+  length ** alpha, which favours longer translations. With the shipped model each gets the alpha
+  that is best for it on validation data (`LengthPenalties`); the base model's translations are of
+  one length, and both get 0.6.
 - Dragoman limits each translation by the length of its own source, CTranslate2 takes one limit a
   call, that of the batch's longest source; the tables say how many ran to the limit.
 
@@ -45,7 +48,7 @@ from benchmarks.conditions import conditions
 from benchmarks.console import positive, progress
 from benchmarks.peers import same_translations
 from benchmarks.peers.base_model import SOURCE_TOKENS, TARGET_TOKENS
-from benchmarks.peers.contenders import LENGTH_PENALTY
+from benchmarks.peers.contenders import LENGTH_PENALTY, LengthPenalties
 from benchmarks.peers.engine_part import (
     Models,
     Part,
@@ -67,7 +70,9 @@ _PRECISIONS: tuple[tuple[Precision, ComputeType], ...] = (("fp32", "float32"), (
 """Ours, and what CTranslate2 calls it."""
 
 
-def compare(test: TestSet, models: Models, manifest: Manifest) -> list[same_translations.Likeness]:
+def compare(
+    test: TestSet, models: Models, manifest: Manifest, penalties: LengthPenalties
+) -> list[same_translations.Likeness]:
     """Ask all precisions of both for the same translations.
 
     Raises:
@@ -78,10 +83,10 @@ def compare(test: TestSet, models: Models, manifest: Manifest) -> list[same_tran
     with progress(2 * len(_PRECISIONS)) as advance:
         for ours, theirs in _PRECISIONS:
             with EngineProcess(models.bundle, ours, "ids") as process:
-                found[f"Dragoman {ours}"] = asker.ask(process)
+                found[f"Dragoman {ours}"] = asker.ask(process, penalties.ours)
             advance(f"same translations: Dragoman {ours}")
             with start_peer(models, PeerProcess(theirs, Threads(1, 1))) as process:
-                found[f"CTranslate2 {theirs}"] = asker.ask(process)
+                found[f"CTranslate2 {theirs}"] = asker.ask(process, penalties.peer)
             advance(f"same translations: CTranslate2 {theirs}")
     return same_translations.compare(found, test.references)
 
@@ -96,12 +101,16 @@ def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
     manifest = Manifest.load(arguments.bundle)
     test = read_test_set(arguments.data_dir, TEST, arguments.sentences, arguments.bundle, manifest)
     precisions: list[Precision] = ["int8", "fp32"] if arguments.fp32 else ["int8"]
+    penalties = LengthPenalties(arguments.length_penalty, arguments.peer_length_penalty)
     with converted(arguments.bundle, endless=False) as models:
-        likenesses = compare(test, models, manifest)
-        print(f"{TEST}, {len(test.texts)} sentences; BLEU {likenesses[0].bleu_signature}:\n")
+        likenesses = compare(test, models, manifest, penalties)
+        print(
+            f"{TEST}, {len(test.texts)} sentences; length penalty {penalties.ours:g}, "
+            f"CTranslate2's {penalties.peer:g}; BLEU {likenesses[0].bleu_signature}:\n"
+        )
         print(same_translations.likeness_table(likenesses), flush=True)
         same_translations.check(likenesses)
-        shipped = measure_shipped(test, models, precisions, arguments.rounds)
+        shipped = measure_shipped(test, models, precisions, arguments.rounds, penalties)
     print(f"\nThe shipped model, the same sentences:\n\n{text_table(shipped.cases)}", flush=True)
     base = Part([], [])
     if not arguments.skip_base:
@@ -115,7 +124,7 @@ def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
     if arguments.json:
         values: dict[str, Any] = {
             **found,
-            "length_penalty": LENGTH_PENALTY,
+            "length_penalties": {"shipped": asdict(penalties), "base": LENGTH_PENALTY},
             "weights_sha256": manifest.files[manifest.weights],
             "sentences_left_out": test.left_out,
             "likenesses": [asdict(likeness) for likeness in likenesses],
@@ -144,6 +153,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--sentences", type=positive, default=256, help="so many of the test set (default: 256)"
     )
+    for name, whose, default in (
+        ("--length-penalty", "ours", LengthPenalties.ours),
+        ("--peer-length-penalty", "CTranslate2's", LengthPenalties.peer),
+    ):
+        parser.add_argument(
+            name,
+            type=float,
+            default=default,
+            help=f"{whose} with the shipped model (default: {default}, of validation data)",
+        )
     parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
     parser.add_argument("--fp32", action="store_true", help="measure our fp32 beside our int8")
     parser.add_argument("--skip-base", action="store_true", help="only the shipped model")

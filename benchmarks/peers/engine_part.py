@@ -17,7 +17,7 @@ from benchmarks.peers.base_model import (
     random_sources,
     write_random_bundle,
 )
-from benchmarks.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE
+from benchmarks.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE, LengthPenalties
 from benchmarks.peers.engine_race import (
     Field,
     PeerProcess,
@@ -68,15 +68,19 @@ def base_workloads() -> list[Workload]:
     for width, size in CASES:
         inputs = random_sources(max(2 * size, _LEAST_SENTENCES))
         search = BatchSearch(width, size, LENGTH_PENALTY)
-        workloads.append(Workload("base", inputs, search, len(inputs) * (SOURCE_TOKENS - 1)))
+        source_tokens = len(inputs) * (SOURCE_TOKENS - 1)
+        workloads.append(Workload("base", inputs, search, source_tokens, LENGTH_PENALTY))
     return workloads
 
 
-def shipped_workloads(test: TestSet) -> list[Workload]:
+def shipped_workloads(test: TestSet, penalties: LengthPenalties) -> list[Workload]:
     """All sentences of a test set, in every case."""
     inputs = Texts(test.texts, TARGET_LANGUAGE)
-    searches = [BatchSearch(width, size, LENGTH_PENALTY) for width, size in CASES]
-    return [Workload("shipped", inputs, search, test.source_tokens) for search in searches]
+    searches = [BatchSearch(width, size, penalties.ours) for width, size in CASES]
+    return [
+        Workload("shipped", inputs, search, test.source_tokens, penalties.peer)
+        for search in searches
+    ]
 
 
 def check_lengths(cases: Sequence[EngineCase]) -> None:
@@ -94,7 +98,11 @@ def check_lengths(cases: Sequence[EngineCase]) -> None:
 
 
 def measure_shipped(
-    test: TestSet, models: Models, precisions: Sequence[Precision], rounds: int
+    test: TestSet,
+    models: Models,
+    precisions: Sequence[Precision],
+    rounds: int,
+    penalties: LengthPenalties,
 ) -> Part:
     """Race on a test set.
 
@@ -103,11 +111,12 @@ def measure_shipped(
         models: the shipped model.
         precisions: of our engine, each of them a contender.
         rounds: in each of which everyone runs once.
+        penalties: of both sides.
 
     Raises:
         DragomanError: a contender ended.
     """
-    return _measure(shipped_workloads(test), models, precisions, rounds)
+    return _measure(shipped_workloads(test, penalties), models, precisions, rounds)
 
 
 def measure_base(precisions: Sequence[Precision], rounds: int) -> Part:

@@ -53,12 +53,16 @@ class PeerSetting:
 
 @dataclass(frozen=True)
 class Workload:
-    """What all contenders get; `source_tokens` are without specials."""
+    """What all contenders get, but for the peer's length penalty.
+
+    `source_tokens` are without specials.
+    """
 
     model: str
     inputs: Inputs
     search: BatchSearch
     source_tokens: int
+    peer_length_penalty: float
 
     @property
     def trial(self) -> Inputs:
@@ -148,5 +152,9 @@ def best_setting(workload: Workload, field: Field, advance: Callable[[], None]) 
 
 
 def _peer_runner(workload: Workload, field: Field, setting: PeerSetting, inputs: Inputs) -> Runner:
-    search = replace(workload.search, batching=setting.batching)
+    search = replace(
+        workload.search,
+        length_penalty=workload.peer_length_penalty,
+        batching=setting.batching,
+    )
     return partial(field.peers[setting.process].run, inputs, search)

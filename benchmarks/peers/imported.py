@@ -173,7 +173,7 @@ def _race(
     inputs = _sources(max(2 * size, _LEAST_SENTENCES), vocab_size)
     search = BatchSearch(width, size, LENGTH_PENALTY)
     tokens = len(inputs) * (SOURCE_TOKENS - 1)
-    workload = Workload("imported", inputs, search, tokens)
+    workload = Workload("imported", inputs, search, tokens, LENGTH_PENALTY)
     (ours,) = field.ours.values()
     trials = TRIAL_ROUNDS * len(peer_settings(field.peers, size))
     with progress(trials + 3 * rounds) as told:

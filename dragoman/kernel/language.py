@@ -9,7 +9,7 @@ Source: Lui and Baldwin, "langid.py: An Off-the-shelf Language Identification To
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
@@ -21,7 +21,16 @@ _FEWEST_CHARACTERS = 20
 
 
 class OtherLanguage(UsageError):
-    """A text is in none of the languages in question, as it seems."""
+    """A text is in none of the languages in question, as it seems.
+
+    Attributes:
+        language: which it is in.
+    """
+
+    def __init__(self, language: str, among: Sequence[str]) -> None:
+        """Say so."""
+        super().__init__(f"is in {language!r}, as it seems: known are {', '.join(among)}")
+        self.language = language
 
 
 def detectable_languages() -> Collection[str]:
@@ -36,27 +45,29 @@ def most_probable_language(text: str) -> tuple[str, float]:
     return language, probability
 
 
-def detect_language(text: str, among: Collection[str], known: Collection[str]) -> str:
+def detect_language(text: str, among: Sequence[str], known: Collection[str]) -> str:
     """The most probable of some languages.
 
     Args:
         text: a sentence or more; of one that is short the answer is a guess.
-        among: the languages in question.
+        among: the languages in question, at least one.
         known: these, and others that do not make it an error.
 
     Raises:
         OtherLanguage: the text is almost surely in none of the known languages.
-        InvalidRequest: a language in question cannot be detected.
+        InvalidRequest: a language in question, of several, cannot be detected.
     """
     ranked: list[tuple[str, float]] = _identifier().rank(text)
     labels = [label for label, _ in ranked]
     for language in among:
         if language not in labels:
+            if len(among) == 1:
+                return language
             raise InvalidRequest(f"source_language auto: {language!r} cannot be detected, name it")
     found, probability = ranked[0]
     is_long = len(text.strip()) >= _FEWEST_CHARACTERS
     if found not in known and probability > _SURE and is_long:
-        raise OtherLanguage(f"is in {found!r}, as it seems: known are {', '.join(known)}")
+        raise OtherLanguage(found, among)
     return next(label for label in labels if label in among)
 
 

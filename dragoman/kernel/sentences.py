@@ -65,7 +65,7 @@ _OVERLOOKED = {
 BREAKS_TO_SPACES = dict.fromkeys(map(ord, "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 """For `str.translate`: each character at which `str.splitlines` breaks lines."""
 _MOST_AT_ONCE = 5000
-"""Characters that sentencex is given; no sentence is longer."""
+"""Characters that sentencex is given. No sentence is longer, one of more than half may be cut."""
 _LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 _SEEN = 64
 """Characters on both sides that say whether a sentence ends between them."""
@@ -238,10 +238,10 @@ def _found(line: str, language: str) -> Iterator[str]:
     while len(line) > _MOST_AT_ONCE:
         first = line[:_MOST_AT_ONCE]
         *pieces, last = sentencex.segment(language, first)
-        if not pieces:
-            space = _LAST_SPACE.match(first)
-            pieces = [first[: space.end()] if space else first]
-            last = first[len(pieces[0]) :]
+        if len(last) > _MOST_AT_ONCE // 2:  # to look at most of it again and again takes too long
+            space = _LAST_SPACE.match(last)
+            pieces.append(last[: space.end()] if space else last)
+            last = last[len(pieces[-1]) :]
         yield from pieces
         line = line[len(first) - len(last) :]
     yield from sentencex.segment(language, line)

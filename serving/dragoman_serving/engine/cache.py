@@ -26,13 +26,16 @@ MOST_BINDINGS = 500
 class CacheShape:
     """How a session wants its keys and values.
 
-    `parts` is two for each decoder layer; `capacities` are the tokens that a row, or a source, may
-    have room for: beyond the largest, its multiples.
+    `parts` is two for each decoder layer; `src_tokens` and `tgt_tokens` are the most that a source
+    and its translation have; `capacities` are the tokens that a row, or a source, may have room
+    for, up to those: beyond the largest, its multiples.
     """
 
     parts: int
     heads: int
     head_size: int
+    src_tokens: int
+    tgt_tokens: int
     dtype: type[np.floating[Any]] = np.float32
     capacities: tuple[int, ...] = CAPACITIES
 
@@ -41,18 +44,29 @@ class CacheShape:
         itemsize = np.dtype(self.dtype).itemsize
         return itemsize * self.parts * self.heads * self.head_size * tokens
 
+    def most_bytes(self, width: int, slots: int) -> int:
+        """Bytes that a cache takes at most, while one of its two memories grows too."""
+        cross, past = (
+            self.bytes(tokens)
+            for tokens in (slots * self.src_tokens, slots * width * self.tgt_tokens)
+        )
+        return cross + past + max(cross, past) // 2
+
 
 class _Memory:
     """Keys and values [parts, rows, H, tokens, D], whose number of tokens may change in place.
 
     New memory is dear, because the system hands it out page by page as it is first written; so it
-    is kept, and laid out anew, until more is needed. A session that multiplies masked places by
-    zero needs numbers there: so it begins as zeros, and such a session encodes padding too.
+    is kept, and laid out anew, until more is needed. It doubles while it is less than half of
+    `most` (rows of so many tokens), and then grows to all of that: so it is never more, and old and
+    new together are at most half as much again. A session that multiplies masked places by zero
+    needs numbers there: so it begins as zeros, and such a session encodes padding too.
     """
 
-    def __init__(self, shape: CacheShape, tokens: int) -> None:
+    def __init__(self, shape: CacheShape, tokens: int, most: tuple[int, int]) -> None:
         self._shape = shape
         self._flat = np.zeros((shape.parts, 0), shape.dtype)
+        self._most = most[0] * self._row_size(most[1])
         self.tokens = tokens
         self.generation = 0
         """Goes up with each new memory."""
@@ -77,13 +91,19 @@ class _Memory:
         if tokens == self.tokens and rows <= self.room:
             return
         kept = min(tokens, self.tokens)
-        held = self.rows(used)[..., :kept, :].copy()
+        held = self.rows(used)[..., :kept, :]
         self.tokens = tokens
         if rows > self.room:
-            needed = max(rows * self._row_size(tokens), 2 * self._flat.shape[1])
-            self._flat = np.zeros((self._shape.parts, needed), self._shape.dtype)
+            needed = rows * self._row_size(tokens)
+            size = max(needed, 2 * self._flat.shape[1])
+            if 2 * size > self._most:
+                size = max(needed, self._most)
+            self._flat = np.zeros((self._shape.parts, size), self._shape.dtype)
             self.generation += 1
-        self.rows(used)[..., :kept, :] = held
+            self.rows(used)[..., :kept, :] = held
+            return
+        for before, after in zip(held, self.rows(used), strict=True):
+            after[..., :kept, :] = before.copy()  # they overlap; a part at a time takes little
 
     def _row_size(self, tokens: int) -> int:
         return self._shape.heads * tokens * self._shape.head_size
@@ -96,20 +116,22 @@ class Cache:
     rows share; `past` [parts, rows, H, C, D] of the tokens so far, a row for each hypothesis.
     """
 
-    def __init__(self, shape: CacheShape, width: int) -> None:
+    def __init__(self, shape: CacheShape, width: int, most_slots: int) -> None:
         """Begin without slots.
 
         Args:
             shape: of the model.
             width: rows a slot.
+            most_slots: how many there may be.
         """
         self.width = width
         self.slots = 0
         self.bindings: dict[tuple[int, ...], object] = {}
         """What a session made of the memory, by `layout`."""
-        self._capacities = shape.capacities
-        self._cross = _Memory(shape, shape.capacities[0])
-        self._past = _Memory(shape, shape.capacities[0])
+        self._shape = shape
+        least, most_rows = shape.capacities[0], most_slots * width
+        self._cross = _Memory(shape, min(least, shape.src_tokens), (most_slots, shape.src_tokens))
+        self._past = _Memory(shape, min(least, shape.tgt_tokens), (most_rows, shape.tgt_tokens))
         self._src_lengths = np.zeros(0, np.int64)
 
     @property
@@ -189,8 +211,8 @@ class Cache:
         """
         first, last = self.slots, self.slots + len(src_lengths)
         longest = max(length, int(src_lengths.max()), int(self.src_lengths.max(initial=0)))
-        step = self._capacities[0]
-        wanted = -(-longest // step) * step
+        step = self._shape.capacities[0]
+        wanted = max(longest, min(-(-longest // step) * step, self._shape.src_tokens))
         if first and wanted < self._cross.tokens < 2 * wanted:
             wanted = self._cross.tokens  # not worth laying it out anew
         before = self._cross.generation, self._past.generation
@@ -230,9 +252,10 @@ class Cache:
         """Have room for so many tokens in each row, and not much more; true if that was changed."""
         if self.capacity // 2 < tokens <= self.capacity:
             return False  # not worth laying it out anew
-        capacities = self._capacities
+        capacities = self._shape.capacities
         beyond = -(-tokens // capacities[-1]) * capacities[-1]
         wanted = next((capacity for capacity in capacities if capacity >= tokens), beyond)
+        wanted = max(tokens, min(wanted, self._shape.tgt_tokens))
         if wanted == self.capacity:
             return False
         before = self._past.generation

@@ -70,8 +70,13 @@ class Decoding(Protocol):
 class Network(Protocol):
     """A model, ready to run in several threads."""
 
-    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
-        """What the caches of one beam width can come to with so many rows of so many tokens."""
+    def most_bytes(self, width: int, slots: int) -> int:
+        """Bytes that the caches of a decoding take at most, also while they grow.
+
+        Args:
+            width: of every sentence's beam.
+            slots: sentences that it may have.
+        """
         ...
 
     @property
@@ -89,6 +94,9 @@ class Network(Protocol):
         """Whether a step of few rows is faster with all the cores."""
         ...
 
-    def begin(self, width: int, special_ids: SpecialIds) -> Decoding:
-        """Nothing in flight yet, for sentences of this beam width, in the calling thread."""
+    def begin(self, width: int, special_ids: SpecialIds, slots: int) -> Decoding:
+        """Nothing in flight yet, for so many sentences of this beam width, in the calling thread.
+
+        More may join all the same; its caches then take more than `most_bytes`.
+        """
         ...

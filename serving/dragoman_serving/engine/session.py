@@ -33,7 +33,7 @@ class Session(Ranking, Protocol):
 
     @property
     def cache_shape(self) -> CacheShape:
-        """What a token's keys and values take."""
+        """What keys and values take."""
         ...
 
     @property

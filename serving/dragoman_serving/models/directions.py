@@ -40,11 +40,16 @@ class Directions:
             yield languages
 
     def _direction(self, index: int, text: str, target: str | None) -> tuple[str, str]:
-        """The languages of a text whose source language is to be detected."""
-        known = self._known
+        """The languages of a text whose source language is to be detected.
+
+        Only what the model translates from, into the target if there is one, is in question.
+        """
+        sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
         try:
-            source = detect_language(text, [one for one in known if one != target], known)
+            source = detect_language(text, sources, [*sources, *([target] if target else [])])
         except OtherLanguage as error:
+            if error.language in self._known:
+                return self._trained(error.language, target)  # raises: it is none of the sources
             raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
         return self._trained(source, target)
 
@@ -58,7 +63,7 @@ class Directions:
                     f"{name} {brief(language)} is unknown; known: {', '.join(known)}"
                 )
         if source == AUTO:
-            return source, target or known[0]  # that of each text is detected later
+            return self._trained(None, target)  # that of each text is detected later
         if source is not None and source == target:
             raise InvalidRequest(f"source_language and target_language are both {source!r}")
         return self._trained(source, target)
@@ -69,6 +74,6 @@ class Directions:
             if source in (None, src) and target in (None, tgt):
                 return src, tgt
         trained = ", ".join("-".join(direction) for direction in self._all)
-        raise InvalidRequest(
-            f"the model does not translate from {source!r} into {target!r}: it knows {trained}"
-        )
+        asked = f" from {source!r}" if source else ""
+        asked += f" into {target!r}" if target else ""
+        raise InvalidRequest(f"the model does not translate{asked}: it knows {trained}")

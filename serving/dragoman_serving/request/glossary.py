@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
+_START = re.compile(r"(?<!\w)\S")
+_WORD = re.compile(r"\w")
 
 
 class Glossary:
@@ -16,12 +20,43 @@ class Glossary:
             terms: target term by source term, none of them empty.
         """
         self._targets = {term.strip().casefold(): target for term, target in terms.items()}
-        longest_first = sorted(self._targets, key=len, reverse=True)
-        self._pattern = re.compile(
-            rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)" if terms else r"(?!)"
-        )
+        self._sorted = sorted(self._targets)
+        self._shorter = _longest_prefixes(self._sorted)
+        self._longest = max(map(len, self._sorted), default=0)
 
     def targets_of(self, text: str) -> tuple[str, ...]:
         """What the translation of a text shall hold: once for each term that stands there."""
-        found = self._pattern.finditer(text.casefold())
-        return tuple(dict.fromkeys(self._targets[match.group()] for match in found))
+        text = text.casefold()
+        found: dict[str, None] = {}
+        end = 0
+        for start in _START.finditer(text):
+            if start.start() >= end and (term := self._term_at(text, start.start())):
+                found[self._targets[term]] = None
+                end = start.start() + len(term)
+        return tuple(found)
+
+    def _term_at(self, text: str, begin: int) -> str | None:
+        """The longest term that stands there as a whole word.
+
+        Only one term and those that it begins with can stand there, so that a text's time does not
+        grow with the number of terms.
+        """
+        index = bisect_right(self._sorted, text[begin : begin + self._longest])
+        term = self._sorted[index - 1] if index else None
+        while term and not (
+            text.startswith(term, begin) and not _WORD.match(text, begin + len(term))
+        ):
+            term = self._shorter[term]
+        return term
+
+
+def _longest_prefixes(terms: Sequence[str]) -> dict[str, str | None]:
+    """The longest other term that each begins with, of terms in rising order."""
+    found: dict[str, str | None] = {}
+    prefixes: list[str] = []
+    for term in terms:
+        while prefixes and not term.startswith(prefixes[-1]):
+            prefixes.pop()
+        found[term] = prefixes[-1] if prefixes else None
+        prefixes.append(term)
+    return found

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _FORMS = (
     r"https?://[^\s<>\"]*[^\s<>\".,;:!?)\]}']",  # addresses
     r"www\.[^\s<>\"]*[^\s<>\".,;:!?)\]}']",
-    r"[\w.+-]+@[\w-]+\.[\w.-]*\w",
+    r"[\w.+-]{1,64}@[\w-]+\.[\w.-]*\w",  # mail; RFC 5321 allows 64 characters before the @
     r"</?[A-Za-z][^<>]*>",  # tags
     r"\{\{[^{}\n]*\}\}",  # template engines
     r"[$#]?\{[^{}\n]*\}",  # str.format, ICU, shells
-    r"%\([^()\n]+\)[#0 +-]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
-    r"%(?:\d+\$)?[#0+-]*\d*(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
+    r"%\([^()\n]+\)[#0 +-]*+\d*+(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
+    r"%(?:\d+\$)?[#0+-]*+\d*+(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
     r"(?<!\w)\d+(?:[.,:/-]\d+)*(?!\w)",  # numbers, times, dates
 )
+"""None may take longer than a text's length allows, whatever stands there: the local part of a mail
+address begins at each letter, so its length is bounded, and a zero is both flag and digit, so
+neither gives any back."""
 _PATTERN = re.compile("|".join(f"(?:{form})" for form in _FORMS))
 
 
@@ -31,3 +35,47 @@ def is_tag(placeholder: str) -> bool:
 def split_at_placeholders(text: str) -> list[str]:
     """What stands between the placeholders of a text: one more than they are."""
     return _PATTERN.split(text)
+
+
+class Restored:
+    """A translation in which placeholders stand as the source text has them.
+
+    Attributes:
+        text: the translation.
+    """
+
+    def __init__(self, written: str, altered: Sequence[tuple[str, str]]) -> None:
+        """Put them back.
+
+        Args:
+            written: the translation as the vocabulary writes it.
+            altered: placeholders as the vocabulary writes them, each beside how the source text has
+                it. One that the translation lacks is left out.
+        """
+        self._spans: list[tuple[int, int, str]] = []
+        """Begin and end in what was written, and what stands there now."""
+        for placeholder, raw in altered:
+            for found in re.finditer(re.escape(placeholder), written):
+                if all(
+                    end <= found.start() or found.end() <= begin for begin, end, _ in self._spans
+                ):
+                    self._spans.append((*found.span(), raw))
+                    break
+        self._spans.sort()
+        parts, end = [], 0
+        for begin, behind, raw in self._spans:
+            parts += [written[end:begin], raw]
+            end = behind
+        self.text = "".join((*parts, written[end:]))
+
+    def index(self, written_index: int) -> int:
+        """Where a character stands now; one of a placeholder as far into it as it was."""
+        shift = 0
+        for begin, end, raw in self._spans:
+            if written_index < begin:
+                break
+            if written_index < end:
+                into = (written_index - begin) * len(raw) // (end - begin)
+                return begin + shift + into
+            shift += len(raw) - (end - begin)
+        return written_index + shift

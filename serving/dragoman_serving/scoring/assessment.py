@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dragoman_options.arguments import AlignmentForm
 
@@ -16,6 +16,7 @@ from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import when_all_done
+from dragoman_serving.request.placeholders import Restored
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json
 from dragoman_serving.scoring.score_graphs import Pair
@@ -34,13 +35,15 @@ class SentencePair:
     """A sentence of a text, and its translation.
 
     `source_begin` and `target_begin` are where they begin in the whole texts. `target` is None
-    where the model itself has written the ids.
+    where the model itself has written the ids; `altered` are then placeholders that the target text
+    has otherwise than the ids, as of `SourceSentence`.
     """
 
     src_ids: tuple[int, ...]
     tgt_ids: tuple[int, ...]
     source: str
     target: str | None = None
+    altered: tuple[tuple[str, str], ...] = ()
     complete: bool = True
     source_begin: int = 0
     target_begin: int = 0
@@ -235,9 +238,14 @@ class Assessor:
         return moses_pairs(candidate.source, candidate.target, linked)
 
     def _target_pieces(self, pair: SentencePair) -> list[Piece]:
-        if pair.target is None:
-            return self._tokenizer.target.decoded_pieces(pair.tgt_ids)
-        return self._tokenizer.target.pieces(pair.target)
+        target = self._tokenizer.target
+        if pair.target is not None:
+            return target.pieces(pair.target)
+        pieces = target.decoded_pieces(pair.tgt_ids)
+        if not pair.altered:
+            return pieces
+        index = Restored(target.decode(pair.tgt_ids), pair.altered).index
+        return [replace(one, begin=index(one.begin), end=index(one.end)) for one in pieces]
 
 
 def _too_many(weights: str) -> str:

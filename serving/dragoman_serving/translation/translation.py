@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.request.placeholders import Restored
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.translation.segments import Piece, SourceSentence, join
 
@@ -92,18 +93,18 @@ class Composer:
                 best = next(remaining)
                 place = (len(source), len(target))
                 sentences.append(_pair(piece, best, *place))
-                source, target = source + piece.text, target + self._target.decode(best.ids)
+                source, target = source + piece.text, target + self._text(piece, best)
                 for other in best.others:
                     pair = _pair(piece, other, *place)
-                    others.append(Candidate(source, self._target.decode(other.ids), (pair,)))
+                    others.append(Candidate(source, self._text(piece, other), (pair,)))
         yield Candidate(source, target, tuple(sentences))
         yield from others
 
     def _text(self, sentence: Sentence, found: Hypothesis) -> str:
         """A sentence's translation, with placeholders as the text has them."""
         text = self._target.decode(found.ids)
-        for written, raw in sentence.altered if isinstance(sentence, SourceSentence) else ():
-            text = text.replace(written, raw, 1)
+        if isinstance(sentence, SourceSentence) and sentence.altered:
+            return Restored(text, sentence.altered).text
         return text
 
     def _translation(self, sentence: Sentence, found: Hypothesis, alpha: float) -> Translation:
@@ -148,6 +149,7 @@ def _pair(
         sentence.src_ids,
         found.ids,
         sentence.text,
+        altered=sentence.altered,
         complete=found.complete,
         source_begin=source_begin,
         target_begin=target_begin,

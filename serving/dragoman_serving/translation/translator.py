@@ -228,8 +228,7 @@ class Translator:
     @property
     def description(self) -> str:
         """One line: how the engine is laid out, and the most that its caches may take."""
-        limits = self.manifest.limits
-        most = self._engine.most_bytes(limits.max_source_tokens, limits.max_target_tokens)
+        most = self._engine.most_bytes(self.manifest.limits.max_beam_width)
         return (
             f"{self.layout.precision} ({self.layout.runtime}), {self._engine.workers} workers of "
             f"{self._limits.rows} rows, caches of at most {most / 1e6:.0f} MB "

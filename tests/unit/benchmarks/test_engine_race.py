@@ -38,7 +38,7 @@ from benchmarks.peers.engine_report import (
     memory_table,
     text_table,
 )
-from benchmarks.peers.processes import EngineProcess, Threads
+from benchmarks.peers.processes import EngineProcess, Precision, Threads
 from benchmarks.peers.same_translations import OURS, PEER, Found, Likeness
 from benchmarks.peers.worker_protocol import (
     BatchSearch,
@@ -144,8 +144,10 @@ class FakeWorker:
     name: str
     sentence_s: float
     log: list[tuple[str, int, str]] = field(repr=False)
+    penalties: set[float] = field(default_factory=set)
 
     def run(self, inputs: Inputs, search: BatchSearch) -> Run:
+        self.penalties.add(search.length_penalty)
         self.log.append((self.name, len(inputs), search.batching))
         elapsed_s = len(inputs) * self.sentence_s / (1 + (search.batching == "tokens"))
         return Run(elapsed_s, (Output("", 3, cut=False),) * len(inputs))
@@ -155,11 +157,16 @@ def test_a_race_is_against_the_best_setting(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(racing, "PAUSE_S", 0.0)
     log: list[tuple[str, int, str]] = []
     slow, fast = PeerProcess("float32", Threads(1, 1)), PeerProcess("int8", Threads(1, 2))
-    contenders = Field(
-        {"int8": FakeWorker("ours", 1.0, log), "fp32": FakeWorker("ours in fp32", 4.0, log)},
-        {slow: FakeWorker("slow", 5.0, log), fast: FakeWorker("fast", 4.0, log)},
-    )
-    workload = Workload("toy", Texts("abcdefgh", "de"), BatchSearch(1, 4), 30)
+    ours: dict[Precision, FakeWorker] = {
+        "int8": FakeWorker("ours", 1.0, log),
+        "fp32": FakeWorker("ours in fp32", 4.0, log),
+    }
+    peers: dict[PeerProcess, FakeWorker] = {
+        slow: FakeWorker("slow", 5.0, log),
+        fast: FakeWorker("fast", 4.0, log),
+    }
+    contenders = Field(ours, peers)
+    workload = Workload("toy", Texts("abcdefgh", "de"), BatchSearch(1, 4, 1.5), 30, 0.9)
     runs = 0
 
     def advance() -> None:
@@ -180,6 +187,10 @@ def test_a_race_is_against_the_best_setting(monkeypatch: pytest.MonkeyPatch) -> 
     assert [case.precision for case in cases] == ["int8", "fp32"]
     assert [case.ratios for case in cases] == [[2.0, 2.0], [0.5, 0.5]]
     assert cases[0].best_setting == "int8, intra 1, inter 2, by tokens"
+    assert [worker.penalties for worker in (*ours.values(), *peers.values())] == [
+        *({1.5}, {1.5}),
+        *({0.9}, {0.9}),
+    ]
 
 
 def test_tables_name_what_was_measured() -> None:
@@ -222,12 +233,12 @@ def test_everyone_is_compared_with_our_fp32() -> None:
 
 def test_only_like_translations_are_raced() -> None:
     ours = Likeness(OURS, 1.0, 1.0, 30.0, 100.0, "signature")
-    peer = Likeness(PEER, 0.99, 0.9, 30.1, 99.0, "signature")
+    peer = Likeness(PEER, 0.99, 0.9, 30.3, 99.0, "signature")
     same_translations.check([ours, peer])
     with pytest.raises(CheckFailed, match=r"only 98\.0% of the greedy"):
         same_translations.check([ours, replace(peer, greedy_equal=0.98)])
-    with pytest.raises(CheckFailed, match=r"beam 4 in fp32 differs by 0\.11 BLEU"):
-        same_translations.check([ours, replace(peer, bleu=29.89)])
+    with pytest.raises(CheckFailed, match=r"beam 4 in fp32 differs by 0\.31 BLEU"):
+        same_translations.check([ours, replace(peer, bleu=29.69)])
 
 
 def test_base_sources_are_of_one_length_and_always_the_same() -> None:

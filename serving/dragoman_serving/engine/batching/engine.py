@@ -176,9 +176,15 @@ class Engine:
         """Rows that may be in flight at once."""
         return self._limits.rows * len(self._workers)
 
-    def most_bytes(self, src_tokens: int, tgt_tokens: int) -> int:
-        """Bytes that the caches of one beam width come to with every row as long as may be."""
-        return self._network.most_bytes(self.most_rows, src_tokens, tgt_tokens)
+    def most_bytes(self, widest: int) -> int:
+        """Bytes that the caches of one beam width up to `widest` take at most, in all workers."""
+        return self.workers * max(
+            self._network.most_bytes(width, self._slots(width)) for width in range(1, widest + 1)
+        )
+
+    def _slots(self, width: int) -> int:
+        """Sentences of a beam width that a worker may have; one may be wider than all its rows."""
+        return max(1, self._limits.rows // width)
 
     @property
     def nbytes(self) -> int:
@@ -249,7 +255,9 @@ class Engine:
         for width in sorted({job.rows for job in jobs}):
             joining = sorted((job for job in jobs if job.rows == width), key=_src_length)
             if width not in batches:
-                decoding = self._network.begin(width, self._special_ids)
+                for empty in [one for one, batch in batches.items() if not batch.rows]:
+                    del batches[empty]  # gone before there is more
+                decoding = self._network.begin(width, self._special_ids, self._slots(width))
                 batches[width] = Batch(decoding, self.statistics, self._meter)
             lengths = [_src_length(job) for job in joining]
             for group in length_groups(lengths, self._tuning.encoder_tokens, most_padded):

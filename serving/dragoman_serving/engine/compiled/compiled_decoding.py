@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dragoman.kernel.manifest import SpecialIds
 from dragoman_serving.engine.arrays import Floats, Ids
-from dragoman_serving.engine.cache import Cache, CacheShape
+from dragoman_serving.engine.cache import Cache
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_ranking import log_softmax, rank
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
@@ -34,27 +34,25 @@ class NativeDecoding:
     def __init__(
         self,
         weights: NativeWeights,
-        shape: CacheShape,
+        cache: Cache,
         scratch: Scratch,
-        width: int,
         special_ids: SpecialIds,
     ) -> None:
         """Begin without sentences.
 
         Args:
             weights: of the model.
-            shape: of its caches.
+            cache: without slots, as wide as every sentence's beam.
             scratch: of the thread that uses this.
-            width: of every sentence's beam.
             special_ids: of the model's vocabulary.
         """
         self._library = library.load()
         self._weights = weights  # the structures point into it
         self._model = ctypes.byref(weights.model)
         self._scratch = scratch
-        self._width = width
+        self._width = width = cache.width
         self._begin_id = special_ids.begin
-        self._cache = Cache(shape, width)
+        self._cache = cache
         self._searches = NativeSearches(width, special_ids.end)
         self._guided = GuidedSearches(width, special_ids.end, rank)
         self._ids: Ids = np.zeros(0, np.int64)

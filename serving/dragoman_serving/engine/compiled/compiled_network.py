@@ -9,7 +9,7 @@ import numpy as np
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
-from dragoman_serving.engine.cache import CacheShape
+from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
 from dragoman_serving.engine.compiled.scratch import Scratch
@@ -44,20 +44,21 @@ class NativeNetwork:
                 "serve with runtime onnxruntime"
             )
         # Nothing is read past the end of the table, since no cache has more room than that.
-        needed = max(limits.max_source_tokens, limits.max_target_tokens)
-        longest = -(-needed // _CAPACITIES[-1]) * _CAPACITIES[-1]
+        longest = max(limits.max_source_tokens, limits.max_target_tokens)
         self._weights = load_weights(
             bundle / manifest.weights, manifest.dimensions, longest, manifest.activation
         )
         self._of_thread = threading.local()
         model = self._weights.model
         self.cache_shape = CacheShape(
-            *(2 * model.decoder_layers, model.heads, model.head_size), np.float16, _CAPACITIES
+            *(2 * model.decoder_layers, model.heads, model.head_size),
+            *(limits.max_source_tokens, limits.max_target_tokens),
+            *(np.float16, _CAPACITIES),
         )
 
-    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
+    def most_bytes(self, width: int, slots: int) -> int:
         """See `Network`."""
-        return rows * self.cache_shape.bytes(src_tokens + tgt_tokens)
+        return self.cache_shape.most_bytes(width, slots)
 
     @property
     def scratch(self) -> Scratch:
@@ -67,9 +68,10 @@ class NativeNetwork:
             found = self._of_thread.scratch = Scratch(self._weights.model)
         return found
 
-    def begin(self, width: int, special_ids: SpecialIds) -> NativeDecoding:
+    def begin(self, width: int, special_ids: SpecialIds, slots: int) -> NativeDecoding:
         """See `Network`."""
-        return NativeDecoding(self._weights, self.cache_shape, self.scratch, width, special_ids)
+        cache = Cache(self.cache_shape, width, slots)
+        return NativeDecoding(self._weights, cache, self.scratch, special_ids)
 
 
 def native_obstacle(sizes: Dimensions) -> str | None:

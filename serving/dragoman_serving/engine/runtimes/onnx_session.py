@@ -58,7 +58,11 @@ class OnnxSession:
         self._present_names = present_names(sizes.decoder_layers)
         self._vocab_size = sizes.vocab_size
         self._of_thread = threading.local()
-        self.cache_shape = CacheShape(len(self._past_names), sizes.heads, sizes.head_size)
+        limits = manifest.limits
+        self.cache_shape = CacheShape(
+            *(len(self._past_names), sizes.heads, sizes.head_size),
+            *(limits.max_source_tokens, limits.max_target_tokens),
+        )
 
     def encode(self, src_ids: Ids, src_lengths: Ids) -> list[Floats]:
         """See `Session.encode`."""

@@ -31,9 +31,9 @@ class Sessions:
         """What a token's keys and values take."""
         return self.beside.cache_shape
 
-    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
+    def most_bytes(self, width: int, slots: int) -> int:
         """See `Network`."""
-        return rows * self.cache_shape.bytes(src_tokens + tgt_tokens)
+        return self.cache_shape.most_bytes(width, slots)
 
     @property
     def most_rows(self) -> None:
@@ -50,9 +50,9 @@ class Sessions:
         """See `Network`."""
         return self.lone is not None
 
-    def begin(self, width: int, special_ids: SpecialIds) -> SessionDecoding:
+    def begin(self, width: int, special_ids: SpecialIds, slots: int) -> SessionDecoding:
         """See `Network`."""
-        return SessionDecoding(self, width, special_ids)
+        return SessionDecoding(self, Cache(self.cache_shape, width, slots), special_ids)
 
     def choose(self, alone: bool) -> Session:
         """The session for a worker that has all the work there is, or not."""
@@ -62,12 +62,12 @@ class Sessions:
 class SessionDecoding:
     """See `Decoding`."""
 
-    def __init__(self, sessions: Sessions, width: int, special_ids: SpecialIds) -> None:
+    def __init__(self, sessions: Sessions, cache: Cache, special_ids: SpecialIds) -> None:
         """Begin without sentences."""
         self._sessions = sessions
-        self._width = width
+        self._width = width = cache.width
         self._special_ids = special_ids
-        self._cache = Cache(sessions.cache_shape, width)
+        self._cache = cache
         self._searches = begin_searches(width, special_ids.end)
         self._tokens = np.zeros(0, np.int64)
         self._positions = np.zeros(0, np.int64)

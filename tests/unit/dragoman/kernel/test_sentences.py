@@ -4,6 +4,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -142,6 +143,23 @@ def test_splitting_loses_no_character(text: str, language: str) -> None:
 def test_what_is_kept_is_no_word(words: list[str]) -> None:
     kept = "".join(kept for _, kept in split_sentences("".join(words) * 40, "en"))
     assert not re.search("[a-zA-Z]", kept)
+
+
+@pytest.mark.parametrize("repeated", ["A.", "A. A.", "ab " * 900 + "A."])
+def test_the_splitter_sees_each_character_a_few_times(
+    repeated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, segment = [], sentencex.segment
+
+    def counted(language: str, text: str) -> list[str]:
+        seen.append(len(text))
+        return list(segment(language, text))
+
+    monkeypatch.setattr(sentencex, "segment", counted)
+    text = repeated * (50_000 // len(repeated))
+    for language in ("de", "en", "fr"):
+        assert "".join(sum(split_sentences(text, language), ())) == text
+    assert sum(seen) < 3 * 4 * len(text)
 
 
 def test_a_text_longer_than_the_splitter_is_given_at_once() -> None:

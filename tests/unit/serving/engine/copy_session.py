@@ -19,7 +19,7 @@ class CopySession:
     are not where they belong show in the result.
     """
 
-    cache_shape = CacheShape(parts=1, heads=1, head_size=1)
+    cache_shape = CacheShape(parts=1, heads=1, head_size=1, src_tokens=256, tgt_tokens=320)
 
     pads_sources = True
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
 from dragoman_serving.engine.arrays import Floats
 from dragoman_serving.engine.cache import CAPACITIES, Cache, CacheShape
 
-SHAPE = CacheShape(parts=2, heads=2, head_size=3)
+SHAPE = CacheShape(parts=2, heads=2, head_size=3, src_tokens=40, tgt_tokens=400)
 
 
 def encoded(value: float, src_tokens: int) -> list[Floats]:
@@ -17,7 +18,7 @@ def encoded(value: float, src_tokens: int) -> list[Floats]:
 @pytest.mark.parametrize("width", [1, 3])
 def test_slots_keep_their_contents_through_joining_leaving_and_growing(width: int) -> None:
     generator = random.Random(width)
-    cache = Cache(SHAPE, width)
+    cache = Cache(SHAPE, width, 8)
     held: list[tuple[float, int, int]] = []  # value, source tokens, tokens
     for value in range(1, 200):
         if held and generator.random() < 0.45:
@@ -47,7 +48,7 @@ def test_slots_keep_their_contents_through_joining_leaving_and_growing(width: in
 
 
 def test_capacity_follows_the_need_both_ways() -> None:
-    cache = Cache(SHAPE, 1)
+    cache = Cache(SHAPE, 1, 8)
     cache.join(encoded(1, 4), np.array([4]))
     capacities = []
     for tokens in (1, 16, 17, 100, 320, 60, 1):
@@ -58,7 +59,7 @@ def test_capacity_follows_the_need_both_ways() -> None:
 
 
 def test_layouts_come_back_and_other_memory_drops_the_bindings() -> None:
-    cache = Cache(SHAPE, 1)
+    cache = Cache(SHAPE, 1, 8)
     seen = []
     for src_tokens, tokens in ((4, 1), (17, 1), (4, 17), (4, 1)):
         cache.join(encoded(1, src_tokens), np.array([src_tokens]))
@@ -72,3 +73,24 @@ def test_layouts_come_back_and_other_memory_drops_the_bindings() -> None:
     assert [part.ctypes.data for part in (*cache.cross, *cache.past)] == seen[-1][1]
     assert seen[-1][0] in cache.bindings
     assert seen[0][0] not in cache.bindings
+
+
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("seed", range(5))
+def test_memory_stays_within_its_bound_while_it_grows_too(width: int, seed: int) -> None:
+    shape = CacheShape(parts=4, heads=2, head_size=16, src_tokens=100, tgt_tokens=150)
+    slots, generator = 24 // width, random.Random(seed)
+    lengths = np.array([generator.randint(1, 100) for _ in range(slots - 1)] + [100])
+    bound = shape.most_bytes(width, slots)
+    tracemalloc.start()
+    cache = Cache(shape, width, slots)
+    while cache.slots < slots:
+        cache.fit(generator.randint(1, 150))
+        joining = generator.randint(1, slots - cache.slots)
+        cache.open(lengths[cache.slots : cache.slots + joining])
+        assert cache.nbytes <= bound
+    cache.fit(150)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert bound / 2 <= cache.nbytes <= bound
+    assert peak <= bound + 50_000  # what is not keys and values

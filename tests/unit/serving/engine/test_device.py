@@ -10,9 +10,15 @@ import pytest
 from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.runtimes.device.capacities import capacities
 from dragoman_serving.engine.runtimes.device.device_cache import DeviceCache
-from dragoman_serving.engine.runtimes.device.device_memory import DeviceTensor, HostMemory, Lines
+from dragoman_serving.engine.runtimes.device.device_memory import (
+    Block,
+    DeviceTensor,
+    HostMemory,
+    Lines,
+)
 
 HEADS, HEAD_SIZE, PARTS = 2, 3, 2
+MOST_SLOTS = 8
 
 
 class Host(HostMemory):
@@ -42,7 +48,9 @@ def host() -> Host:
 
 def begin(host: Host, width: int) -> DeviceCache:
     lengths = (4, 8, 16)
-    return DeviceCache(host, host.reorder, PARTS, (HEADS, HEAD_SIZE), "float32", lengths, width)
+    return DeviceCache(
+        host, host.reorder, PARTS, (HEADS, HEAD_SIZE), "float32", lengths, MOST_SLOTS, width
+    )
 
 
 class Rows:
@@ -97,6 +105,48 @@ def test_rows_keep_what_they_hold_wherever_they_go(host: Host, width: int) -> No
         if action < 0.9:  # else with what comes next
             cache.settle()
             rows.check()
+
+
+class _Counted:
+    """A block whose bytes are counted while anyone holds it."""
+
+    def __init__(self, memory: CountingMemory, block: Block) -> None:
+        self._memory, self._block = memory, block
+        self.address, self.nbytes = block.address, block.nbytes
+
+    def __del__(self) -> None:
+        self._memory.held_bytes -= self.nbytes
+
+
+class CountingMemory(Host):
+    """Knows how many bytes were held at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held_bytes = self.most_bytes = 0
+
+    def allocate(self, nbytes: int) -> Block:
+        self.held_bytes += nbytes
+        self.most_bytes = max(self.most_bytes, self.held_bytes)
+        return _Counted(self, super().allocate(nbytes))
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_memory_stays_within_its_bound_while_it_grows_too(width: int, seed: int) -> None:
+    generator, memory = random.Random(seed), CountingMemory()
+    cache = begin(memory, width)
+    slots = 0
+    while slots < MOST_SLOTS:
+        joining = generator.randint(1, MOST_SLOTS - slots)
+        cache.join(joining, generator.randint(1, 16))
+        cache.fit(generator.randint(1, 16))
+        slots += joining
+        cache.leave(generator.randrange(slots))  # so that rows move to the spare memory
+        cache.settle()
+        cache.join(1, 16)
+        assert cache.nbytes == memory.held_bytes <= cache.most_bytes
+    assert cache.most_bytes / 2 <= memory.most_bytes <= cache.most_bytes
 
 
 def test_what_happens_between_two_steps_is_one_run(host: Host) -> None:

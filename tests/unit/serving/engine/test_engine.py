@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ import pytest
 import torch
 from dragoman_export.tensorrt.plans import PlanSettings, requests
 from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.batching.job import Progress
 from dragoman_serving.engine.cache import CAPACITIES
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
 from dragoman_serving.engine.constraints import Guidance, Rule
@@ -317,6 +319,22 @@ def bundle_engine(request: pytest.FixtureRequest, random_bundle: Path) -> Iterat
     running = Engine(network, manifest.special_ids, workers=2, limits=BatchLimits(rows=ROWS))
     yield running
     running.close()
+
+
+def test_caches_of_each_width_stay_within_their_bound(bundle_engine: Engine) -> None:
+    """As many as there are rows for, short ones first, then the longest."""
+    bound, held = bundle_engine.most_bytes(widest=4), []
+    waiting = []
+    for widths in ((4,), (4, 1)):
+        for width, tokens in itertools.product(widths, (8, 70, 256)):
+            searched = SearchOptions(width, 0.0)
+            batch = [Sentence((5,) * tokens, tokens, searched)] * (2 * ROWS // width)
+            watched: list[Progress] = [lambda _: held.append(bundle_engine.nbytes)] * len(batch)
+            waiting += bundle_engine.submit(batch, watched)
+        wait(waiting)
+        assert max(held) <= bound * len(widths)
+        assert max(held) >= bound / 2
+        held.clear()
 
 
 class PlannedRunner(OnnxRunner):

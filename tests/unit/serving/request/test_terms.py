@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
+import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from dragoman_serving.request.glossary import Glossary
-from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
+from dragoman_serving.request.placeholders import Restored, find_placeholders, split_at_placeholders
 from dragoman_serving.request.suppression import SuppressedWords
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,6 +60,119 @@ def test_a_text_is_its_placeholders_and_what_is_between(text: str) -> None:
     found, between = find_placeholders(text), split_at_placeholders(text)
     assert len(between) == len(found) + 1
     assert "".join(a + b for a, b in zip(between, [*found, ""], strict=True)) == text
+
+
+def test_placeholders_come_back_each_once_and_characters_are_found_again() -> None:
+    altered = [("{a b}", "{a_b}"), ("{a b}", "{a__b}"), ("{x}", "{xyz}"), ("{lost}", "{gone}")]
+    written = "one {a b}, two {a b} {x} six"
+    restored = Restored(written, altered)
+    assert restored.text == "one {a_b}, two {a__b} {xyz} six"
+    for part in ("one", ", two", " six"):
+        assert restored.index(written.index(part)) == restored.text.index(part)
+    for part, raw in (("{a b},", "{a_b}"), ("{a b} {", "{a__b}"), ("{x}", "{xyz}")):
+        begin, raw_begin = written.index(part), restored.text.index(raw)
+        places = [restored.index(begin + at) for at in range(part.index("}") + 1)]
+        assert places[0] == raw_begin
+        assert places == sorted(places)
+        assert places[-1] < raw_begin + len(raw)
+    assert Restored("{a b a b}", [("{a b a b}", "{1}"), ("a b", "c")]).text == "{1}"
+
+
+SLOW_FORMS = re.compile(
+    r"(?:https?://[^\s<>\"]*[^\s<>\".,;:!?)\]}'])"
+    r"|(?:www\.[^\s<>\"]*[^\s<>\".,;:!?)\]}'])"
+    r"|(?:[\w.+-]+@[\w-]+\.[\w.-]*\w)"
+    r"|(?:</?[A-Za-z][^<>]*>)"
+    r"|(?:\{\{[^{}\n]*\}\})"
+    r"|(?:[$#]?\{[^{}\n]*\})"
+    r"|(?:%\([^()\n]+\)[#0 +-]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa])"
+    r"|(?:%(?:\d+\$)?[#0+-]*\d*(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z]))"
+    r"|(?:(?<!\w)\d+(?:[.,:/-]\d+)*(?!\w))"
+)
+"""The same placeholders, some in a time that grows with the square of the text's length."""
+
+
+@settings(deadline=None, max_examples=1000)
+@given(
+    st.lists(
+        st.sampled_from(
+            [*"ab01 .,:-+@%$#(){}<>/\n_hd", "%(a)", "http://", "www.", "a@b.c", "{{", "}}", "<b>"]
+        ),
+        max_size=30,
+    )
+)
+def test_the_same_placeholders_are_found_as_by_slower_forms(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert find_placeholders(text) == SLOW_FORMS.findall(text)
+
+
+def fastest_s(run: Callable[[], object]) -> float:
+    taken_s = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        run()
+        taken_s.append(time.perf_counter() - begin)
+    return min(taken_s)
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        *(
+            "a",
+            "a.",
+            "_",
+            "+",
+            "a@",
+            "a@a.",
+            "<a",
+            "</a ",
+            "{{",
+            "{",
+            "${a",
+            "%(",
+            "%(a)",
+            "%",
+            "%0",
+        ),
+        *("1", "1,", "1a", "http://", "http://!", "www.", "www.!"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "%0", "%(a)0", "%1.", "a@a.", "http://", "<a", "{", "1"])
+def test_placeholders_take_a_time_like_the_text_is_long(before: str, repeated: str) -> None:
+    short, long = (before + repeated * (n // len(repeated)) + "a" for n in (5_000, 20_000))
+    assert fastest_s(lambda: find_placeholders(long)) < 10 * fastest_s(
+        lambda: find_placeholders(short)
+    )
+
+
+def test_zeros_in_a_printf_form_take_no_longer() -> None:
+    short, long = ("%(a)" + "0" * n for n in (5_000, 20_000))
+    assert fastest_s(lambda: find_placeholders(long)) < 10 * fastest_s(
+        lambda: find_placeholders(short)
+    )
+
+
+SMALL_WORDS = st.lists(st.sampled_from("ab-ß "), min_size=1, max_size=6).map("".join)
+
+
+@settings(deadline=None)
+@given(st.lists(SMALL_WORDS.filter(str.strip)), st.text(st.sampled_from("abB- ß")))
+def test_the_longest_term_counts_where_several_begin(terms: list[str], text: str) -> None:
+    folded = sorted({term.strip().casefold() for term in terms}, key=len, reverse=True)
+    any_term = "|".join(map(re.escape, folded))
+    found = re.findall(rf"(?<!\w)(?:{any_term})(?!\w)", text.casefold()) if terms else []
+    glossary = Glossary({term: term.strip().casefold() for term in terms})
+    assert glossary.targets_of(text) == tuple(dict.fromkeys(found))
+
+
+def test_many_terms_that_begin_alike_take_little_longer_than_few() -> None:
+    few, many = (
+        Glossary({"z": "z", **{"- " * 90 + str(i): "x" for i in range(number)}})
+        for number in (9, 900)
+    )
+    text = "- " * 10_000
+    assert fastest_s(lambda: many.targets_of(text)) < 10 * fastest_s(lambda: few.targets_of(text))
 
 
 def whole_word(text: str, word: str) -> bool:

@@ -21,6 +21,7 @@ from dragoman_serving.request.plan import plan_scoring
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.scoring import assessment
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
+from dragoman_serving.translation import follow_up
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 from hypothesis import given, settings
@@ -83,6 +84,31 @@ def test_scores_of_tokens_add_up_to_beam_searchs(shipped: Translator) -> None:
         assert assessed(one).confidence == pytest.approx(
             sum(told["log_probs"]) / len(told["log_probs"]), abs=1e-5
         )
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize(
+    "placeholder", ["{first\u200bname}", "{a\u3000b}", "<a\u200b\u200bb c>", "{½}"]
+)
+@pytest.mark.parametrize("splits", [False, True])
+def test_links_are_those_of_the_text_that_is_returned(
+    placeholder: str,
+    is_lost: bool,
+    splits: bool,
+    shipped: Translator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the vocabulary writes a placeholder otherwise, with another number of words."""
+    if is_lost:  # then what is between the placeholders is translated piece by piece
+        monkeypatch.setattr(follow_up, "find_placeholders", lambda text: [])
+    text = f"Hello {placeholder}, that is a cup. {placeholder} is here."
+    options = {"keep_placeholders": True, "split_sentences": splits, "return_alignments": "hard"}
+    (found,) = translate(shipped, [text], **options)
+    assert found.text.count(placeholder) == 2
+    links = [tuple(map(int, link.split("-"))) for link in str(assessed(found).alignment).split()]
+    source, target = text.split(), found.text.split()
+    assert {word for _, word in links} == set(range(len(target)))
+    assert ("here.", "hier.") in {(source[src], target[tgt]) for src, tgt in links}
 
 
 def test_greedy_search_has_scores_where_they_are_wanted(translator: Translator) -> None:

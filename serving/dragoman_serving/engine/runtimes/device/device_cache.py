@@ -34,6 +34,7 @@ class DeviceCache:
         shape: tuple[int, int],
         dtype: str,
         capacities: Sequence[int],
+        most_slots: int,
         width: int = 1,
         padded: Callable[[int], int] = lambda slots: slots,
     ) -> None:
@@ -46,6 +47,7 @@ class DeviceCache:
             shape: H and D.
             dtype: type of a number, by its name in manifests.
             capacities: tokens that there may be room for in a row, in rising order.
+            most_slots: how many there may be.
             width: rows a slot.
             padded: for how many slots there is to be room where there are so many.
         """
@@ -57,6 +59,7 @@ class DeviceCache:
         self._capacities = capacities
         self._width = width
         self._padded = padded
+        self._most_rows = padded(most_slots) * width
         self._tokens = capacities[0]
         self._block: Block = memory.allocate(0)
         self._spare: Block = self._block
@@ -85,6 +88,11 @@ class DeviceCache:
     def nbytes(self) -> int:
         """Bytes held."""
         return self._block.nbytes + self._spare.nbytes
+
+    @property
+    def most_bytes(self) -> int:
+        """What `nbytes` is at most."""
+        return 2 * self._parts * self._most_rows * self._row_bytes(self._capacities[-1])
 
     def join(self, slots: int, tokens: int) -> None:
         """Add rows for so many slots at the end, with room for so many tokens, all zero or old."""
@@ -159,7 +167,9 @@ class DeviceCache:
             return
         source, room = self._block, self._room
         before, after = self._line_bytes(self._tokens), self._line_bytes(tokens)
-        self._use_spare(rows if rows <= room else max(rows, 2 * room), tokens)
+        if rows > room:  # doubled, so that memory seldom grows
+            rows = max(rows, min(2 * room, self._most_rows))
+        self._use_spare(rows, tokens)
         for part in range(self._parts):
             self._memory.copy(
                 Lines(source.address + part * room * self._heads * before, before),
@@ -171,6 +181,7 @@ class DeviceCache:
     def _use_spare(self, rows: int, tokens: int) -> None:
         """Exchange the memory for what is spare, with room for so many rows of so many tokens."""
         if rows > self._rows_in(self._spare, tokens):
+            self._spare = self._memory.allocate(0)  # gone before there is more
             self._spare = self._memory.allocate(self._parts * rows * self._row_bytes(tokens))
         self._block, self._spare = self._spare, self._block
         self._room, self._tokens = self._rows_in(self._block, tokens), tokens

@@ -87,6 +87,7 @@ class DeviceDecoding:
         limits: Limits,
         special_ids: SpecialIds,
         width: int,
+        most_slots: int,
     ) -> None:
         """Begin without sentences.
 
@@ -97,6 +98,7 @@ class DeviceDecoding:
             limits: of the bundle.
             special_ids: of the model's vocabulary.
             width: of every sentence's beam.
+            most_slots: sentences that it may have.
         """
         self._runner = runner
         self._memory = memory
@@ -110,11 +112,11 @@ class DeviceDecoding:
         self._present_names = present_names(layers)
         self._cross = DeviceCache(
             *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
-            *(runner.source_capacities, 1, self._padded),
+            *(runner.source_capacities, most_slots, 1, self._padded),
         )
         self._past = DeviceCache(
             *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
-            *(runner.target_capacities, width, self._padded),
+            *(runner.target_capacities, most_slots, width, self._padded),
         )
         self._searches = begin_searches(width, special_ids.end)
         self._tokens: list[int] = []
@@ -130,6 +132,11 @@ class DeviceDecoding:
     def nbytes(self) -> int:
         """See `Decoding`."""
         return self._cross.nbytes + self._past.nbytes
+
+    @property
+    def most_bytes(self) -> int:
+        """What `nbytes` is at most."""
+        return self._cross.most_bytes + self._past.most_bytes
 
     def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
         """See `Decoding`."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dragoman.kernel.manifest import Manifest, SpecialIds
 from dragoman_serving.engine.runtimes.device.device_decoding import DeviceDecoding, Runner
-from dragoman_serving.engine.runtimes.device.device_memory import ITEM_BYTES, Memory
-from dragoman_serving.engine.runtimes.device.row_counts import padded_count
+from dragoman_serving.engine.runtimes.device.device_memory import Memory
 
 
 class DeviceNetwork:
@@ -31,20 +30,14 @@ class DeviceNetwork:
         """See `Network`."""
         return self._runner.most_rows
 
-    def most_bytes(self, rows: int, src_tokens: int, tgt_tokens: int) -> int:
+    def most_bytes(self, width: int, slots: int) -> int:
         """See `Network`."""
-        sizes = self._manifest.dimensions
-        of_token = 2 * sizes.decoder_layers * sizes.model_size
-        of_token *= ITEM_BYTES[self._runner.cache_dtype]
-        if self._runner.pads_steps:
-            rows = padded_count(rows, self._runner.most_rows)
-        # Memory doubles as it grows, and there are two of each, to reorder from one into the other.
-        return 4 * rows * of_token * (src_tokens + tgt_tokens)
+        return self.begin(width, self._manifest.special_ids, slots).most_bytes
 
-    def begin(self, width: int, special_ids: SpecialIds) -> DeviceDecoding:
+    def begin(self, width: int, special_ids: SpecialIds, slots: int) -> DeviceDecoding:
         """See `Network`."""
         manifest = self._manifest
         return DeviceDecoding(
             *(self._runner, self._memory, manifest.dimensions, manifest.limits),
-            *(special_ids, width),
+            *(special_ids, width, slots),
         )

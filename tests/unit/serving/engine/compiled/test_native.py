@@ -63,7 +63,7 @@ def sentences(
 
 def begin(network: NativeNetwork, width: int = 1, end_id: int = -1) -> NativeDecoding:
     """Nothing in flight yet; without an end symbol, no sentence ends by itself."""
-    return network.begin(width, SpecialIds(tags={}, end=end_id))
+    return network.begin(width, SpecialIds(tags={}, end=end_id), slots=8)
 
 
 def forced_tokens(vocab_size: int, chosen: Sequence[int]) -> Ids:
@@ -87,7 +87,7 @@ def native_scores(network: NativeNetwork, vocab_size: int, chosen: Sequence[int]
 def onnx_scores(session: OnnxSession, vocab_size: int, chosen: Sequence[int]) -> Floats:
     """See `native_scores`."""
     lengths = LENGTHS[list(chosen)]
-    cache = Cache(session.cache_shape, 1)
+    cache = Cache(session.cache_shape, 1, 8)
     cache.join(session.encode(source(vocab_size)[list(chosen)], lengths), lengths)
     found = []
     for position, tokens in enumerate(forced_tokens(vocab_size, chosen)):
@@ -250,9 +250,9 @@ def test_what_lies_outside_the_model_is_never_read(bundle: Path) -> None:
             begin(network).join([Sentence(ids, 5, GREEDY)])
     decoding = begin(network)
     decoding.join([Sentence((5, 3), 2000, GREEDY)])
-    for _ in range(512):
+    for _ in range(manifest.limits.max_target_tokens):
         decoding.step()
-    with pytest.raises(ValueError, match="1024 tokens, more than the model can have"):
+    with pytest.raises(ValueError, match="321 tokens, more than the model can have"):
         decoding.step()
 
 

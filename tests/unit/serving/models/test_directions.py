@@ -1,0 +1,60 @@
+"""Between which languages a text is translated, where the request leaves that open."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from dragoman_serving.models.directions import AUTO, Directions
+
+from dragoman.kernel.errors import InvalidRequest
+from dragoman.kernel.manifest import Manifest
+
+ONE_TO_MANY = (("en", "de"), ("en", "fr"))
+MANY_TO_ONE = (("de", "en"), ("fr", "en"))
+GERMAN = "Ich weiß nicht, was ich meiner Mutter sagen soll, die seit gestern krank ist."
+FRENCH = "Je ne sais pas quoi dire à ma mère, qui est malade depuis hier."
+ITALIAN = "Non so che cosa dire a mia madre, che da ieri è malata."
+
+
+def detected(
+    text: str, target: str | None, directions: tuple[tuple[str, str], ...]
+) -> tuple[str, str]:
+    languages = sorted({language for direction in directions for language in direction})
+    manifest = SimpleNamespace(languages=tuple(languages), all_directions=directions)
+    (found,) = Directions(cast(Manifest, manifest)).of_texts([text], AUTO, target)
+    return found
+
+
+@pytest.mark.parametrize("text", ["Die Hard", "Restaurant", "Hamburg", "Le Mans", "12345", "OK"])
+@pytest.mark.parametrize(("target", "found"), [(None, "de"), ("de", "de"), ("fr", "fr")])
+def test_the_only_source_language_is_taken(text: str, target: str | None, found: str) -> None:
+    assert detected(text, target, ONE_TO_MANY) == ("en", found)
+
+
+@pytest.mark.parametrize("target", [None, "en"])
+def test_the_source_is_one_that_is_translated_from(target: str | None) -> None:
+    assert detected(GERMAN, target, MANY_TO_ONE) == ("de", "en")
+    assert detected(FRENCH, target, MANY_TO_ONE) == ("fr", "en")
+    assert detected("Hello.", target, MANY_TO_ONE)[0] in ("de", "fr")
+
+
+def test_a_text_in_a_language_that_is_not_translated_from_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="does not translate from 'de': it knows en-de, en-fr"):
+        detected(GERMAN, None, ONE_TO_MANY)
+    with pytest.raises(InvalidRequest, match="does not translate from 'de' into 'fr': it knows"):
+        detected(GERMAN, "fr", ONE_TO_MANY)
+    with pytest.raises(InvalidRequest, match="text 0 is in 'it', as it seems: known are de, fr"):
+        detected(ITALIAN, "en", MANY_TO_ONE)
+    # The target's language is no stranger: much of a text may be quoted in it.
+    assert detected(GERMAN, "de", ONE_TO_MANY) == ("en", "de")
+
+
+def test_a_language_that_is_only_translated_from_is_no_target() -> None:
+    with pytest.raises(InvalidRequest, match="does not translate into 'en': it knows en-de, en-fr"):
+        detected("Hello.", "en", ONE_TO_MANY)
+
+
+def test_the_only_source_language_need_not_be_one_that_can_be_detected() -> None:
+    assert detected(GERMAN, None, (("xx", "de"), ("xx", "fr"))) == ("xx", "de")
