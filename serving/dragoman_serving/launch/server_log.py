@@ -1,4 +1,4 @@
-"""Triton's log on its way to stderr: lines that repeat are counted instead of printed.
+"""Triton's log on its way to stderr: lines that repeat are counted, two are left out.
 
 Triton may write 29 MB of the same line each second, as when it runs out of file descriptors, and
 blocks when nobody reads. So its log goes through a pipe that is always read.
@@ -29,6 +29,12 @@ _LAST_S = 2.0
 """Time for the rest of the log to be written when it is closed."""
 _DIGITS = re.compile(rb"\d+")
 _CRASH = re.compile(rb"Signal \((6|11)\) received")
+_EXPECTED = re.compile(
+    rb'E\d{4} \S+ \d+ server\.cc:\d+\] "CudaDriverHelper has not been initialized\."'
+    rb"|Signal \(15\) received\."
+)
+"""Lines that are not printed: on a machine without a GPU the first looks like a fault, and so does
+the second, which Triton writes when it is told to stop."""
 
 
 class RepeatedLines:
@@ -140,6 +146,7 @@ class LogPipe:
         return b"".join(
             self._lines.take(line + b"\n", sum(1 for _ in equal))
             for line, equal in itertools.groupby(lines)
+            if not _EXPECTED.fullmatch(line)
         )
 
     def _put(self, chunk: bytes) -> None:

@@ -152,6 +152,23 @@ def test_a_line_without_end_takes_no_more_memory_than_a_chunk(bytes_: int) -> No
     assert out.read_all().count(b"x") == bytes_
 
 
+def test_two_lines_that_look_like_faults_are_left_out() -> None:
+    out = Out()
+    helper = b'server.cc:241] "CudaDriverHelper has not been initialized."\n'
+    kept = (
+        b"first\n",
+        b'E1123 22:07:10.666590 197 server.cc:241] "CudaDriverHelper failed."\n',
+        b"I1123 22:07:10.666590 197 " + helper,
+        b"Signal (15) received. And more.\n",
+        b"Signal (11) received.\n",
+        b"last\n",
+    )
+    for line in kept:
+        os.write(out.log.descriptor, b"Signal (15) received.\n")
+        os.write(out.log.descriptor, b"E1123 22:07:10.666590 19775 " + helper + line)
+    assert out.read_all() == b"".join(kept)
+
+
 def test_a_crash_is_told_by_its_line() -> None:
     reading, writing = os.pipe()
     pipe = LogPipe(writing)
