@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 from dragoman_serving.service.frames import (
+    PROTOCOL,
     Answer,
     ErrorCode,
     Failure,
@@ -23,9 +24,14 @@ _U8, _U32, _U64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
 _DOUBLE = struct.Struct("<d")
 
 
-def pack_hello(hello: Hello) -> bytes:
+def pack_hello(hello: Hello, protocol: int = PROTOCOL) -> bytes:
     """The frame that introduces a model."""
-    parts = [_text(hello.folder), _U64.pack(hello.version), _text(hello.config)]
+    parts = [
+        _U32.pack(protocol),
+        _text(hello.folder),
+        _U64.pack(hello.version),
+        _text(hello.config),
+    ]
     return _frame(Kind.HELLO, parts)
 
 

@@ -210,6 +210,7 @@ static TRITONSERVER_Error *write_hello(Written *to, TRITONBACKEND_Model *model)
     TRITONSERVER_Error *const error = TRITONSERVER_MessageSerializeToJson(config, &json, &bytes);
     if (error == NULL) {
         const size_t begin = begin_frame(to, HELLO);
+        write_number(to, PROTOCOL, 4);
         write_text(to, folder, strlen(folder));
         write_number(to, version, 8);
         write_text(to, json, bytes);

@@ -5,7 +5,7 @@ first; a text is its length in 4 bytes, UTF-8, and a zero byte. Tensors travel a
 
 | kind    | to     | holds |
 |---------|--------|-------|
-| HELLO   | engine | the model's folder, its version (8), its configuration in JSON |
+| HELLO   | engine | `PROTOCOL` (4), the model's folder, version (8), configuration in JSON |
 | REQUEST | engine | number (8), timeout in µs (8), parameters, wanted outputs, inputs |
 | CANCEL  | engine | number (8) of a request that nobody waits for any more |
 | READY   | Triton | the model's inputs and outputs, in JSON: it can be used |
@@ -26,8 +26,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from dragoman.kernel.errors import InvalidRequest
+from dragoman.kernel.errors import InvalidRequest, UsageError
 
+PROTOCOL = 2
+"""Version of these frames, which both sides must speak; relay/frames.h has it too."""
 MOST_BYTES = 64 << 20
 """Of a frame: more than a request may hold, less than would hurt."""
 
@@ -126,8 +128,17 @@ class Hello:
 
     @classmethod
     def unpack(cls, body: bytes) -> Hello:
-        """From a frame without its head."""
+        """From a frame without its head.
+
+        Raises:
+            UsageError: the relay speaks another version of the protocol.
+        """
         reading = _Reading(body)
+        if (protocol := reading.number(_U32)) != PROTOCOL:
+            raise UsageError(
+                f"the relay speaks version {protocol} of the protocol and the engine {PROTOCOL}: "
+                "install Dragoman anew, so that both are of one release"
+            )
         return cls(reading.text(), reading.number(_U64), reading.text())
 
 

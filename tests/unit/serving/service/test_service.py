@@ -15,6 +15,7 @@ import pytest
 from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.service.engine_socket import listen, remove
 from dragoman_serving.service.frames import (
+    PROTOCOL,
     Answer,
     Damaged,
     DataType,
@@ -352,6 +353,17 @@ def test_what_cannot_be_loaded_is_refused(connect: Connect, wrong: Hello, messag
     assert message in str(model.introduce(wrong))
     with pytest.raises(EOFError):
         model.receive()
+
+
+def test_a_relay_of_another_release_is_refused(connect: Connect) -> None:
+    model = connect()
+    model.send(pack_hello(hello(), protocol=PROTOCOL - 1))
+    kind, body = model.receive()
+    assert kind is Kind.REFUSED
+    assert unpack_refused(body) == (
+        f"the relay speaks version {PROTOCOL - 1} of the protocol and the engine {PROTOCOL}: "
+        "install Dragoman anew, so that both are of one release"
+    )
 
 
 HTTP = b"GET / HTTP/1.1\r\n\r\n"
