@@ -24,26 +24,36 @@ _HOUSE = "We saw the big black house yesterday."
 FIGURES: dict[str, tuple[str, ...]] = {
     "attention-architecture.svg": ("--figure", "architecture"),
     "attention-positions.svg": ("--figure", "positions"),
-    "attention-heads.svg": (_ANIMAL, "--to", "de"),
+    "attention-heads.svg": (_ANIMAL, "--target-language", "de"),
     "attention-long-distance.svg": (
-        *(_MAKE, "--to", "de", "--layer", "4", "--head", "1", "--token", "2"),
+        *(_MAKE, "--target-language", "de", "--layer", "4", "--head", "1", "--token", "2"),
     ),
     "attention-prefix.svg": (
-        *("Er hört nie mit dem Rauchen auf.", "--to", "en"),
+        *("Er hört nie mit dem Rauchen auf.", "--target-language", "en"),
         *("--layer", "1", "--head", "0", "--token", "2"),
     ),
-    "attention-it.svg": (_ANIMAL, "--to", "de", "--layer", "5", "--head", "2", "--token", "10"),
-    "attention-its.svg": (
-        *(_COMPANY, "--to", "de", "--layer", "5", "--head", "1", "2", "--token", "5"),
+    "attention-it.svg": (
+        _ANIMAL,
+        "--target-language",
+        "de",
+        "--layer",
+        "5",
+        "--head",
+        "2",
+        "--token",
+        "10",
     ),
-    "attention-before.svg": (_ANIMAL, "--to", "de", "--layer", "4", "--head", "3"),
-    "attention-noun.svg": (_HOUSE, "--to", "de", "--layer", "0", "--head", "3"),
+    "attention-its.svg": (
+        *(_COMPANY, "--target-language", "de", "--layer", "5", "--head", "1", "2", "--token", "5"),
+    ),
+    "attention-before.svg": (_ANIMAL, "--target-language", "de", "--layer", "4", "--head", "3"),
+    "attention-noun.svg": (_HOUSE, "--target-language", "de", "--layer", "0", "--head", "3"),
     "attention-decoder.svg": (
-        *(_ANIMAL, "--to", "de", "--translation", _TIER),
+        *(_ANIMAL, "--target-language", "de", "--translation", _TIER),
         *("--kind", "decoder", "--layer", "0", "--head", "0"),
     ),
     "attention-cross.svg": (
-        *(_ANIMAL, "--to", "de", "--translation", _TIER),
+        *(_ANIMAL, "--target-language", "de", "--translation", _TIER),
         *("--kind", "cross", "--layer", "1", "--head", "3"),
     ),
 }

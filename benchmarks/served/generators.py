@@ -119,7 +119,7 @@ class Generators:
         _run(
             [
                 *(sys.executable, "-m", "dragoman", "--quiet", "load-test"),
-                *("--url", self._urls[case.protocol], "--to", _LANGUAGE),
+                *("--url", self._urls[case.protocol], "--target-language", _LANGUAGE),
                 *("--texts", str(self._texts), "--metrics-url", "none"),
                 *("--concurrency", str(case.concurrency), "--warm-up-s", "1"),
                 *("--window-s", str(self._window_s), "--windows", str(_WINDOWS)),

@@ -62,8 +62,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
 def test_arguments_give_a_line_each(run: Run, transport: FakeTransport) -> None:
     """In UTF-8 whatever the locale says; an option at its default is not sent."""
     lines = run(
-        *("Grüße", "two\nlines", " ", "--from", "en", "--to", "de", "--beam-width", "4"),
-        *("--max-tokens", "9", "--length-penalty", "0.5", "--no-split-sentences"),
+        *("Grüße", "two\nlines", " ", "--source-language", "en", "--target-language", "de"),
+        *("--beam-width", "4", "--max-tokens", "9", "--length-penalty", "0.5"),
+        "--no-split-sentences",
     )
     assert lines == ["<GRÜSSE>", "<TWO LINES>", ""]
     assert transport.requests[0].inputs == {
@@ -127,9 +128,9 @@ def _row(source: str, translation: str, output_tokens: int, finish_reason: str) 
 def test_alternatives_want_json(run: Run, transport: FakeTransport) -> None:
     """There is no place for them in a line of text."""
     with pytest.raises(UsageError, match="only --json and jsonl show it"):
-        run("a", "--alternatives", "2")
+        run("a", "--num-return-sequences", "2")
     with pytest.raises(UsageError, match="only --json and jsonl show it"):
-        run("a", "--scores", "--format", "tsv")
+        run("a", "--return-scores", "--format", "tsv")
     assert not transport.requests
 
 
@@ -157,7 +158,7 @@ def test_what_is_not_utf_8_is_told_with_its_line(run: Run, transport: FakeTransp
         ("--length-penalty", "nan"),
         ("--timeout-s", "0"),
         ("--batch-size", "0"),
-        ("--to", ""),
+        ("--target-language", ""),
     ],
 )
 def test_a_wrong_option_is_a_usage_error(run: Run, words: tuple[str, str]) -> None:

@@ -226,13 +226,27 @@ def test_the_examples_of_the_readme_run(
         f"-13.0 {np.float32(-1.3)} {math.exp(-float(np.float32(-1.3)))} 0-0",
         *("<GOOD MORNING.>", "", "    <I AM HUNGRY. I HAVE TIME.>", ""),
         "Health(ready=True, reason=None) ('en', 'de')",
-        "0.1.0 (('en', 'de'), ('de', 'en')) beam_width",
+        "0.1.0 (('en', 'de'), ('de', 'en')) {'least': 1, 'most': 8, 'above': False}",
         *("<PAGE 1.>", "<PAGE 2.>", "<PAGE 3.>"),
         *("<HELLO.>", "Guten Abend."),
         "{'text_input': ['Good evening.'], 'beam_width': [2]}",
         "the server is busy",
         *("<GOOD MORNING.>", "<GOOD NIGHT.>"),
     ]
+
+
+def test_texts_in_batches_have_one_prefix(tmp_path: Path) -> None:
+    """A list would begin anew with each batch."""
+    wrong = "prefix has 2 values: texts in batches have one"
+    options: Any = {"prefix": ["One", "Two"], "batch_size": 2}
+    (tmp_path / "in").write_text("a\nb\nc\n")
+    with Translator(transport=FakeTransport()) as translator:
+        with pytest.raises(ValueError, match=wrong):
+            translator.translate_file(tmp_path / "in", tmp_path / "out", **options)
+        with pytest.raises(ValueError, match=wrong):
+            translator.translate_batches(["a", "b", "c"], **options)
+        assert not list(tmp_path.glob("out*"))
+        assert len(list(translator.translate_batches(["a", "b", "c"], prefix="One"))) == 3
 
 
 def test_batches_of_an_asynchronous_iterable_are_refused() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import itertools
 from pathlib import Path
 
 from dragoman.commands.asking import one_line
@@ -97,15 +95,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _translate(url: str) -> dict[tuple[str, str], list[str]]:
     """The translations of the sentences, by the directions that the model was trained for."""
-    from dragoman_client import InvalidRequest, Translator
+    from dragoman_client import Translator
 
     found = {}
     with Translator(url) as translator:
-        for source, target in itertools.permutations(translator.languages(), 2):
-            if source not in SENTENCES:
-                continue
-            # A server tells its languages, but not between which of them it translates.
-            with contextlib.suppress(InvalidRequest):
+        for source, target in translator.info().directions:
+            if source in SENTENCES:
                 translations = translator.translate(
                     SENTENCES[source], source_language=source, target_language=target
                 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.commands.asking import configure_server, one_line, open_translator, read_token
 from dragoman.commands.demo import SENTENCES
-from dragoman.commands.options import configure_options, given_options
+from dragoman.commands.options import configure_options, flag, given_options
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 HELP = "put a running server under load: throughput, latencies, capacity"
 
+_log = logging.getLogger(__name__)
 _DEFAULT_CONCURRENCY = (1, 8, 32)
 
 
@@ -179,13 +180,9 @@ def _check_question(arguments: argparse.Namespace, objectives: Sequence[Objectiv
         raise UsageError("--find-capacity: it finds the sentences/s itself; give other objectives")
     for name in ("concurrency", "rate", "arrivals_file"):
         if getattr(arguments, name) is not None:
-            raise UsageError(f"--find-capacity: it chooses its loads; leave out {_option(name)}")
+            raise UsageError(f"--find-capacity: it chooses its loads; leave out {flag(name)}")
     if len(arguments.batch_size) > 1:
         raise UsageError("--find-capacity: give one --batch-size")
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
@@ -194,11 +191,12 @@ def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
     from dragoman_load_test.load_test import LoadTest
     from dragoman_load_test.measurement import Schedule
     from dragoman_load_test.target import Target
+    from dragoman_options.table import SAMPLING
 
     for name in ("warm_up_s", "window_s", "timeout_s"):
         value = getattr(arguments, name)
         if not 0 < value < float("inf"):
-            raise UsageError(f"{_option(name)} {value:g}: give more than 0")
+            raise UsageError(f"{flag(name)} {value:g}: give more than 0")
     if arguments.windows < 1:
         raise UsageError(f"--windows {arguments.windows}: give at least 1")
     access = Access(
@@ -216,6 +214,8 @@ def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
         streamed=arguments.stream,
         timeout_s=arguments.timeout_s,
     )
+    if set(SAMPLING) & target.options.keys() == {"seed"}:
+        _log.warning("--seed samples translations; that of the arrivals is --arrivals-seed")
     name, texts = _texts(arguments)
     schedule = Schedule(
         arguments.warm_up_s,
@@ -274,7 +274,7 @@ def _texts(arguments: argparse.Namespace) -> tuple[str, list[str]]:
         return arguments.texts.name, read_texts(arguments.texts)
     language = arguments.source_language or "en"
     if language not in SENTENCES:
-        raise UsageError(f"--texts: give a file with texts, for --from {language}")
+        raise UsageError(f"--texts: give a file with texts, for --source-language {language}")
     return f"the built-in sentences ({language})", list(SENTENCES[language])
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 _SIDES = 2
 _TYPES: dict[Kind, type] = {"whole number": int, "number": float, "terms": Path}
 _METAVARS: dict[Kind, str] = {
-    "text": "TEXT",
     "texts": "TEXT",
     "terms": "FILE",
     "whole number": "N",
@@ -29,11 +28,12 @@ def configure_options(
     parser: argparse.ArgumentParser, model: str = "translate", names: Collection[str] = ()
 ) -> None:
     """Declare the options that a model takes, of these names; none named: all."""
-    from dragoman_options.table import OPTIONS, takes
+    from dragoman_options.table import OPTIONS, OUTPUTS, takes
 
     group = parser.add_argument_group("options of a translation", "see docs/options.md")
     for name in names or OPTIONS:
-        if takes(model, OPTIONS[name]):
+        output = OUTPUTS.get(OPTIONS[name].output or "")
+        if takes(model, OPTIONS[name]) and not (output and model in output.always):
             _declare(group, OPTIONS[name])
 
 
@@ -95,10 +95,11 @@ def _declare(group: argparse._ArgumentGroup, option: Option) -> None:
     if option.kind == "switch":
         how["action"] = argparse.BooleanOptionalAction
     else:
-        how |= {"type": _TYPES.get(option.kind), "metavar": _METAVARS[option.kind]}
+        last_word = option.name.rpartition("_")[2].upper()
+        how |= {"type": _TYPES.get(option.kind), "metavar": _METAVARS.get(option.kind, last_word)}
         if option.choices:
             how |= {"choices": option.choices, "metavar": None}
-        if option.kind == "texts":
+        if _repeats(option):
             how["action"] = "append"
     group.add_argument(flag(option.name), help=_help(option), **how)
     if option.choices:  # `score --alignments` had no value
@@ -107,13 +108,12 @@ def _declare(group: argparse._ArgumentGroup, option: Option) -> None:
         group.add_argument(alias, help=argparse.SUPPRESS, **how)
 
 
+def _repeats(option: Option) -> bool:
+    """Whether a flag may be given more than once; a command's texts all have one prefix."""
+    return option.is_list and option.items is not None
+
+
 def _help(option: Option) -> str:
-    text = option.help + _FILE * (option.kind == "terms") + "; may be repeated" * option.is_list
-    default = option.unset if option.default is None else _written(option.default)
-    return f"{text} (default: {default})" if default else text
-
-
-def _written(default: Any) -> str:
-    if isinstance(default, bool):
-        return str(default).lower()
-    return f"{default:g}" if isinstance(default, int | float) else ""
+    text = option.help + _FILE * (option.kind == "terms") + "; may be repeated" * _repeats(option)
+    # argparse fills in what follows a percent sign.
+    return f"{text} (default: {option.default_text})".replace("%", "%%")

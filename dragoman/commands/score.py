@@ -116,14 +116,19 @@ def _line(arguments: argparse.Namespace, source: str, target: str, found: _Score
 
 
 def _options(arguments: argparse.Namespace) -> ScoringArguments:
-    from dragoman_options.table import OPTIONS, OUTPUTS, SCORE
+    from dragoman_options.table import OPTIONS, SCORE, check
 
-    options = cast("ScoringArguments", given_options(arguments))
+    given = given_options(arguments)
+    if arguments.json and "return_token_scores" not in given:
+        given["return_token_scores"] = True
+    try:
+        options = cast("ScoringArguments", check(given, SCORE))
+    except ValueError as error:
+        raise UsageError(one_line(error)) from error
     if arguments.json:
-        return {"return_token_scores": True, **options}
+        return options
     for name in options:
-        output = OPTIONS[name].output
-        if output is not None and SCORE not in OUTPUTS[output].always and output != "alignments":
+        if OPTIONS[name].output not in (None, "alignments"):
             raise UsageError(f"{flag(name)}: only --json shows it")
     if options.get("return_alignments") == "soft":
         raise UsageError(f"{flag('return_alignments')} soft: only --json shows it")

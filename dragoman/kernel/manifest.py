@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.settings import from_mapping, read_json
@@ -254,11 +254,13 @@ class Manifest:
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256 of all that decides a translation, in hexadecimal: files, sizes and limits."""
-        undecided = ("measured", "built_with", "plans")
-        values = dataclasses.asdict(self)
-        decides = {name: value for name, value in values.items() if name not in undecided}
-        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+        """SHA-256 of the bundle's files, sizes and limits, in hexadecimal.
+
+        Fields at their default are left out, so that a new one does not change it.
+        """
+        plain = dataclasses.replace(self, measured={}, built_with={}, plans=())
+        written = json.dumps(_without_defaults(plain), sort_keys=True)
+        return hashlib.sha256(written.encode()).hexdigest()
 
     def write(self, bundle: Path) -> None:
         """Write `manifest.json` into a bundle."""
@@ -358,6 +360,20 @@ class Manifest:
         for language in self.languages:
             if not any(language in direction for direction in self.all_directions):
                 raise UsageError(f"{path}: directions: none from {language!r} or into it")
+
+
+def _without_defaults(value: Any) -> Any:
+    """A dataclass as JSON has it, without fields at their default."""
+    if not dataclasses.is_dataclass(value):
+        if isinstance(value, dict):
+            return {name: _without_defaults(one) for name, one in value.items()}
+        return [_without_defaults(one) for one in value] if isinstance(value, tuple) else value
+    found = {}
+    for one in dataclasses.fields(value):
+        known = one.default_factory() if callable(one.default_factory) else one.default
+        if (now := getattr(value, one.name)) != known:
+            found[one.name] = _without_defaults(now)
+    return found
 
 
 def sha256(path: Path) -> str:

@@ -21,7 +21,7 @@ from dragoman_options.table import OPTIONS as TABLE
 
 from tests.campaigns.sentence import BODY
 
-MODELS = ("translate", "translate_stream", "score")
+MODELS = ("translate", "translate_stream", "score", "info")
 
 
 class End(Enum):

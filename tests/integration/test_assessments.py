@@ -201,14 +201,20 @@ def test_the_command_shows_what_was_thought(
     shipped: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["translate", "--url", shipped.server.grpc_url, "Good morning, Tom."]
-    options = ["--token-scores", "--confidence", "--scores", "--beam-width", "1"]
+    options = [
+        "--return-token-scores",
+        "--return-confidence",
+        "--return-scores",
+        "--beam-width",
+        "1",
+    ]
     for form, kind in (("hard", str), ("soft", dict)):
-        assert main([*words, "--json", *options, "--alignments", form]) == 0
+        assert main([*words, "--json", *options, "--return-alignments", form]) == 0
         row = json.loads(capsys.readouterr().out)
         assert row["token_scores"]["tokens"][-1] == "</s>"
         assert row["score"] < row["confidence"] < 0
         assert isinstance(row["alignments"], kind)
-    assert main([*words, "--confidence"]) == 2
+    assert main([*words, "--return-confidence"]) == 2
     assert "--return-confidence: only --json and jsonl show it" in capsys.readouterr().err
 
 
@@ -221,7 +227,7 @@ def test_the_command_scores_by_bundle_and_by_server(
     files = ["--source", str(tmp_path / "a.en"), "--target", str(tmp_path / "a.de")]
     printed = []
     for where in ([str(BUNDLE)], ["--url", shipped.server.http_url]):
-        assert main(["score", *where, *files, "--alignments"]) == 0
+        assert main(["score", *where, *files, "--return-alignments", "hard"]) == 0
         rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
         assert rows[0][3] == "0-0 1-1"
         assert all(float(row[2]) == pytest.approx(math.exp(-float(row[1])), 1e-2) for row in rows)
@@ -232,7 +238,7 @@ def test_the_command_scores_by_bundle_and_by_server(
         printed.append(rows)
         assert main(["score", *where, "--tsv", str(tmp_path / "a.tsv")]) == 2
         assert "line 2: target is empty" in capsys.readouterr().err
-        assert main(["score", *where, *files, "--to", "xx"]) == 2
+        assert main(["score", *where, *files, "--target-language", "xx"]) == 2
         assert "target_language 'xx' is unknown" in capsys.readouterr().err
     assert [row[3] for row in printed[0]] == [row[3] for row in printed[1]]
 

@@ -69,7 +69,7 @@ def test_a_stream_refuses_it_by_name(shipped: Served) -> None:
 def test_it_is_drawn_without_torch(shipped: Served, protocol: str, tmp_path: Path) -> None:
     url = shipped.server.grpc_url if protocol == "grpc" else shipped.server.http_url
     out = tmp_path / "attention.html"
-    words = ["attention", TEXT, "--server", url, "--to", "de", "--out", str(out)]
+    words = ["attention", TEXT, "--server", url, "--target-language", "de", "--out", str(out)]
     code = (
         "import sys; from dragoman.cli import main\n"
         f"assert main({words!r}) == 0\n"
@@ -81,7 +81,7 @@ def test_it_is_drawn_without_torch(shipped: Served, protocol: str, tmp_path: Pat
     assert written
     served: dict[str, Any] = json.loads(written[1])
     local = tmp_path / "local.html"
-    given = ("--translation", served["translation"], "--to", "de")
+    given = ("--translation", served["translation"], "--target-language", "de")
     assert main(["attention", TEXT, "--model", str(BUNDLE), "--out", str(local), *given]) == 0
     written = re.search(r'id="attention">(.*?)</script>', local.read_text("utf-8"), re.DOTALL)
     assert written
@@ -99,8 +99,8 @@ def test_the_servers_refusals_are_one_line(
 ) -> None:
     url, out = shipped.server.grpc_url, str(tmp_path / "a.html")
     for words, message in (
-        (["", "--to", "de"], "text 0 is empty"),
-        (["a", "--to", "xx"], "target_language 'xx' is unknown"),
+        (["", "--target-language", "de"], "text 0 is empty"),
+        (["a", "--target-language", "xx"], "target_language 'xx' is unknown"),
         (["a", "--layer", "9"], "--layer 9: encoder attention has layers 0 to 5"),
     ):
         assert main(["attention", *words, "--server", url, "--out", out]) == 2

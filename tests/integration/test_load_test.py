@@ -17,7 +17,7 @@ def load_test(served: Served, *words: str, protocol: str = "grpc") -> int:
     """Run the command; its exit code."""
     url = getattr(served.server, f"{protocol}_url")
     metrics = f"http://127.0.0.1:{served.server.ports.metrics}/metrics"
-    server = ("--url", url, "--metrics-url", metrics, "--to", "de")
+    server = ("--url", url, "--metrics-url", metrics, "--target-language", "de")
     return main(["--quiet", "load-test", *server, *BRIEFLY, *words])
 
 
@@ -111,8 +111,8 @@ def test_two_tests_are_compared(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--to", "xx"), "target_language 'xx' is unknown"),
-        (("--from", "it"), "--texts: give a file with texts, for --from it"),
+        (("--target-language", "xx"), "target_language 'xx' is unknown"),
+        (("--source-language", "it"), "--texts: give a file with texts, for --source-language it"),
         (("--texts", "nowhere"), "nowhere: cannot be read"),
         (("--slo", "fast"), "objective 'fast': write it like"),
         (("--find-capacity",), "--find-capacity: give an objective"),

@@ -113,7 +113,7 @@ def test_a_book_becomes_a_book(shipped: Served, tmp_path: Path) -> None:
     text = f"{TEXT}\n\n" * 4 + "The end."
     source.write_bytes(text.encode())
     command = [str(Path(sys.executable).parent / "dragoman"), "translate", "--format", "document"]
-    options = ["--to", "de", "--beam-width", "1"]
+    options = ["--target-language", "de", "--beam-width", "1"]
     environment = {**os.environ, "DRAGOMAN_URL": shipped.server.grpc_url}
     files = ["--input", str(source), "--output", str(target)]
     subprocess.run([*command, *options, *files], env=environment, check=True, timeout=120)

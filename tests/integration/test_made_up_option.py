@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
+import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -16,8 +19,7 @@ from dragoman_client.tensors import option_tensors, text_tensor
 from dragoman_client.testing import FakeServer
 from dragoman_load_test.senders import open_senders
 from dragoman_load_test.target import Target
-from dragoman_options.__main__ import table
-from dragoman_options.option import Option, Range
+from dragoman_options.__main__ import option_table
 from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
@@ -42,14 +44,8 @@ OPTIONS["{NAME}"] = Option(
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The option in this process."""
-    option = Option(
-        *(NAME, "whole number", "how loud"),
-        range=Range(1, 3),
-        unset="as ever",
-        scores=True,
-        not_with=("patience",),
-    )
-    monkeypatch.setitem(cast(dict[str, Option], OPTIONS), NAME, option)
+    monkeypatch.setitem(cast(dict[str, Any], OPTIONS), NAME, None)  # removed at the end
+    exec(DECLARATION, {})
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +99,7 @@ def test_it_is_described(served: Served, capsys: pytest.CaptureFixture[str]) -> 
     assert described["models"] == [TRANSLATE, STREAM, SCORE]
     with urllib.request.urlopen(f"{served.server.http_url}/v2/models/score", timeout=10) as answer:
         assert NAME in [one["name"] for one in json.load(answer)["inputs"]]
-    (row,) = (line for line in table().splitlines() if NAME in line)
+    (row,) = (line for line in option_table().splitlines() if NAME in line)
     assert (
         row
         == f"| `{NAME}` | whole number | as ever | 1 to 3 | all | how loud; not with `patience` |"
@@ -155,17 +151,49 @@ def loaded(url: str, options: Any) -> None:
         asyncio.run(send(kind))
 
 
-def commanded(url: str, options: Any) -> None:
+def scored_in_tasks(url: str, options: Any) -> None:
+    async def ask() -> None:
+        async with AsyncTranslator(url) as translator:
+            await translator.score("a", "b", **options)
+            async for _ in translator.translate_stream("a", **options):
+                pass
+            async for _ in translator.translate_batches(["a"], **options):
+                pass
+
+    asyncio.run(ask())
+
+
+def run(url: str, options: Any, *words: str) -> None:
     flags = [f"--{name}={value}" for name, value in options.items()]
-    code = main(["translate", "--url", url, *flags, "a"])
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        code = main([words[0], "--url", url, *flags, *words[1:]])
     if code:
-        raise ValueError(RANGE)  # on stderr
+        raise ValueError(told.getvalue())
+
+
+def by_translate(url: str, options: Any) -> None:
+    run(url, options, "translate", "a")
+
+
+def by_score(url: str, options: Any) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as pairs:
+        pairs.write("a\tb\n")
+        pairs.flush()
+        run(url, options, "score", "--tsv", pairs.name)
+
+
+def by_load_test(url: str, options: Any) -> None:
+    short = ("--concurrency=1", "--windows=1", "--window-s=0.2", "--warm-up-s=0.1")
+    run(url, options, "load-test", "--metrics-url=none", *short)
 
 
 @pytest.mark.usefixtures("declared")
 @pytest.mark.parametrize(
     "ask",
-    [translated, translated_in_tasks, streamed, in_batches, scored, loaded, commanded],
+    [
+        *(translated, translated_in_tasks, streamed, in_batches, scored, scored_in_tasks, loaded),
+        *(by_translate, by_score, by_load_test),
+    ],
     ids=lambda ask: ask.__name__,
 )
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

@@ -2,21 +2,76 @@
 
 from __future__ import annotations
 
-from typing import get_args
+import argparse
+from typing import Any, cast, get_args
 
 import pytest
-from dragoman_options.__main__ import table
+from dragoman_options.__main__ import option_table, output_table
 from dragoman_options.arguments import AlignmentForm, OptionArguments, ScoringArguments
 from dragoman_options.option import Option
-from dragoman_options.table import OPTIONS, OUTPUTS
+from dragoman_options.table import OPTIONS, OUTPUTS, check
 
+from dragoman.commands.options import configure_options, flag
 from dragoman.kernel.manifest import MOST_LENGTH_PENALTY
 from tests.conftest import REPOSITORY
 
 
-def test_the_documentation_has_the_table() -> None:
+def test_the_documentation_has_the_tables() -> None:
     text = (REPOSITORY / "docs" / "options.md").read_text(encoding="utf-8")
-    assert table() in text, "write the output of `python -m dragoman_options` into docs/options.md"
+    for table in (option_table(), output_table()):
+        assert table in text, "write what `python -m dragoman_options` prints into docs/options.md"
+
+
+def test_former_flags_are_understood() -> None:
+    """And not shown."""
+    parser = argparse.ArgumentParser()
+    configure_options(parser)
+    help_text = parser.format_help()
+    words = {"terms": "file", "text": "hard", "texts": "red", "number": "0.5", "whole number": "3"}
+    for option in OPTIONS.values():
+        value = [] if option.kind == "switch" else [words[option.kind]]
+        for alias in option.aliases:
+            assert parser.parse_args([alias, *value]) == parser.parse_args(
+                [flag(option.name), *value]
+            )
+            assert f"{alias} " not in help_text
+    assert parser.parse_args(["--alignments"]).return_alignments == "hard"
+
+
+def test_a_percent_sign_in_a_help_text_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    option = Option("share", "number", "at most 50% of it", unset="100%")
+    monkeypatch.setitem(cast(dict[str, Option], OPTIONS), "share", option)
+    parser = argparse.ArgumentParser()
+    configure_options(parser)
+    assert "at most 50% of it (default: 100%)" in parser.format_help()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"length_penalty": 10**400}, "length_penalty is too large"),
+        ({"beam_width": 10**5000}, "beam_width is too large"),
+        ({"max_tokens": 3 * 10**9}, "max_tokens is 3000000000: give 1 to 2147483647"),
+        ({"beam_width": 0}, "beam_width is 0: give 1 to 2147483647"),
+        ({"suppress": ["a", "\ud800"]}, "suppress contains half of a character"),
+        ({"prefix": b"a"}, "prefix is b'a': give text"),
+        ({"beam_widht": 4}, "unknown option 'beam_widht': did you mean beam_width?"),
+        ({"": 1}, "unknown option ''"),
+        (
+            {"return_alternatives": True, "num_return_sequences": 1},
+            "return_alternatives: only with num_return_sequences above 1",
+        ),
+        ({"max_sentence_tokens": 9}, "max_sentence_tokens: only with split_sentences"),
+        ({"beam_width": 1, "keep_placeholders": True}, "keep_placeholders: not with beam_width 1"),
+        ({"beam_width": 4, "top_k": 4}, "top_k: samples tokens, give beam_width 1 or none"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_what_cannot_be_is_refused_in_one_line(given: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        check(given)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS.keys())

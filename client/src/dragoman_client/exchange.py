@@ -38,7 +38,7 @@ from dragoman_client.request import (
 )
 from dragoman_client.retrying import with_retries
 from dragoman_client.server_info import ServerInfo
-from dragoman_client.settings import ClientSettings, check_batching
+from dragoman_client.settings import ClientSettings, check_batch_options, check_batching
 from dragoman_client.tensors import Array
 from dragoman_client.transport import AsyncTransport
 
@@ -201,7 +201,7 @@ class Exchange:
         """Translate any number of texts in constant memory; see `Translator.translate_batches`."""
         self._check_open()
         check_batching(texts, batch_size, concurrency)
-        return self._batches(texts, batch_size, concurrency, check(options))
+        return self._batches(texts, batch_size, concurrency, check_batch_options(options))
 
     async def _parts(
         self, inputs: Mapping[str, Array], options: Mapping[str, Any]

@@ -22,6 +22,7 @@ class ServerInfo:
 
     Attributes:
         version: of Dragoman.
+        models: Triton's models, such as "translate".
         languages: between which it translates, such as "en" and "de".
         directions: pairs of source and target language.
         bundles: the models that are loaded: each one's `identity`, `precision`, `runtime` and
@@ -32,6 +33,7 @@ class ServerInfo:
     """
 
     version: str
+    models: tuple[str, ...]
     languages: tuple[str, ...]
     directions: tuple[tuple[str, str], ...]
     bundles: tuple[Mapping[str, Any], ...]
@@ -55,6 +57,7 @@ class ServerInfo:
             found = json.loads(written.reshape(-1)[0])
             return cls(
                 version=str(found["version"]),
+                models=tuple(map(str, found["models"])),
                 languages=tuple(map(str, found["languages"])),
                 directions=tuple((str(src), str(tgt)) for src, tgt in found["directions"]),
                 bundles=tuple(map(dict, found["bundles"])),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self
+
+from dragoman_options.table import check
 
 from dragoman_client.access import Access, FilePath
 from dragoman_client.address import Address, read_url
@@ -92,3 +94,11 @@ def check_batching(texts: object, batch_size: object, concurrency: object) -> No
             raise TypeError(f"{name} must be int, got {type(value).__name__}")
         if value < 1:
             raise ValueError(f"{name} is {value}: it must be at least 1")
+
+
+def check_batch_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check options of texts that go in several requests; see `dragoman_options.table.check`."""
+    checked = check(options)
+    if (prefixes := len(checked.get("prefix", ()))) > 1:
+        raise ValueError(f"prefix has {prefixes} values: texts in batches have one for all")
+    return checked

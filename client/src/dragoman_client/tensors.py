@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from dragoman_options.option import Datatype
+from dragoman_options.option import Datatype, encode
 from dragoman_options.table import OPTIONS
 
 Array = npt.NDArray[Any]
@@ -57,9 +57,4 @@ def _tensor(name: str, value: Any) -> Array:
 def _encoded(text: str, what: str) -> bytes:
     if not isinstance(text, str):
         raise TypeError(f"{what} must be str, got {type(text).__name__}")
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{what} contains half of a character (a lone surrogate) at character {error.start}"
-        ) from error
+    return encode(text, what)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self, Unpack, overload
 
 from dragoman_options.arguments import OptionArguments, ScoringArguments
-from dragoman_options.table import check
 
 from dragoman_client.access import FilePath
 from dragoman_client.blocking import AwaitableTransport, ThreadPool, awaitable, run, run_each
@@ -23,7 +22,7 @@ from dragoman_client.pair_scoring import PairScore
 from dragoman_client.request import Translation
 from dragoman_client.retrying import DEFAULT_RETRIES
 from dragoman_client.server_info import ServerInfo
-from dragoman_client.settings import ClientSettings, Compression
+from dragoman_client.settings import ClientSettings, Compression, check_batch_options
 from dragoman_client.transport import AsyncTransport, Transport
 
 DEFAULT_URL = "grpc://localhost:8001"
@@ -282,7 +281,7 @@ class Translator:
                 resumed belongs to something else.
         """
         self._exchange._check_open()
-        check(options)
+        check_batch_options(options)
         return translate_file(
             self,
             Path(source),

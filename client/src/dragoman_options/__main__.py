@@ -1,12 +1,11 @@
-"""`python -m dragoman_options`: the table of options in Markdown, as docs/options.md has it."""
+"""`python -m dragoman_options`: the tables of options and of outputs in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dragoman_options.option import Option
-from dragoman_options.table import OPTIONS, SAMPLING
+from dragoman_options.table import OPTIONS, OUTPUTS, SAMPLING, SCORE
 
 _BOUNDS = {
     "max_target_tokens": "the model's `max_target_tokens`",
@@ -18,17 +17,29 @@ _HEAD = """\
 | option | type | default | range | taken by | what it does |
 |---|---|---|---|---|---|
 """
+_OUTPUTS_HEAD = """\
+| output | type | models | what it holds |
+|---|---|---|---|
+"""
 
 
-def table() -> str:
-    """The table, with a line at its end."""
+def option_table() -> str:
+    """The table of options, with a newline at its end."""
     return _HEAD + "".join(f"| {' | '.join(_cells(one))} |\n" for one in OPTIONS.values())
+
+
+def output_table() -> str:
+    """The table of outputs, with a newline at its end."""
+    return _OUTPUTS_HEAD + "".join(
+        f"| `{one.name}` | {one.datatype} | {', '.join(one.models)} | {one.help} |\n"
+        for one in OUTPUTS.values()
+    )
 
 
 def _cells(option: Option) -> Iterator[str]:
     yield f"`{option.name}`"
     yield option.kind
-    yield option.unset if option.default is None else _written(option.default)
+    yield option.default_text
     yield _range(option)
     yield _models(option)
     yield "; ".join(_meaning(option))
@@ -51,12 +62,16 @@ def _meaning(option: Option) -> Iterator[str]:
     yield option.help + (f" ({option.source})" if option.source else "")
     if option.only_with:
         yield f"only with `{option.only_with}`"
-    excluded = [f"`{name}`" for name in option.not_with if name not in SAMPLING]
-    excluded += ["sampling"] * (set(SAMPLING) <= set(option.not_with))
+    without_sampling = set(SAMPLING) <= set(option.not_with)
+    hidden = SAMPLING if without_sampling else ()
+    excluded = [f"`{name}`" for name in option.not_with if name not in hidden]
+    excluded += ["sampling"] * without_sampling + ["a `beam_width` of 1"] * option.needs_beam
     if excluded:
         yield f"not with {', '.join(excluded)}"
     if option.at_most:
         yield f"at most `{option.at_most}`"
+    if option.output and SCORE in OUTPUTS[option.output].always:
+        yield "`score` always returns it"
 
 
 def _models(option: Option) -> str:
@@ -65,11 +80,5 @@ def _models(option: Option) -> str:
     return "translate" + ", streams" * option.streams + ", score" * option.scores
 
 
-def _written(default: Any) -> str:
-    if isinstance(default, bool):
-        return str(default).lower()
-    return f"{default:g}" if isinstance(default, int | float) else "none"
-
-
 if __name__ == "__main__":
-    print(table(), end="")
+    print(option_table(), output_table(), sep="\n", end="")

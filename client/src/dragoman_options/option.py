@@ -16,6 +16,7 @@ Limits = Mapping[str, float]
 """A model's numbers by name, as ranges name them."""
 
 _MOST_INT32 = 2**31 - 1
+_MOST_INT64 = 2**63 - 1
 _DATATYPES: Mapping[Kind, Datatype] = {
     "text": "BYTES",
     "texts": "BYTES",
@@ -76,6 +77,7 @@ class Option:
         scores: whether the model `score` takes it.
         output: the output that it asks for.
         not_with: options that it excludes.
+        needs_beam: whether it is refused with a `beam_width` of 1.
         only_with: an option without which it cannot be given.
         at_most: an option whose number it must not exceed.
         aliases: former flags of the command line.
@@ -95,6 +97,7 @@ class Option:
     scores: bool = False
     output: str | None = None
     not_with: tuple[str, ...] = ()
+    needs_beam: bool = False
     only_with: str | None = None
     at_most: str | None = None
     aliases: tuple[str, ...] = ()
@@ -105,6 +108,15 @@ class Option:
         most = self.range.most if self.range else 0
         is_long = isinstance(most, int) and most > _MOST_INT32
         return "INT64" if is_long else _DATATYPES[self.kind]
+
+    @property
+    def default_text(self) -> str:
+        """What it is where a request does not say, in words."""
+        if self.default is None:
+            return self.unset
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
+        return f"{self.default:g}" if isinstance(self.default, int | float) else "none"
 
     @property
     def is_list(self) -> bool:
@@ -133,6 +145,33 @@ class Option:
             self._check_items((*found, *found.values()), len(found))
         return found
 
+    def describe(self, limits: Limits) -> dict[str, Any]:
+        """The option as JSON has it, with the bounds of a model; see `info`."""
+        described: dict[str, Any] = {
+            "name": self.name,
+            "type": self.kind,
+            "datatype": self.datatype,
+            "help": self.help,
+            "default": self.default,
+        }
+        if self.range is not None:
+            most = self.range.most
+            described["range"] = {
+                "least": self.range.least,
+                "most": limits.get(most) if isinstance(most, str) else most,
+                "above": self.range.above,
+            }
+        if self.items is not None:
+            described["items"] = {"most": self.items.most, "characters": self.items.characters}
+        if self.choices:
+            described["choices"] = self.choices
+        return described | {
+            "not_with": self.not_with,
+            "needs_beam": self.needs_beam,
+            "only_with": self.only_with,
+            "at_most": self.at_most,
+        }
+
     def elements(self, value: Any) -> list[Any]:
         """The elements of its tensor [1, N], of a value that `read` returned."""
         if self.kind == "terms":
@@ -158,6 +197,9 @@ class Option:
         else:
             kinds = int if self.kind == "whole number" else int | float
             is_right = isinstance(value, kinds) and not isinstance(value, bool)
+            # Python can neither print nor convert every int.
+            if isinstance(value, int) and abs(value) > _MOST_INT64:
+                raise ValueError(f"{self.name} is too large")
             value = float(value) if is_right and self.kind == "number" else value
         if not is_right:
             raise TypeError(f"{self.name} is {brief(value)}: give {_EXPECTED[self.kind]}")
@@ -177,20 +219,18 @@ class Option:
         if least <= value <= most and not (self.range.above and value == least):
             return
         lower = f"more than {least:g}" if self.range.above else f"{least:g}"
-        upper = "more" if most == _MOST_INT32 else f"{most}" if most > 1e6 else f"{most:g}"
-        joint = "or" if upper == "more" else "to"
-        raise ValueError(f"{self.name} is {value}: give {lower} {joint} {upper}")
+        raise ValueError(f"{self.name} is {value}: give {lower} to {most}")
 
     def _check_text(self, text: str) -> None:
         if self.choices and text not in self.choices:
             raise ValueError(f"{self.name} is {brief(text)}: give {' or '.join(self.choices)}")
         if not text:
             raise ValueError(f"{self.name} is empty")
-        _check_characters(self.name, text)
+        encode(text, self.name)
 
     def _check_items(self, texts: Sequence[str], count: int) -> None:
         for text in texts:
-            _check_characters(self.name, text)
+            encode(text, self.name)
         if self.items is None:
             return
         if count > self.items.most:
@@ -225,10 +265,19 @@ class Output:
     always: tuple[str, ...] = ()
 
 
-def _check_characters(name: str, text: str) -> None:
+def encode(text: str, what: str) -> bytes:
+    """UTF-8 of a text.
+
+    Args:
+        text: any `str`.
+        what: it is, for messages.
+
+    Raises:
+        ValueError: it contains a surrogate, which UTF-8 cannot write.
+    """
     try:
-        text.encode("utf-8")
+        return text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"{name} holds half of a character (a lone surrogate) at character {error.start}"
+            f"{what} contains half of a character (a lone surrogate) at character {error.start}"
         ) from None

@@ -7,6 +7,7 @@ the flags of the command line, and the table in docs/options.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from reprlib import repr as brief
 from typing import Any, Final
 
@@ -75,11 +76,12 @@ OPTIONS: Final[Mapping[str, Option]] = {
             source="[Wu et al. 2016](https://arxiv.org/abs/1609.08144), equation 14",
             streams=False,
             not_with=(*SAMPLING, "keep_placeholders"),
+            needs_beam=True,
         ),
         Option(
             "patience",
             "number",
-            "how many times the beam's width hypotheses must finish before the search ends",
+            "the search ends when patience x beam_width hypotheses have finished",
             range=Range(0, 10, above=True),
             default=1.0,
             source="[Kasai et al. 2022](https://arxiv.org/abs/2204.05424)",
@@ -88,14 +90,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "early_stopping",
             "switch",
-            "end the search when enough have finished; false: when nothing better can come",
+            "false: search on until no hypothesis can become better than those that have finished",
             default=True,
             not_with=SAMPLING,
         ),
         Option(
             "num_return_sequences",
             "whole number",
-            "translations of each text, at most the beam's width; samples as many as asked for",
+            f"translations of each text: at most beam_width, or {MOST_SEQUENCES} with sampling",
             range=Range(1, MOST_SEQUENCES),
             default=1,
             streams=False,
@@ -134,7 +136,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "number",
             "most tokens of a translation for each token of the sentence",
             range=Range(0, 100, above=True),
-            unset="see `max_tokens`",
+            unset="as max_tokens",
             not_with=("max_tokens",),
         ),
         Option(
@@ -148,21 +150,21 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "temperature",
             "number",
-            "sample tokens: above 1 more evenly, below 1 more from the best",
+            "sample; divides the logits: above 1 flattens the distribution, below 1 sharpens it",
             range=Range(0.001, 100),
             unset="1 with sampling",
         ),
         Option(
             "top_k",
             "whole number",
-            "sample tokens from this many of the best",
+            "sample from the k most probable tokens",
             range=Range(1, "vocabulary"),
             unset="all",
         ),
         Option(
             "top_p",
             "number",
-            "sample tokens from the fewest best that have this probability together",
+            "sample from the smallest set of tokens whose probabilities sum to p",
             range=Range(0, 1, above=True),
             unset="1 with sampling",
             source="[Holtzman et al. 2020](https://arxiv.org/abs/1904.09751)",
@@ -170,7 +172,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "seed",
             "whole number",
-            "sample tokens: the same seed gives the same translation of a text",
+            "sample; the same seed gives the same translation of a text",
             range=Range(0, 2**63 - 1),
             unset="random",
             source="[Salmon et al. 2011](https://doi.org/10.1145/2063384.2063405)",
@@ -179,7 +181,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "repetition_penalty",
             "number",
-            "the log-probabilities of tokens already in the translation are multiplied by it",
+            "multiplies the log-probabilities of tokens that the translation already has",
             range=Range(0, 10, above=True),
             default=1.0,
             source="[Keskar et al. 2019](https://arxiv.org/abs/1909.05858)",
@@ -194,17 +196,18 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "suppress",
             "texts",
-            "words that no translation contains, upper and lower case told apart",
+            "words that no translation contains; case-sensitive",
             items=Items(100, 100, "word"),
             default=(),
         ),
         Option(
             "glossary",
             "terms",
-            "target terms by source term: what the translation of a sentence contains for it",
+            "target terms by source term, which the translation of a sentence with one contains",
             items=Items(1000, 200, "term"),
             default={},
             not_with=SAMPLING,
+            needs_beam=True,
         ),
         Option(
             "keep_placeholders",
@@ -213,6 +216,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             default=False,
             streams=False,
             not_with=SAMPLING,
+            needs_beam=True,
         ),
         Option(
             "split_sentences",
@@ -225,7 +229,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "whole number",
             "cut longer sentences, best at the end of a clause",
             range=Range(8, "most_text_tokens"),
-            unset="what the model takes whole",
+            unset="the model's limit for a sentence",
             only_with="split_sentences",
         ),
         Option(
@@ -338,6 +342,15 @@ def takes(model: str, option: Option) -> bool:
     return {TRANSLATE: True, STREAM: option.streams, SCORE: option.scores}[model]
 
 
+def describe(limits: Limits) -> list[dict[str, Any]]:
+    """All options as JSON has them, with the bounds of a model and the models that take them."""
+    return [
+        option.describe(limits)
+        | {"models": [model for model in (TRANSLATE, STREAM, SCORE) if takes(model, option)]}
+        for option in OPTIONS.values()
+    ]
+
+
 def check(
     given: Mapping[str, Any], model: str = TRANSLATE, limits: Limits | None = None
 ) -> dict[str, Any]:
@@ -361,18 +374,23 @@ def check(
     for name, value in given.items():
         option = OPTIONS.get(name)
         if option is None:
-            raise TypeError(f"unknown option {brief(name)}; known: {', '.join(OPTIONS)}")
+            raise TypeError(_unknown(name))
         if value is None:
             continue
         value = option.read(value, limits)
         if value != option.default:
             found[name] = value
     for name, value in found.items():
-        _check_company(OPTIONS[name], value, found, model)
+        _check_combination(OPTIONS[name], value, found, model)
     return found
 
 
-def _check_company(option: Option, value: Any, found: Mapping[str, Any], model: str) -> None:
+def _unknown(name: str) -> str:
+    close = get_close_matches(name, OPTIONS, n=1)
+    return f"unknown option {brief(name)}" + (f": did you mean {close[0]}?" if close else "")
+
+
+def _check_combination(option: Option, value: Any, found: Mapping[str, Any], model: str) -> None:
     """Refuse an option that does not go with another, or with the model."""
     name = option.name
     if model != TRANSLATE and not takes(model, option):
@@ -381,8 +399,15 @@ def _check_company(option: Option, value: Any, found: Mapping[str, Any], model: 
     for other in option.not_with:
         if other in found:
             raise ValueError(f"{name}: not with {other}")
+    width = found.get("beam_width")
+    if width == 1 and option.needs_beam:
+        raise ValueError(f"{name}: not with beam_width 1, give 2 or more")
+    if name in SAMPLING and width not in (None, 1):
+        raise ValueError(f"{name}: samples tokens, give beam_width 1 or none")
     if option.only_with is not None and option.only_with not in found:
-        raise ValueError(f"{name}: only with {option.only_with}")
+        default = OPTIONS[option.only_with].default
+        above = "" if isinstance(default, bool) else f" above {default}"
+        raise ValueError(f"{name}: only with {option.only_with}{above}")
     most = found.get(option.at_most or "")
     if most is not None and value > most:
         raise ValueError(f"{name} is {value}, more than {option.at_most}, {most}")

@@ -49,7 +49,7 @@ class Directions:
             source = detect_language(text, sources, [*sources, *([target] if target else [])])
         except OtherLanguage as error:
             if error.language in self._known:
-                return self._trained(error.language, target)  # raises: it is none of the sources
+                raise self._untrained(error.language, target, f"text {index}: ") from error
             raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
         return self._trained(source, target)
 
@@ -73,7 +73,10 @@ class Directions:
         for src, tgt in self._all:
             if source in (None, src) and target in (None, tgt):
                 return src, tgt
+        raise self._untrained(source, target)
+
+    def _untrained(self, source: str | None, target: str | None, where: str = "") -> InvalidRequest:
         trained = ", ".join("-".join(direction) for direction in self._all)
         asked = f" from {source!r}" if source else ""
         asked += f" into {target!r}" if target else ""
-        raise InvalidRequest(f"the model does not translate{asked}: it knows {trained}")
+        return InvalidRequest(f"{where}the model does not translate{asked}: it knows {trained}")

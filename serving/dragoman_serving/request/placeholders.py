@@ -54,7 +54,8 @@ class Restored:
         """
         self._spans: list[tuple[int, int, str]] = []
         """Begin and end in what was written, and what stands there now."""
-        for placeholder, raw in altered:
+        # The longest first, so that none is put into another.
+        for placeholder, raw in sorted(altered, key=lambda pair: -len(pair[0])):
             for found in re.finditer(re.escape(placeholder), written):
                 if all(
                     end <= found.start() or found.end() <= begin for begin, end, _ in self._spans

@@ -265,17 +265,9 @@ def _glossary(options: OptionArguments) -> Glossary | None:
 
 
 def _width(options: OptionArguments, limits: Limits) -> int:
-    width = options.get("beam_width")
     if sampled(options):
-        if width not in (None, 1):
-            raise InvalidRequest(
-                f"beam_width is {width}, but tokens are sampled with temperature, "
-                "top_k, top_p or seed: give 1, or leave those out"
-            )
         return 1
-    for name in ("glossary", "keep_placeholders", "coverage_penalty"):
-        if width == 1 and name in options:
-            raise InvalidRequest(f"{name}: not with beam_width 1, give 2 or more")
+    width = options.get("beam_width")
     return min(_DEFAULTS.beam_width, limits.max_beam_width) if width is None else width
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from dragoman_options.option import Option
-from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM, TRANSLATE, takes
+from dragoman_options.table import INFO
+from dragoman_options.table import describe as options
 
 from dragoman import __version__
 from dragoman.kernel.errors import InvalidRequest
@@ -15,6 +15,7 @@ from dragoman_serving.request.checks import bounds
 from dragoman_serving.service import answers
 from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.frames import Answer, DataType, Hello, Request, Tensor
+from dragoman_serving.service.model_config import MODELS
 from dragoman_serving.service.requests import read_request
 from dragoman_serving.service.served_model import Model, Send, parameters
 from dragoman_serving.translation.source_texts import MAX_REQUEST_CHARACTERS, MAX_TEXT_CHARACTERS
@@ -70,6 +71,7 @@ def describe(translator: Translator, metrics_port: int | None) -> dict[str, Any]
     limits = bounds(manifest.limits, manifest.dimensions.vocab_size)
     return {
         "version": __version__,
+        "models": MODELS,
         "bundles": [
             {
                 "identity": manifest.identity,
@@ -80,7 +82,7 @@ def describe(translator: Translator, metrics_port: int | None) -> dict[str, Any]
         ],
         "languages": manifest.languages,
         "directions": manifest.all_directions,
-        "options": [_described(option, limits) for option in OPTIONS.values()],
+        "options": options(limits),
         "limits": {
             **limits,
             "text_characters": MAX_TEXT_CHARACTERS,
@@ -89,24 +91,3 @@ def describe(translator: Translator, metrics_port: int | None) -> dict[str, Any]
         },
         "metrics_port": metrics_port,
     }
-
-
-def _described(option: Option, limits: dict[str, float]) -> dict[str, Any]:
-    """An option with its type and range."""
-    described: dict[str, Any] = {
-        "name": option.name,
-        "type": option.kind,
-        "datatype": option.datatype,
-        "help": option.help,
-        "default": option.default,
-        "models": [model for model in (TRANSLATE, STREAM, SCORE) if takes(model, option)],
-    }
-    if (range_ := option.range) is not None:
-        most = limits[range_.most] if isinstance(range_.most, str) else range_.most
-        described["range"] = {"least": range_.least, "most": most, "above": range_.above}
-    if option.items is not None:
-        described["items"] = {"most": option.items.most, "characters": option.items.characters}
-    if option.choices:
-        described["choices"] = option.choices
-    described["not_with"] = option.not_with
-    return described

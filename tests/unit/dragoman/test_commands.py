@@ -10,7 +10,7 @@ from pathlib import Path
 
 import dragoman_client
 import pytest
-from dragoman_client import InvalidRequest, Translation
+from dragoman_client import Translation
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.launch import launcher, stop_signals
 
@@ -189,10 +189,9 @@ def test_a_user_s_error_is_one_line(
 
 @dataclasses.dataclass(frozen=True)
 class Served:
-    """A server, and a client of it, for a model with these languages and directions."""
+    """A server, and a client of it, for a model with these directions."""
 
-    told: tuple[str, ...]
-    trained: tuple[tuple[str, str], ...]
+    directions: tuple[tuple[str, str], ...]
     http_url = "http://server"
     grpc_url = "grpc://server"
 
@@ -202,14 +201,12 @@ class Served:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def languages(self) -> tuple[str, ...]:
-        return self.told
+    def info(self) -> Served:
+        return self
 
     def translate(
         self, texts: Sequence[str], source_language: str, target_language: str
     ) -> list[Translation]:
-        if (source_language, target_language) not in self.trained:
-            raise InvalidRequest("no")
         return [Translation(f"{source_language}-{target_language}", 1, "stop") for _ in texts]
 
 
@@ -223,7 +220,7 @@ def demonstrate(monkeypatch: pytest.MonkeyPatch, served: Served) -> int:
 def test_a_demonstration_shows_the_directions_for_which_it_has_sentences(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    served = Served(("it", "en", "de"), (("it", "en"), ("en", "it"), ("de", "en")))
+    served = Served((("it", "en"), ("en", "it"), ("de", "en")))
     assert demonstrate(monkeypatch, served) == 0
     printed = capsys.readouterr().out.splitlines()
     shown = [line.strip() for line in printed if not line.startswith("  ") or line[2:4] == "  "]
@@ -236,7 +233,7 @@ def test_a_demonstration_without_sentences_is_one_line(
     told: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """None in a language of the model's, or none that it translates from."""
-    assert demonstrate(monkeypatch, Served(told, (told,))) == 2
+    assert demonstrate(monkeypatch, Served((told,))) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (
@@ -256,7 +253,14 @@ def test_a_byte_order_mark_is_not_scored(
     rows = []
     for encoding in ("utf-8", "utf-8-sig"):
         (tmp_path / encoding).write_text("red\tblue\ngreen\tpink\n", encoding=encoding)
-        words = ["score", str(random_bundle), "--tsv", str(tmp_path / encoding), "--to", "de"]
+        words = [
+            "score",
+            str(random_bundle),
+            "--tsv",
+            str(tmp_path / encoding),
+            "--target-language",
+            "de",
+        ]
         assert main([*words, "--json"]) == 0
         rows.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
     assert rows[0] == rows[1]
@@ -269,3 +273,26 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         main([command, "--help"])
     assert caught.value.code == 0
     assert "--help" in capsys.readouterr().out
+
+
+def test_an_output_that_is_switched_off_is_not_printed(
+    tmp_path: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs").write_text("red\tblue\n")
+    words = ["score", str(random_bundle), "--tsv", str(tmp_path / "pairs"), "--json"]
+    for flags, names in (
+        ((), {"token_scores"}),
+        (("--no-return-token-scores", "--no-return-bundle"), set()),
+        (("--return-bundle", "--return-alignments", "soft"), {"token_scores", "bundle"}),
+    ):
+        code = main([*words, *flags])
+        printed = capsys.readouterr()
+        if "soft" in flags:  # the bundle names no heads that align
+            assert code == 2
+            assert "return_alignments: the manifest does not say" in printed.err
+            continue
+        row = json.loads(printed.out)
+        assert set(row) - {"source", "target", "score", "confidence", "perplexity"} == names
+    assert main([*words[:-1], "--return-bundle"]) == 2
+    assert "--return-bundle: only --json shows it" in capsys.readouterr().err
+    assert main([*words[:-1], "--no-return-bundle"]) == 0

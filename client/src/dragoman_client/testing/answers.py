@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, check
+from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, check, describe
 
 from dragoman_client.errors import DeadlineExceeded, InvalidRequest
 from dragoman_client.request import Translation
@@ -21,13 +21,21 @@ Outputs = dict[str, list[Any]]
 DATATYPES = {INFO: "BYTES", **{one.name: one.datatype for one in OUTPUTS.values()}}
 """Triton's names of the outputs' types."""
 
+_LIMITS = {
+    "max_target_tokens": 320,
+    "max_beam_width": 8,
+    "most_text_tokens": 254,
+    "vocabulary": 11_000,
+    "request_sentences": 20_000,
+}
 INFORMATION: dict[str, Any] = {
     "version": "0.1.0",
     "languages": ["en", "de"],
     "directions": [["en", "de"], ["de", "en"]],
     "bundles": [],
-    "options": [{"name": name} for name in OPTIONS],
-    "limits": {},
+    "models": ["translate", "translate_stream", "score", "info"],
+    "options": describe(_LIMITS),
+    "limits": _LIMITS,
     "metrics_port": None,
 }
 """What a stand-in says of itself."""

@@ -75,7 +75,20 @@ def test_a_checkpoint_draws_its_own_translation(
     found = []
     for model in (random_bundle, random_checkpoint("post")):
         out = tmp_path / f"{model.name}.html"
-        assert run("red", "--model", model, "--to", "en", "--from", "de", "--out", out) == 0
+        assert (
+            run(
+                "red",
+                "--model",
+                model,
+                "--target-language",
+                "en",
+                "--source-language",
+                "de",
+                "--out",
+                out,
+            )
+            == 0
+        )
         found.append(data_of(out))
     assert found[0]["source"] == found[1]["source"]
     assert found[1]["said"]
@@ -147,8 +160,8 @@ def test_no_text_ends_the_script_it_stands_in() -> None:
     [
         (("",), "text 0 is empty"),
         (("red " * 400,), "more than 256: shorten it\n"),
-        (("red", "--to", "xx"), "target_language 'xx' is unknown; known: en, de"),
-        (("red", "--from", "xx"), "source_language 'xx' is unknown"),
+        (("red", "--target-language", "xx"), "target_language 'xx' is unknown; known: en, de"),
+        (("red", "--source-language", "xx"), "source_language 'xx' is unknown"),
         (("red", "--translation", " "), "target 0 is empty"),
         (("red", "--layer", "2"), "--layer 2: encoder attention has layers 0 to 1"),
         (("red", "--layer", "-1"), "--layer -1: encoder"),
@@ -157,7 +170,7 @@ def test_no_text_ends_the_script_it_stands_in() -> None:
         ((), "no text: give a sentence"),
         (("red \udcff",), "the text is not UTF-8 at character 4"),
         (("red", "--translation", "\udcff"), "the translation is not UTF-8 at character 0"),
-        (("red", "--from", "de", "--to", "de"), "are both 'de'"),
+        (("red", "--source-language", "de", "--target-language", "de"), "are both 'de'"),
         (("red", "--head", "0", "1", "0"), "--head 0: is named twice"),
         (("red", "--positions", "9999"), "--positions 9999: is for --figure positions"),
         (("red", "--figure", "positions"), "name a file that ends in .svg, .png, .pdf"),
@@ -181,8 +194,8 @@ def test_wrong_input_is_one_line(
     [
         (("red",), "leave out the text"),
         (("--translation", "rot"), "leave out --translation"),
-        (("--from", "en"), "leave out --source-language"),
-        (("--to", "de"), "leave out --target-language"),
+        (("--source-language", "en"), "leave out --source-language"),
+        (("--target-language", "de"), "leave out --target-language"),
         (("--kind", "encoder"), "leave out --kind"),
         (("--layer", "0"), "leave out --layer"),
         (("--head", "0"), "leave out --head"),
@@ -305,7 +318,10 @@ def test_characters_without_a_font_are_told_in_one_line(
     [
         (("",), "the text is empty"),
         (("red " * 400,), "more than 254: shorten it"),
-        (("red", "--to", "xx"), "does not translate from 'any' into 'xx': it knows en-de, de-en"),
+        (
+            ("red", "--target-language", "xx"),
+            "does not translate from 'any' into 'xx': it knows en-de, de-en",
+        ),
         (("red", "--translation", ""), "the translation is empty"),
     ],
 )

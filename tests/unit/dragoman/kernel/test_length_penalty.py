@@ -118,7 +118,16 @@ def test_scores_are_divided_by_it(
 ) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("\t".join(PAIRS[0]) + "\n", "utf-8")
-    words = ["score", str(bundle), "--tsv", str(pairs), "--from", "en", "--to", "de"]
+    words = [
+        "score",
+        str(bundle),
+        "--tsv",
+        str(pairs),
+        "--source-language",
+        "en",
+        "--target-language",
+        "de",
+    ]
 
     def score(*more: str) -> str:
         assert main([*words, *more]) == 0

@@ -41,7 +41,7 @@ def test_the_source_is_one_that_is_translated_from(target: str | None) -> None:
 
 
 def test_a_text_in_a_language_that_is_not_translated_from_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="does not translate from 'de': it knows en-de, en-fr"):
+    with pytest.raises(InvalidRequest, match="text 0: the model does not translate from 'de': it"):
         detected(GERMAN, None, ONE_TO_MANY)
     with pytest.raises(InvalidRequest, match="does not translate from 'de' into 'fr': it knows"):
         detected(GERMAN, "fr", ONE_TO_MANY)

@@ -76,6 +76,7 @@ def test_placeholders_come_back_each_once_and_characters_are_found_again() -> No
         assert places == sorted(places)
         assert places[-1] < raw_begin + len(raw)
     assert Restored("{a b a b}", [("{a b a b}", "{1}"), ("a b", "c")]).text == "{1}"
+    assert Restored("12 2", [("2", "77"), ("12", "99")]).text == "99 77"
 
 
 SLOW_FORMS = re.compile(

@@ -1,0 +1,37 @@
+"""A bundle's identity: equal where translations are, whatever was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from dragoman.kernel.manifest import Limits, Manifest
+
+
+def test_what_decides_a_translation_decides_the_identity(random_bundle: Path) -> None:
+    manifest = Manifest.load(random_bundle)
+    same = [
+        dataclasses.replace(manifest, measured={"BLEU": 30.0}),
+        dataclasses.replace(manifest, built_with={"dragoman": "9"}),
+        Manifest.load(random_bundle),
+    ]
+    assert {one.identity for one in same} == {manifest.identity}
+    name = next(iter(manifest.files))
+    others = [
+        dataclasses.replace(manifest, files={**manifest.files, name: "0" * 64}),
+        dataclasses.replace(manifest, languages=("en", "xx")),
+        dataclasses.replace(manifest, limits=Limits(length_penalty=0.7)),
+        dataclasses.replace(manifest, activation="gelu"),
+    ]
+    assert len({one.identity for one in (manifest, *others)}) == 5
+
+
+def test_a_field_that_a_later_release_adds_changes_no_identity(random_bundle: Path) -> None:
+    manifest = Manifest.load(random_bundle)
+    later = dataclasses.make_dataclass(
+        "Later",
+        [("tuned", bool, dataclasses.field(default=False))],
+        bases=(Manifest,),
+        frozen=True,
+    )
+    assert later(**vars(Manifest.load(random_bundle))).identity == manifest.identity
