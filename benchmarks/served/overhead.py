@@ -37,7 +37,6 @@ from dragoman.kernel.errors import CheckFailed
 
 AT_ONCE = 32
 _TEXTS = 512
-_SKELETON = Path("model_repository")
 _WARM_UP_S = 1.0
 
 
@@ -82,7 +81,7 @@ def compare(rounds: int, seconds: float) -> list[list[str]]:
     lines = []
     with tempfile.TemporaryDirectory() as scratch, progress(2 * rounds) as advance:
         bundle = write_random_bundle(Path(scratch))
-        publish(bundle, Path(scratch) / "repository", _SKELETON)
+        publish(bundle, Path(scratch) / "repository")
         texts = random_texts(_TEXTS)
         with serve(Path(scratch) / "repository") as endpoint:
             translator = Translator(bundle)

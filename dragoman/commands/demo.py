@@ -55,8 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repository",
         type=Path,
-        default=Path("model_repository"),
-        help="Triton model repository (default: model_repository)",
+        help="Triton model repository (default: that of the shipped model)",
     )
 
 
@@ -64,11 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Print each sentence with its translation; fail if the two protocols differ."""
     from dragoman_client import TranslationError
     from dragoman_serving.launch.launcher import TritonServer
+    from dragoman_serving.launch.repository import shipped_repository
     from dragoman_serving.launch.serve_options import ServeOptions
     from dragoman_serving.launch.stop_signals import stop_on_signals
 
     stop_on_signals()
-    repository = arguments.repository
+    repository = arguments.repository or shipped_repository()
     options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
     answers = {}
     with TritonServer(options) as server:

@@ -6,11 +6,8 @@ import argparse
 from pathlib import Path
 
 from dragoman.commands.folders import check_folder
-from dragoman.kernel.errors import UsageError
 
 HELP = "make a Triton model repository that serves a bundle"
-
-SKELETON = Path(__file__).parents[2] / "model_repository"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,8 +21,6 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_export.publishing import publish
 
     check_folder("--to", arguments.to.parent)
-    if not SKELETON.is_dir():
-        raise UsageError(f"{SKELETON}: not found; install from a checkout with pip install -e")
-    publish(arguments.bundle, arguments.to, SKELETON)
+    publish(arguments.bundle, arguments.to)
     print(f"{arguments.to}: serve it with: dragoman serve --repository {arguments.to}")
     return 0

@@ -17,8 +17,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repository",
         type=Path,
-        default=Path("model_repository"),
-        help="Triton model repository (default: model_repository, which holds the shipped model)",
+        help="Triton model repository (default: ./model_repository if it is there, else the "
+        "installed dragoman-model)",
     )
     parser.add_argument("--address", default="127.0.0.1", help="IP address (default: 127.0.0.1)")
     for name, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
@@ -66,6 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
+    from dragoman_serving.launch.repository import shipped_repository
     from dragoman_serving.launch.serve_options import ServeOptions
     from dragoman_serving.launch.stop_signals import Stopped, stop_on_signals
     from dragoman_serving.launch.supervision import keep_serving
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--engine-timeout {arguments.engine_timeout:g}: give seconds above 0")
     stop_on_signals()
     options = ServeOptions(
-        repository=arguments.repository,
+        repository=arguments.repository or shipped_repository(),
         address=arguments.address,
         http_port=arguments.http_port,
         grpc_port=arguments.grpc_port,

@@ -6,18 +6,36 @@ import os
 import shutil
 from pathlib import Path
 
+from dragoman_options.table import SCORE, STREAM, TRANSLATE
+from dragoman_serving.service.model_config import config_text
+
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Manifest
-from dragoman_export.triton_configs import graph_configs
+from dragoman_export.triton_configs import GRAPHS, graph_configs
+
+_GRAPH_CONFIG = """\
+# The bundle's graph of this name, for a decoding loop of your own; loaded only on request:
+#   dragoman serve --load encoder decoder
+# Its inputs and outputs are those in the bundle's manifest.
+name: "{name}"
+backend: "python"
+instance_group [ {{ count: 1 kind: KIND_CPU }} ]
+"""
+_GRAPH_MODEL = '''\
+"""Triton's entry to the bundle's graph of the model's name."""
+
+from dragoman_serving.relay.graph_model import graph_model
+
+TritonPythonModel = graph_model(__file__)
+'''
 
 
-def publish(bundle: Path, repository: Path, skeleton: Path) -> None:
+def publish(bundle: Path, repository: Path) -> None:
     """Make a Triton model repository that serves a bundle.
 
     Args:
         bundle: a bundle.
         repository: folder to make.
-        skeleton: the project's own model repository, for its configurations.
 
     Raises:
         UsageError: `repository` exists, or the bundle is not whole.
@@ -27,13 +45,24 @@ def publish(bundle: Path, repository: Path, skeleton: Path) -> None:
     manifest = Manifest.load(bundle)
     partial = repository.with_name(f".{repository.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    left_behind = shutil.ignore_patterns("bundle", "__pycache__")
-    shutil.copytree(skeleton, partial, ignore=left_behind)
-    target = partial / "translate" / "1" / "bundle"
+    for path, text in repository_files(manifest).items():
+        (partial / path).parent.mkdir(parents=True, exist_ok=True)
+        (partial / path).write_text(text, encoding="utf-8")
+    target = partial / TRANSLATE / "1" / "bundle"
     target.mkdir(parents=True)
     for name in (*manifest.files, *(plan.file for plan in manifest.plans), FILE_NAME):
         shutil.copyfile(bundle / name, target / name)
-    for path, text in graph_configs(manifest).items():
-        (partial / path).parent.mkdir(exist_ok=True)
-        (partial / path).write_text(text, encoding="utf-8")
     os.replace(partial, repository)
+
+
+def repository_files(manifest: Manifest) -> dict[str, str]:
+    """The files of a repository but for the bundle, by their paths in it."""
+    served = (TRANSLATE, STREAM, SCORE)
+    return {
+        **{f"{model}/config.pbtxt": config_text(model) for model in served},
+        # Triton wants a folder for each version.
+        **{f"{model}/1/.gitkeep": "" for model in served if model != TRANSLATE},
+        **{f"{graph}/config.pbtxt": _GRAPH_CONFIG.format(name=graph) for graph in GRAPHS},
+        **{f"{graph}/1/model.py": _GRAPH_MODEL for graph in GRAPHS},
+        **graph_configs(manifest),
+    }

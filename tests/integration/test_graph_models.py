@@ -28,7 +28,7 @@ SENTENCES = ["Guten Morgen.", "Ich habe heute keine Zeit.", "Wo wohnt deine Schw
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """With the models `encoder` and `decoder`, and `translate` in fp32 as they are."""
     repository = tmp_path_factory.mktemp("graphs") / "repository"
-    publish(SKELETON / "translate" / "1" / "bundle", repository, SKELETON)
+    publish(SKELETON / "translate" / "1" / "bundle", repository)
     config = repository / "translate" / "config.pbtxt"
     auto = 'key: "precision" value: { string_value: "auto" }'
     assert auto in config.read_text()

@@ -17,7 +17,6 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from dragoman import __version__
 from dragoman.kernel.manifest import Manifest
-from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served, serving
 from tests.integration.test_served_translations import BUNDLE
 
@@ -36,7 +35,7 @@ parameters { key: "languages" value: { string_value: "en,de" } }
 def older(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server of a repository that an older release published."""
     repository = tmp_path_factory.mktemp("older") / "repository"
-    publish(random_bundle, repository, REPOSITORY / "model_repository")
+    publish(random_bundle, repository)
     config = repository / "translate" / "config.pbtxt"
     config.write_text(config.read_text(encoding="utf-8") + OF_AN_OLDER_RELEASE, encoding="utf-8")
     with serving(repository) as running:

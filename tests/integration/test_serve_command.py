@@ -164,7 +164,7 @@ def test_the_demonstration_runs_for_a_model_of_other_directions(
     three_languages: Path, tmp_path: Path
 ) -> None:
     repository = tmp_path / "repository"
-    publish(three_languages, repository, REPOSITORY / "model_repository")
+    publish(three_languages, repository)
     done = subprocess.run(
         [sys.executable, "-m", "dragoman", "demo", "--repository", repository],
         capture_output=True,

@@ -111,7 +111,7 @@ def test_packed_requests_are_answered_alike(
 def shipped_fp32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """The shipped model, served in the precision of the oracle."""
     repository = tmp_path_factory.mktemp("fp32") / "repository"
-    publish(BUNDLE, repository, REPOSITORY / "model_repository")
+    publish(BUNDLE, repository)
     config = repository / "translate" / "config.pbtxt"
     text = config.read_text()
     precision = 'key: "precision" value: { string_value: "%s" }'

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
+from dragoman_serving.service.model_config import BACKEND
 
-BACKEND = "dragoman"
-"""As the models' configurations name it."""
 _PYTHON = "python"
 """Triton's backend for models in Python."""
 INSTALL = "from the checkout, pip install -e ./client -e '.[serve]'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,16 +12,13 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Manifest
-from dragoman_serving.launch.backends import BACKEND
 from dragoman_serving.models.loading import Layout, choose_layout
 from dragoman_serving.service.configuration import engine_settings, request_rules
+from dragoman_serving.service.model_config import BACKEND, config_text
 
 MODEL = TRANSLATE
 FURTHER_MODELS = (STREAM, SCORE)
 """Those that use the engine of `translate`."""
-_INFO_CONFIG = f'name: "{INFO}"\nbackend: "{BACKEND}"\n' + (
-    "instance_group [ { count: 1 kind: KIND_CPU } ]\n"
-)
 
 
 class Repository:
@@ -114,10 +112,28 @@ class Repository:
             return 0
 
 
+def shipped_repository() -> Path:
+    """The repository of the shipped model: that of a checkout, else that of `dragoman-model`.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    here = Path("model_repository")
+    if here.is_dir():
+        return here
+    installed = importlib.util.find_spec("dragoman_model")
+    if installed is None or installed.origin is None:
+        raise UsageError(
+            "no model: install dragoman-model, or name a repository with --repository; "
+            "make one with: dragoman publish BUNDLE --to DIR"
+        )
+    return Path(installed.origin).parent
+
+
 def lay_out_info(folder: Path) -> None:
     """Make a repository of the model `info`, which no repository on disk needs to have."""
     (folder / INFO / "1").mkdir(parents=True)
-    (folder / INFO / "config.pbtxt").write_text(_INFO_CONFIG, encoding="utf-8")
+    (folder / INFO / "config.pbtxt").write_text(config_text(INFO), encoding="utf-8")
 
 
 def read_config(path: Path) -> ModelConfig:

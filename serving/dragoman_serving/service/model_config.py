@@ -1,4 +1,4 @@
-"""The part of a model's configuration that the engine sets: inputs, outputs, batches."""
+"""Configurations of the models that the engine answers: in a repository, and set at loading."""
 
 from __future__ import annotations
 
@@ -19,6 +19,39 @@ _TEXTS = {
 """Inputs of each model that every request has."""
 MODELS: Final = tuple(_TEXTS)
 """Names of Triton's models that the engine answers; a repository has all but the last."""
+
+
+BACKEND: Final = "dragoman"
+"""Name of Triton's backend, the relay."""
+_REQUEST_PARAMETERS = {"deadline_s": "300", "allow_priority": "false"}
+_PARAMETERS = {
+    TRANSLATE: {
+        "precision": "auto",
+        "runtime": "auto",
+        "workers": "auto",
+        "lone_threads": "auto",
+        "max_rows": "auto",
+        "max_waiting": "40000",
+        **_REQUEST_PARAMETERS,
+    },
+    STREAM: _REQUEST_PARAMETERS,
+    SCORE: _REQUEST_PARAMETERS,
+    INFO: {},
+}
+"""What an operator may change, at its default."""
+
+
+def config_text(model: str) -> str:
+    """A model's `config.pbtxt`, without inputs and outputs, which the backend sets."""
+    lines = [f'name: "{model}"', f'backend: "{BACKEND}"']
+    if model == STREAM:
+        lines.append("model_transaction_policy { decoupled: true }")
+    lines.append("instance_group [ { count: 1 kind: KIND_CPU } ]")
+    lines += [
+        f'parameters {{ key: "{name}" value: {{ string_value: "{value}" }} }}'
+        for name, value in _PARAMETERS[model].items()
+    ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def model_config(model: str) -> str:

@@ -108,7 +108,7 @@ def test_folders_in_use_are_not_overwritten(random_bundle: Path, tmp_path: Path)
     with pytest.raises(UsageError, match="exists already"):
         export_bundle(random_bundle, tmp_path)
     with pytest.raises(UsageError, match="exists already"):
-        publish(random_bundle, tmp_path, REPOSITORY / "model_repository")
+        publish(random_bundle, tmp_path)
 
 
 def test_limits_must_fit_the_vocabulary(random_checkpoint: MakeCheckpoint, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_peaked_models_scores_stay_finite_and_right(tokenizer_path: Path, tmp_
 
 def test_a_published_repository_holds_the_whole_bundle(random_bundle: Path, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
-    publish(random_bundle, repository, REPOSITORY / "model_repository")
+    publish(random_bundle, repository)
     folder = repository / "translate"
     assert not read_config(folder / "config.pbtxt").input  # the backend sets them
     for model in ("translate_stream", "score"):

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from dragoman_export.publishing import publish
+from dragoman_export.publishing import publish, repository_files
 from dragoman_export.triton_configs import graph_configs
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as pb
@@ -22,13 +22,19 @@ def read(text: str) -> pb.ModelConfig:
     return text_format.Parse(text, pb.ModelConfig())
 
 
-def test_the_repository_s_configurations_are_those_of_the_shipped_model() -> None:
-    for path, text in graph_configs(Manifest.load(BUNDLE)).items():
+def test_the_project_s_repository_is_what_publishing_makes_of_the_shipped_model() -> None:
+    files = repository_files(Manifest.load(BUNDLE))
+    for path, text in files.items():
         assert (SHIPPED / path).read_text() == text, f"{path}: publish the model again"
+    models = {path.partition("/")[0] for path in files}
+    there = {
+        str(path.relative_to(SHIPPED)) for name in models for path in (SHIPPED / name).rglob("*.*")
+    }
+    assert {path for path in there - files.keys() if "bundle" not in path} == set()
 
 
 def test_publishing_writes_those_of_the_bundle(random_bundle: Path, tmp_path: Path) -> None:
-    publish(random_bundle, tmp_path / "repository", SHIPPED)
+    publish(random_bundle, tmp_path / "repository")
     configs = graph_configs(Manifest.load(random_bundle))
     assert len(configs) == 4
     for path, text in configs.items():

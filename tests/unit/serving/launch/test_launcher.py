@@ -15,13 +15,12 @@ from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME
-from tests.conftest import REPOSITORY
 
 
 @pytest.fixture(scope="module")
 def repository(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("published") / "repository"
-    publish(random_bundle, folder, REPOSITORY / "model_repository")
+    publish(random_bundle, folder)
     return folder
 
 

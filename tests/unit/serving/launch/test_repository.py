@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from dragoman_export.publishing import publish
 from dragoman_serving.launch import repository as repository_module
-from dragoman_serving.launch.repository import Repository
+from dragoman_serving.launch.repository import Repository, shipped_repository
 from dragoman_serving.models.loading import Layout
 
 from dragoman.kernel.errors import UsageError
@@ -19,7 +19,7 @@ _FP16 = 'key: "precision" value: { string_value: "fp16"'
 
 @pytest.fixture
 def path(random_bundle: Path, tmp_path: Path) -> Path:
-    publish(random_bundle, tmp_path / "repository", REPOSITORY / "model_repository")
+    publish(random_bundle, tmp_path / "repository")
     return tmp_path / "repository"
 
 
@@ -29,6 +29,20 @@ def test_what_is_loaded_is_what_is_there(path: Path) -> None:
     for name in ("translate_stream", "score"):
         shutil.rmtree(path / name)
     assert Repository(path, ("encoder",)).models == ["translate", "encoder"]
+
+
+def test_the_shipped_model_is_that_of_a_checkout_or_the_installed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    assert shipped_repository() == Path("model_repository")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no model: install dragoman-model, or name a"):
+        shipped_repository()
+    (tmp_path / "site" / "dragoman_model").mkdir(parents=True)
+    (tmp_path / "site" / "dragoman_model" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert shipped_repository() == tmp_path / "site" / "dragoman_model"
 
 
 def test_a_configuration_that_nobody_has_is_named(path: Path) -> None:

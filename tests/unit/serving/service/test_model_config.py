@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.launch.backends import BACKEND
 from dragoman_serving.service.configuration import (
     RULES,
     check_names,
     engine_settings,
     request_rules,
 )
-from dragoman_serving.service.model_config import model_config
+from dragoman_serving.service.model_config import BACKEND, model_config
 from dragoman_serving.service.requests import RequestRules
 from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
