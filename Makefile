@@ -5,10 +5,11 @@ ARGS ?=
 SERVE := .venv-serve
 DEV := .venv-dev
 GPU := .venv-gpu
-PROJECTS := pyproject.toml client/pyproject.toml build_backend/dragoman_build.py \
+PROJECTS := pyproject.toml setup.py client/pyproject.toml build_backend/dragoman_build.py \
 	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
-.PHONY: help serve demo test test-all campaign gpu-check zig-check lint format attention-figures clean
+.PHONY: help serve demo wheels test test-all campaign gpu-check zig-check lint format \
+	attention-figures clean
 
 help:  ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
@@ -18,6 +19,10 @@ serve: $(SERVE)/.done  ## Serve the shipped model over HTTP and gRPC; ARGS="--ht
 
 demo: $(SERVE)/.done  ## Serve, translate thirty sentences by HTTP and by gRPC, stop
 	$(SERVE)/bin/dragoman demo
+
+wheels:  ## Build wheels of the server, the client and the shipped model into dist/
+	CC=none $(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist . ./client ./model_repository
+	rm -rf model_repository/build model_repository/*.egg-info
 
 test: lint  ## Lint, type-check and run every test
 	$(DEV)/bin/pytest $(ARGS)
@@ -49,7 +54,7 @@ attention-figures: $(DEV)/.done  ## Draw the pictures of docs/attention.md anew
 	$(DEV)/bin/python -m studies.attention_figures $(ARGS)
 
 clean:  ## Remove the virtual environments and what was compiled
-	rm -rf $(SERVE) $(DEV) $(GPU) build serving/dragoman_serving/relay/*.so \
+	rm -rf $(SERVE) $(DEV) $(GPU) build dist serving/dragoman_serving/relay/*.so \
 		serving/dragoman_serving/engine/compiled/*.so
 
 # Serving needs no torch; a test holds that.

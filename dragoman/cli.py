@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from dragoman import __version__
 from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.installation import install_command
 
 COMMANDS = (
     "corpora",
@@ -83,8 +84,7 @@ def main(words: Sequence[str] | None = None) -> int:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        mend = f"from the checkout, pip install -e ./client -e '.[{extra}]'"
-        message = f"{error.name} is not installed: {mend}"
+        message = f"{error.name} is not installed: {install_command(extra)}"
         print(f"dragoman {command}: {message}", file=sys.stderr)
         return 2
     except BrokenPipeError:

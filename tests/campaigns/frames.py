@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import tomllib
 from pathlib import Path
@@ -68,8 +67,7 @@ def _test_library(outcome: Outcome, folder: Path) -> None:
         ignored = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
         shutil.copytree(_ROOT / name, folder / name, ignore=ignored)
     shutil.copy(_ROOT / "pyproject.toml", folder)
-    suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    target = folder / "serving" / (_LIBRARY.replace(".", "/") + suffix)
+    target = folder / "serving" / f"{_LIBRARY.replace('.', '/')}.so"
     flags = [*_flags(_LIBRARY), *_SANITIZE, "-fPIC", "-shared"]
     _compile([*flags, *_sources(_LIBRARY), "-o", str(target), "-lm"])
     done = subprocess.run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.machinery
 import importlib.util
 import shutil
 import sys
@@ -11,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.installation import install_command
 from dragoman_serving.service.model_config import BACKEND
 
 _PYTHON = "python"
 """Triton's backend for models in Python."""
-INSTALL = "from the checkout, pip install -e ./client -e '.[serve]'"
+INSTALL = install_command("serve")
 COMPILE = f"{INSTALL} again, with a C compiler (apt install gcc libc6-dev) or ziglang"
 """How to compile what was not compiled."""
-_RELAY = Path(__file__).parents[1] / "relay"
+_RELAY = Path(__file__).parents[1] / "relay" / "_relay.so"
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,7 @@ def find_embedded_server() -> Path | None:
 
 def find_relay() -> Path | None:
     """The backend `dragoman`, which is compiled when the project is installed."""
-    paths = (_RELAY / f"_relay{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES)
-    return next((path for path in paths if path.exists()), None)
+    return _RELAY if _RELAY.exists() else None
 
 
 def lay_out_backends(installation: Installation, named: frozenset[str], scratch: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
@@ -278,5 +277,5 @@ def is_compiled() -> bool:
 
 
 def _find() -> Path | None:
-    paths = (_FOLDER / f"_kernels{suffix}" for suffix in EXTENSION_SUFFIXES)
-    return next((path for path in paths if path.exists()), None)
+    path = _FOLDER / "_kernels.so"
+    return path if path.exists() else None

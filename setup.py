@@ -1,0 +1,36 @@
+"""Wheels for every Python 3: what is compiled is loaded by ctypes and knows nothing of Python.
+
+All else is in pyproject.toml.
+"""
+
+import os
+import platform
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+
+_GLIBC = "2_28"
+"""That of the wheel's platform, if Zig compiles, which links against it."""
+
+
+class BuildLibraries(build_ext):
+    """Names libraries without Python's version."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """The path of a library in the wheel."""
+        return f"{fullname.replace('.', os.sep)}.so"
+
+
+class Wheel(bdist_wheel):
+    """A wheel for any Python 3 on one platform."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Python, its ABI, and the platform."""
+        _, _, plat = super().get_tag()
+        if "ziglang" in os.environ.get("CC", ""):
+            plat = f"manylinux_{_GLIBC}_{platform.machine()}"
+        return "py3", "none", plat
+
+
+setup(cmdclass={"bdist_wheel": Wheel, "build_ext": BuildLibraries})
