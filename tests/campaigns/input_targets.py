@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["dragoman", "dragoman_serving"]):
     from dragoman_serving.service.frames import Damaged, FrameSplitter
     from dragoman_serving.service.requests import RequestRules, read_request
 
-    from dragoman.kernel.errors import DragomanError
+    from dragoman.kernel.errors import DragomanError, UsageError
     from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
     from dragoman.kernel.sentences import split_sentences
     from dragoman.kernel.text import Tokenizer
@@ -65,7 +65,7 @@ def _unpack(body: bytes) -> None:
     for unpack in _UNPACK:
         try:
             unpack(body)
-        except Damaged:
+        except (Damaged, UsageError):  # also a relay of another release
             continue
     with suppress(Damaged, DragomanError):
         read_request(frames.Request.unpack(body), RequestRules(priorities=True))

@@ -30,7 +30,7 @@ _LONG = "The station is near. My brother came home late. We have not eaten yet. 
 _UNARY: tuple[tuple[str, Mapping[str, Any]], ...] = (
     (TEXT, {"beam_width": 1}),
     (TEXT, {"beam_width": 4}),
-    ("I would like a cup of coffee, please.", {"glossary": '{"coffee": "Tee"}'}),
+    ("I would like a cup of coffee, please.", {"glossary": {"coffee": "Tee"}}),
     (_LONG, {"split_sentences": True}),
 )
 _AFTER_ERROR_S = 0.05
