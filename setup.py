@@ -4,8 +4,8 @@ All else is in pyproject.toml.
 """
 
 import os
-import platform
 
+from dragoman_build import machine
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
@@ -15,7 +15,13 @@ _GLIBC = "2_28"
 
 
 class BuildLibraries(build_ext):
-    """Names libraries without Python's version."""
+    """Names libraries without Python's version, and compiles those that the machine can run."""
+
+    def build_extensions(self) -> None:
+        """Compile; the kernels are for x86-64."""
+        if machine() != "x86_64":
+            self.extensions = [one for one in self.extensions if not one.name.endswith("_kernels")]
+        super().build_extensions()
 
     def get_ext_filename(self, fullname: str) -> str:
         """The path of a library in the wheel."""
@@ -29,7 +35,7 @@ class Wheel(bdist_wheel):
         """Python, its ABI, and the platform."""
         _, _, plat = super().get_tag()
         if "ziglang" in os.environ.get("CC", ""):
-            plat = f"manylinux_{_GLIBC}_{platform.machine()}"
+            plat = f"manylinux_{_GLIBC}_{machine()}"
         return "py3", "none", plat
 
 

@@ -1,7 +1,8 @@
 """The project's build backend: setuptools, with a C compiler from PyPI if the machine has none.
 
 The wheel `ziglang` holds Clang and the headers of glibc. It takes 400 MB unpacked, so it is a
-requirement of the build only if no compiler is found. `CC=none` builds with it in any case.
+requirement of the build only if no compiler is found. `CC=none` builds with it in any case, and
+with `MACHINE=aarch64` for such a machine.
 
 Source: https://peps.python.org/pep-0517/ and https://peps.python.org/pep-0660/
 """
@@ -85,7 +86,7 @@ def compiler_variables() -> dict[str, str]:
     command = find_compiler()
     if command is None and _can_use_zig():
         zig = f"{shlex.quote(sys.executable)} -m ziglang cc"
-        command = f"{zig} {_TARGETS[platform.machine()]}"
+        command = f"{zig} {_TARGETS[machine()]}"
     if command in (None, os.environ.get("CC"), sysconfig.get_config_var("CC")):
         return {}
     # Python's own CFLAGS and LDSHARED are those of the compiler that compiled it.
@@ -93,12 +94,17 @@ def compiler_variables() -> dict[str, str]:
     return {"CC": command, "LDSHARED": f"{command} -shared", "CFLAGS": flags}
 
 
+def machine() -> str:
+    """For which the libraries are compiled: `MACHINE`, else this one."""
+    return os.environ.get("MACHINE") or platform.machine()
+
+
 def _missing() -> list[str]:
     return [_ZIGLANG] if find_compiler() is None and _can_use_zig() else []
 
 
 def _can_use_zig() -> bool:
-    return sys.platform == "linux" and platform.machine() in _TARGETS
+    return sys.platform == "linux" and machine() in _TARGETS
 
 
 def _exists(command: str) -> bool:

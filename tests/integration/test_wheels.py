@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,8 @@ PARTS = (
     *("LICENSE", "MANIFEST.in", "Makefile", "README.md", "pyproject.toml", "setup.py"),
 )
 """What wheels are made of; the rest of the project is left out."""
+ELF_MACHINE, AARCH64 = 18, b"\xb7\0"
+"""Where a library's machine is named, and how."""
 SENTENCE = {"text_input": "Good morning.", "target_language": "de"}
 
 
@@ -45,7 +48,11 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(REPOSITORY / name, project / name, ignore=ignored)
         else:
             shutil.copy(REPOSITORY / name, project / name)
-    subprocess.run(["make", "wheels", f"PYTHON={sys.executable}"], cwd=project, check=True)
+    strict = {**os.environ, "CFLAGS": "-Wall -Wextra -Werror"}
+    command = ["make", "wheels", f"PYTHON={sys.executable}"]
+    subprocess.run([*command, "MACHINE=aarch64"], cwd=project, env=strict, check=True)
+    (project / "dist").rename(project / "aarch64")
+    subprocess.run(command, cwd=project, env=strict, check=True)
     return project / "dist"
 
 
@@ -93,6 +100,24 @@ def urls(folder: Path) -> Iterator[tuple[str, str]]:
         finally:
             process.terminate()
             process.wait(60)
+
+
+def test_everything_is_compiled(wheels: Path) -> None:
+    """Without a warning; the kernels are optional, so that a failure would not end the build."""
+    (server,) = wheels.glob("dragoman-*.whl")
+    names = zipfile.ZipFile(server).namelist()
+    assert "dragoman_serving/relay/_relay.so" in names
+    assert "dragoman_serving/engine/compiled/_kernels.so" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_relay_is_compiled_for_another_machine(wheels: Path) -> None:
+    (server,) = (wheels.parent / "aarch64").glob("dragoman-*-py3-none-manylinux_2_28_aarch64.whl")
+    with zipfile.ZipFile(server) as wheel:
+        (library,) = (name for name in wheel.namelist() if name.endswith(".so"))
+        head = wheel.read(library)[: ELF_MACHINE + 2]
+    assert library == "dragoman_serving/relay/_relay.so"
+    assert head[ELF_MACHINE:] == AARCH64
 
 
 def test_platforms_are_named_and_pythons_are_not(wheels: Path) -> None:
