@@ -15,6 +15,7 @@ import yaml
 from dragoman_serving.service import metrics
 
 from tests.conftest import REPOSITORY
+from tests.integration.test_wheels import PARTS
 
 DEPLOY = REPOSITORY / "deploy"
 COMPOSE = REPOSITORY / "docker-compose.yml"
@@ -84,6 +85,12 @@ def test_secrets_have_no_defaults(services: dict[str, Any]) -> None:
 def test_hadolint_takes_the_dockerfile() -> None:
     checked = run(Path(sys.executable).with_name("hadolint"), DEPLOY / "Dockerfile")
     assert checked.returncode == 0, checked.stdout
+
+
+def test_the_image_is_built_from_all_that_wheels_are_made_of() -> None:
+    lines = re.findall(r"^COPY (?!--from)(.+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    copied = {name for line in lines for name in line.split()[:-1]}
+    assert copied == {*PARTS} - {"MANIFEST.in", "Makefile"}
 
 
 def expressions() -> list[str]:
