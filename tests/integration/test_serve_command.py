@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -185,3 +187,23 @@ def test_texts_are_not_logged() -> None:
         process.terminate()
         assert process.stderr
         assert secret not in process.stderr.read()
+
+
+def test_settings_come_from_flags_the_environment_and_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dragoman.toml").write_text('precision = "int8"\nallow_priority = true\n')
+    monkeypatch.setenv("DRAGOMAN_WORKERS", "1")
+    words = ("--settings", str(tmp_path / "dragoman.toml"), "--precision", "fp32")
+    with serving(*words) as (_, http, _):
+        request = urllib.request.Request(
+            f"{http}/v2/models/translate/generate",
+            data=json.dumps({"text_input": "Good morning.", "queue_priority": 3}).encode(),
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert json.load(answer)["text_output"]
+        with Translator(http) as translator:
+            info = translator.info()
+        assert info.bundles[0]["precision"] == "fp32"
+        with urllib.request.urlopen(f"http://127.0.0.1:{info.metrics_port}/metrics") as metrics:
+            assert 'dragoman_rows_limit{model="translate"} 32' in metrics.read().decode()

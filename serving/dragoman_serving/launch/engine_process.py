@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from dragoman_serving.launch.child_process import start_child
 from dragoman_serving.service.engine_socket import listen, remove
 
 _STOP_S = 10
+_NO_PARAMETERS: Mapping[str, str] = {}
 
 
 class EngineProcess:
@@ -21,11 +24,12 @@ class EngineProcess:
         heartbeat: file descriptor from which its signs of life are read (`service.heartbeat`).
     """
 
-    def __init__(self, metrics_port: int) -> None:
+    def __init__(self, metrics_port: int, parameters: Mapping[str, str] = _NO_PARAMETERS) -> None:
         """Start it; it loads what Triton's models ask for.
 
         Args:
             metrics_port: of Triton, for clients that ask.
+            parameters: of models, that come before those of their configurations.
 
         Raises:
             DragomanError: there is no place for its socket.
@@ -45,6 +49,7 @@ class EngineProcess:
                         "-m",
                         "dragoman_serving.service",
                         *map(str, (*descriptors, metrics_port)),
+                        json.dumps(dict(parameters)),
                     ],
                     descriptors=descriptors,
                 )

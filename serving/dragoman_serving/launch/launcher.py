@@ -184,7 +184,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         try:
             loads = self.engine is None
             if loads and self._repository.layout is not None:
-                self.engine = EngineProcess(self.ports.metrics)
+                self.engine = EngineProcess(self.ports.metrics, self._options.parameters)
             self._process = TritonProcess(
                 self._options,
                 self._repository.models,
@@ -207,7 +207,9 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
 
     def _read_repository(self) -> Repository:
         options = self._options
-        return Repository(options.repository, options.more_models, options.config)
+        return Repository(
+            options.repository, options.more_models, options.config, options.parameters
+        )
 
     @property
     def _triton(self) -> TritonProcess:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
@@ -19,6 +19,7 @@ from dragoman_serving.service.model_config import BACKEND, config_text
 MODEL = TRANSLATE
 FURTHER_MODELS = (STREAM, SCORE)
 """Those that use the engine of `translate`."""
+_NO_PARAMETERS: Mapping[str, str] = {}
 
 
 class Repository:
@@ -32,7 +33,11 @@ class Repository:
     """
 
     def __init__(
-        self, path: Path, more_models: Sequence[str] = (), config: str | None = None
+        self,
+        path: Path,
+        more_models: Sequence[str] = (),
+        config: str | None = None,
+        parameters: Mapping[str, str] = _NO_PARAMETERS,
     ) -> None:
         """Check what would only come up between Triton's own lines.
 
@@ -40,12 +45,13 @@ class Repository:
             path: folder of the repository.
             more_models: what to load beside the models that translate.
             config: name of the configurations to use of those that have it.
+            parameters: of the models, that come before those of their configurations.
 
         Raises:
             UsageError: a model is missing, its configuration or its bundle is damaged, or what it
                 asks for cannot be had on this machine.
         """
-        self.path = path
+        self.path, self._parameters = path, parameters
         if not (path / MODEL / "config.pbtxt").is_file():
             raise UsageError(
                 f"{path}: holds no model {MODEL!r} ({MODEL}/config.pbtxt is missing); "
@@ -88,6 +94,7 @@ class Repository:
         if config.backend != BACKEND:
             return None
         parameters = {name: entry.string_value for name, entry in config.parameters.items()}
+        parameters |= self._parameters
         request_rules(parameters)
         return choose_layout(engine_settings(parameters), self._bundle, manifest)
 

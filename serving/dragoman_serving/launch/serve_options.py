@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import resource
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
@@ -31,6 +32,8 @@ class ServeOptions:
     """Models of the repository to load beside those that translate."""
     engine_timeout_s: float = 10.0
     """An engine that gives no sign of life for so long is killed."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Of the engine's models; they come before those of their `config.pbtxt`."""
 
     @property
     def client_address(self) -> str:

@@ -1,11 +1,13 @@
-"""`python -m dragoman_serving.service SOCKET HEARTBEAT METRICS_PORT`: the engine's process.
+"""`python -m dragoman_serving.service SOCKET HEARTBEAT METRICS_PORT PARAMETERS`: the engine.
 
 The first two are file descriptors: a socket that listens already, and the pipe for signs of life.
-The port is that of Triton's metrics.
+The port is that of Triton's metrics; the parameters, a JSON object, come before those in the
+models' configurations.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import socket
@@ -22,7 +24,7 @@ def main() -> None:
     # The log may be Triton's too, and never holds texts.
     logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
     listening = socket.socket(fileno=int(sys.argv[1]))
-    server = Server(listening, metrics_port=int(sys.argv[3]))
+    server = Server(listening, metrics_port=int(sys.argv[3]), parameters=json.loads(sys.argv[4]))
     start_beating(int(sys.argv[2]), lambda: server.busy)
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     try:

@@ -58,9 +58,9 @@ def request_rules(parameters: Mapping[str, str]) -> RequestRules:
     deadline_s = _number(parameters, "deadline_s")
     priorities = parameters.get("allow_priority", "false")
     if priorities not in ("true", "false"):
-        raise UsageError(f"config.pbtxt: allow_priority is {priorities!r}: give true or false")
+        raise UsageError(f"allow_priority is {priorities!r}: give true or false")
     if deadline_s is not None and deadline_s < 1:
-        raise UsageError(f"config.pbtxt: deadline_s is {deadline_s}: give 1 or more")
+        raise UsageError(f"deadline_s is {deadline_s}: give 1 or more")
     defaults = RequestRules()
     return RequestRules(
         defaults.deadline_s if deadline_s is None else deadline_s, priorities == "true"
@@ -74,9 +74,7 @@ def _given(numbers: Mapping[str, Any]) -> dict[str, Any]:
 def _choice(parameters: Mapping[str, str], name: str, choices: Sequence[str]) -> str:
     text = parameters.get(name, AUTO)
     if text not in (AUTO, *choices):
-        raise UsageError(
-            f"config.pbtxt: {name} is {text!r}: give one of {', '.join((AUTO, *choices))}"
-        )
+        raise UsageError(f"{name} is {text!r}: give one of {', '.join((AUTO, *choices))}")
     return text
 
 
@@ -87,4 +85,4 @@ def _number(parameters: Mapping[str, str], name: str, kind: type[Any] = int) -> 
     try:
         return kind(text)
     except ValueError:
-        raise UsageError(f"config.pbtxt: {name} is {text!r}: give a number, or {AUTO}") from None
+        raise UsageError(f"{name} is {text!r}: give a number, or {AUTO}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any, Final
 
 from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, STREAM, TRANSLATE
@@ -39,6 +40,11 @@ _PARAMETERS = {
     INFO: {},
 }
 """What an operator may change, at its default."""
+
+
+def known_parameters(model: str) -> Collection[str]:
+    """Names of the parameters that `dragoman serve` may set for a model."""
+    return _PARAMETERS.get(model, {}).keys()
 
 
 def config_text(model: str) -> str:

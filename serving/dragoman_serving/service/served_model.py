@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +16,7 @@ from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
 from dragoman_serving.service.configuration import request_rules
 from dragoman_serving.service.frames import Answer, Hello, Request
+from dragoman_serving.service.model_config import known_parameters
 from dragoman_serving.service.requests import Asked, read_request
 from dragoman_serving.translation.translator import Submitted
 
@@ -79,6 +81,18 @@ class Model(ABC):
 def model_name(hello: Hello) -> str:
     """Triton's name of a model."""
     return str(json.loads(hello.config).get("name"))
+
+
+def with_parameters(hello: Hello, given: Mapping[str, str]) -> Hello:
+    """A model with parameters that come before its own, as far as it knows them."""
+    known = known_parameters(model_name(hello)) if given else ()
+    chosen = {name: value for name, value in given.items() if name in known}
+    if not chosen:
+        return hello
+    config = json.loads(hello.config)
+    entries = {name: {"string_value": value} for name, value in chosen.items()}
+    config["parameters"] = {**config.get("parameters", {}), **entries}
+    return replace(hello, config=json.dumps(config))
 
 
 def parameters(hello: Hello) -> dict[str, str]:

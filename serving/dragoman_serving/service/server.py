@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
@@ -30,7 +30,7 @@ from dragoman_serving.service.frames import (
 from dragoman_serving.service.info import InfoModel
 from dragoman_serving.service.model_config import MODELS, model_config
 from dragoman_serving.service.score import ScoreModel
-from dragoman_serving.service.served_model import Model, model_name
+from dragoman_serving.service.served_model import Model, model_name, with_parameters
 from dragoman_serving.service.translate import TranslateModel, load_translator
 from dragoman_serving.service.translate_stream import TranslateStreamModel
 from dragoman_serving.translation.translator import Translator
@@ -41,6 +41,7 @@ _PAUSE_S = 0.5
 """Before the next try to take up a connection."""
 _LAST_ANSWERS_S = 0.5
 """Time for the last answers when the engine broke."""
+_NO_PARAMETERS: Mapping[str, str] = {}
 _GARBAGE = 50_000
 """New objects before garbage is looked for: with Python's 700, that takes a tenth of the time."""
 
@@ -60,6 +61,7 @@ class Server:
         listening: socket.socket,
         on_failure: Callable[[Exception], None] = give_up,
         metrics_port: int | None = None,
+        parameters: Mapping[str, str] = _NO_PARAMETERS,
     ) -> None:
         """Begin without a model.
 
@@ -67,8 +69,10 @@ class Server:
             listening: where models connect.
             on_failure: called when the engine, or what is between it and a model, broke.
             metrics_port: of Triton; None: unknown.
+            parameters: of models, that come before those of their configurations.
         """
         self._listening, self._metrics_port = listening, metrics_port
+        self._parameters = parameters
         self._on_failure = on_failure
         self._translator: Translator | None = None
         self._loaded: tuple[str, int, Any] | None = None
@@ -118,7 +122,7 @@ class Server:
         try:
             for kind, body in connection.frames():
                 if kind is Kind.HELLO and model is None:
-                    hello = Hello.unpack(body)
+                    hello = with_parameters(Hello.unpack(body), self._parameters)
                     model = self._take_up(hello, connection)
                     self._models.append(model)
                     connection.send(pack_ready(model_config(model_name(hello))))

@@ -1,0 +1,217 @@
+"""Settings of `dragoman serve`: flags, environment variables, a TOML file, in this order."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from dragoman.kernel.errors import UsageError
+
+_TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting, whose flag is `--some-name` and whose variable is `DRAGOMAN_SOME_NAME`.
+
+    `kind` is its type; a list is of words. With `of_engine` it is a parameter of the engine's
+    models, which the repository's `config.pbtxt` may have too.
+    """
+
+    name: str
+    help: str
+    kind: type = str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    of_engine: bool = False
+
+    @property
+    def flag(self) -> str:
+        """On the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """In the environment."""
+        return f"DRAGOMAN_{self.name.upper()}"
+
+    def read(self, value: Any, where: str) -> Any:
+        """A value of the environment, which is text, or of a file.
+
+        Raises:
+            UsageError: it is not what it should be.
+        """
+        if isinstance(value, str) and self.kind is not str:
+            value = self._parsed(value)
+        if self.kind is float and type(value) is int:
+            value = float(value)
+        if self.of_engine and type(value) in (int, bool):
+            value = str(value).lower()  # as `config.pbtxt` has it
+        if self.kind is Path and isinstance(value, str):
+            value = Path(value)
+        if not isinstance(value, self.kind) or (self.kind is int and isinstance(value, bool)):
+            raise UsageError(f"{where} is {value!r}: give {_EXPECTED[self.kind]}")
+        if self.choices and value not in self.choices:
+            raise UsageError(f"{where} is {value!r}: give one of {', '.join(self.choices)}")
+        return value
+
+    def _parsed(self, text: str) -> Any:
+        if self.kind is bool:
+            return _TRUTH.get(text, text)
+        if self.kind is list:
+            return text.split()
+        try:
+            return self.kind(text)
+        except ValueError:
+            return text
+
+
+_EXPECTED = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "names",
+    Path: "a path",
+}
+
+
+def _of_engine(name: str, what: str, default: str = "auto") -> Setting:
+    return Setting(name, what, default=default, of_engine=True)
+
+
+SETTINGS = (
+    Setting(
+        "repository",
+        "Triton model repository (default: ./model_repository if it is there, else the installed "
+        "dragoman-model)",
+        Path,
+    ),
+    Setting("address", "IP address to listen on", default="127.0.0.1"),
+    Setting("http_port", "0: a free one", int, 8000),
+    Setting("grpc_port", "0: a free one", int, 8001),
+    Setting("metrics_port", "0: a free one", int, 8002),
+    _of_engine("precision", "int8 or fp32 on a CPU, fp16, bf16 or fp32 on a GPU"),
+    _of_engine("runtime", "what runs the model, such as native or onnxruntime"),
+    _of_engine("workers", "threads of the engine: a number, or auto"),
+    _of_engine("max_rows", "rows that a worker steps at a time: a number, or auto"),
+    _of_engine("max_waiting", "sentences that may wait", "40000"),
+    _of_engine("deadline_s", "the longest that any request may take, in seconds", "300"),
+    _of_engine("allow_priority", "whether requests may set queue_priority", "false"),
+    Setting(
+        "on_failure",
+        "when Triton or the engine ends by itself, or the engine hangs",
+        default="restart",
+        choices=("exit", "restart"),
+    ),
+    Setting(
+        "engine_timeout",
+        "seconds without a sign of life after which the engine is killed",
+        float,
+        10.0,
+    ),
+    Setting(
+        "follow_bundle",
+        "start again when the bundle gets TensorRT engines that fit this machine",
+        bool,
+        False,
+    ),
+    Setting("load", "models of the repository to load too, such as encoder and decoder", list, []),
+    Setting("config", "run models under configs/NAME.pbtxt where they have it, such as tensorrt"),
+    Setting(
+        "expose_unpatched_server",
+        "let the embedded Triton 24.10, which has known remote holes, listen beyond loopback",
+        bool,
+        False,
+    ),
+    Setting("verbose", "show Triton's own log", bool, False),
+)
+"""In the order of the help."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The value of each setting by name, and where each that was given is from."""
+
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Parameters of the engine's models, as far as they were given."""
+        given = (one.name for one in SETTINGS if one.of_engine and one.name in self.origins)
+        return {name: self.values[name] for name in given}
+
+    @property
+    def description(self) -> str:
+        """One line with the settings that are not the default; empty if there are none."""
+        return ", ".join(
+            f"{one.name} {self.values[one.name]} ({self.origins[one.name]})"
+            for one in SETTINGS
+            if self.values[one.name] != one.default
+        )
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare a flag for each setting, and the file."""
+    for one in SETTINGS:
+        name = "VALUE" if one.of_engine else one.name.rpartition("_")[2].upper()
+        how: dict[str, Any] = {"type": one.kind, "metavar": name}
+        if one.choices:
+            how = {"choices": one.choices}
+        elif one.kind is bool:
+            how = {"action": argparse.BooleanOptionalAction}
+        elif one.kind is list:
+            how = {"nargs": "+", "metavar": "NAME"}
+        default = "" if one.default in (None, [], False) else f" (default: {one.default})"
+        parser.add_argument(one.flag, help=one.help + default, **how)
+    parser.add_argument(
+        "--settings",
+        type=Path,
+        metavar="FILE",
+        help="settings in TOML, such as http_port = 9000; the environment, as in "
+        "DRAGOMAN_HTTP_PORT=9000, comes before it, and flags before both",
+    )
+
+
+def resolve(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Resolved:
+    """The settings of a command line, an environment and a file.
+
+    Raises:
+        UsageError: the file cannot be read, or a setting is unknown or not what it should be.
+    """
+    file = arguments.settings
+    from_file = {} if file is None else _read(file)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for one in SETTINGS:
+        value, origin = getattr(arguments, one.name), one.flag
+        if value is None and one.variable in environment:
+            origin = one.variable
+            value = one.read(environment[one.variable], origin)
+        if value is None and one.name in from_file:
+            origin = str(file)
+            value = one.read(from_file[one.name], f"{file}: {one.name}")
+        values[one.name] = one.default if value is None else value
+        if value is not None:
+            origins[one.name] = origin
+    return Resolved(values, origins)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"--settings {file}: cannot be read: {error}") from error
+    known = [one.name for one in SETTINGS]
+    for name in found:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+            raise UsageError(f"{file}: unknown setting {name!r}; {hint}")
+    return found

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from dragoman.commands.settings import SETTINGS, Resolved, declare, resolve
+from dragoman.kernel.errors import UsageError
+
+
+def resolved(*words: str, **environment: str) -> Resolved:
+    parser = argparse.ArgumentParser()
+    declare(parser)
+    return resolve(parser.parse_args(words), environment)
+
+
+def test_without_any_all_are_the_default() -> None:
+    found = resolved(DRAGOMAN_URL="grpc://elsewhere", DRAGOMAN_TOKEN="secret")
+    assert found.values == {one.name: one.default for one in SETTINGS}
+    assert found.parameters == {}
+    assert found.description == ""
+
+
+def test_a_flag_comes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "dragoman.toml"
+    file.write_text(
+        'http_port = 1\ngrpc_port = 2\nworkers = 3\nload = ["encoder"]\nverbose = true\n'
+    )
+    environment = {"DRAGOMAN_HTTP_PORT": "10", "DRAGOMAN_GRPC_PORT": "20"}
+    found = resolved("--settings", str(file), "--http-port", "100", **environment)
+    ports = [found.values[f"{name}_port"] for name in ("http", "grpc", "metrics")]
+    assert ports == [100, 20, 8002]
+    assert found.parameters == {"workers": "3"}
+    assert found.description == (
+        f"http_port 100 (--http-port), grpc_port 20 (DRAGOMAN_GRPC_PORT), workers 3 ({file}), "
+        f"load ['encoder'] ({file}), verbose True ({file})"
+    )
+
+
+def test_a_default_that_is_given_comes_before_the_repositorys_configuration() -> None:
+    assert resolved("--precision", "auto").parameters == {"precision": "auto"}
+    assert resolved(DRAGOMAN_ALLOW_PRIORITY="true").parameters == {"allow_priority": "true"}
+
+
+def test_switches_may_be_switched_off() -> None:
+    assert resolved(DRAGOMAN_VERBOSE="true").values["verbose"] is True
+    assert resolved("--no-verbose", DRAGOMAN_VERBOSE="true").values["verbose"] is False
+    assert resolved(DRAGOMAN_LOAD="encoder decoder").values["load"] == ["encoder", "decoder"]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ('http_port = "a"', "http_port is 'a': give a whole number"),
+        ("http_port = true", "http_port is True: give a whole number"),
+        ("verbose = 1", "verbose is 1: give true or false"),
+        ('on_failure = "panic"', "on_failure is 'panic': give one of exit, restart"),
+        ("address = 1", "address is 1: give text"),
+        ("load = 1", "load is 1: give names"),
+        ("http_prot = 1", "unknown setting 'http_prot'; did you mean http_port?"),
+        ("x = 1", "unknown setting 'x'; known: repository, address"),
+        ("=", "cannot be read: Invalid"),
+    ],
+)
+def test_a_wrong_line_of_the_file_is_named(tmp_path: Path, written: str, message: str) -> None:
+    file = tmp_path / "dragoman.toml"
+    file.write_text(written)
+    with pytest.raises(UsageError) as caught:
+        resolved("--settings", str(file))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("DRAGOMAN_HTTP_PORT", "x", "DRAGOMAN_HTTP_PORT is 'x': give a whole number"),
+        ("DRAGOMAN_ENGINE_TIMEOUT", "soon", "DRAGOMAN_ENGINE_TIMEOUT is 'soon': give a number"),
+        ("DRAGOMAN_VERBOSE", "yes", "DRAGOMAN_VERBOSE is 'yes': give true or false"),
+    ],
+)
+def test_a_wrong_variable_is_named(name: str, value: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        resolved(**{name: value})
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--settings .*none\.toml: cannot be read"):
+        resolved("--settings", str(tmp_path / "none.toml"))
