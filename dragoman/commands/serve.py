@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 
-from dragoman.commands.settings import declare, resolve
+from dragoman.commands.serve_settings import declare, resolve
 from dragoman.kernel.errors import UsageError
 
 HELP = "serve translations over HTTP and gRPC with Triton Inference Server"

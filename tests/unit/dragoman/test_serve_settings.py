@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.commands.settings import SETTINGS, Resolved, declare, resolve
+from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, resolve
 from dragoman.kernel.errors import UsageError
 
 
