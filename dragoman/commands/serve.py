@@ -43,13 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
         engine_timeout_s=settings["engine_timeout"],
         parameters=resolved.parameters,
     )
-    if resolved.description:
-        print(f"settings: {resolved.description}", file=sys.stderr, flush=True)
     try:
         keep_serving(
             options,
             restart=settings["on_failure"] == "restart",
             follow_bundle=settings["follow_bundle"],
+            settings=resolved.description,
         )
     except Stopped:
         with contextlib.suppress(OSError):  # stderr may be closed

@@ -45,7 +45,11 @@ class Backoff:
 
 
 def keep_serving(
-    options: ServeOptions, *, restart: bool = True, follow_bundle: bool = False
+    options: ServeOptions,
+    *,
+    restart: bool = True,
+    follow_bundle: bool = False,
+    settings: str = "",
 ) -> None:
     """Serve until an exception ends it, such as `Stopped`.
 
@@ -53,6 +57,7 @@ def keep_serving(
         options: what to serve, and where.
         restart: start again, on the same ports, what ends by itself.
         follow_bundle: start again when the bundle can be run in another way, too.
+        settings: those that are not the default, to be printed once it serves.
 
     Raises:
         UsageError: what is to be served, or where, cannot be.
@@ -61,6 +66,8 @@ def keep_serving(
     """
     backoff = Backoff()
     with TritonServer(options) as server:
+        if settings:
+            server.say(f"settings: {settings}")
         while True:
             begin_s = time.monotonic()
             server.say(f"ready: {server.http_url} and {server.grpc_url}")
