@@ -18,7 +18,7 @@ tokens. Then rounds alternate, so that a machine that grows slower or faster doe
 Before the speed, the same translations are asked of both, with the shipped model. If greedy ones in
 fp32 differ, or the BLEU of beam search by more than 0.3, the figures would be those of two models,
 and nothing is measured. The precisions of the fastest settings may differ from ours, so the quality
-of all of them is told.
+of all of them is printed.
 
 Where they differ, apart from speed:
 

@@ -254,7 +254,7 @@ class Output:
         datatype: Triton's name of its type.
         help: what it holds, in one line.
         models: those that have it.
-        always: those of them that send it unasked; the others where the option named `output`
+        always: those of them that send it unasked; the others where the option whose `output` it is
             asks for it.
     """
 

@@ -20,7 +20,7 @@ SCORE: Final = "score"
 INFO: Final = "info"
 """Name of the one that says what the server is, and of its output."""
 MOST_SEQUENCES: Final = 64
-MOST_LENGTH_PENALTY: Final = 10.0
+MOST_LENGTH_PENALTY: Final = 10
 
 SAMPLING: Final = ("temperature", "top_k", "top_p", "seed")
 """Options of which any one lets tokens be sampled."""
@@ -90,7 +90,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "early_stopping",
             "switch",
-            "false: search on until no hypothesis can become better than those that have finished",
+            "false: search until no hypothesis can become better than the finished ones",
             default=True,
             not_with=SAMPLING,
         ),

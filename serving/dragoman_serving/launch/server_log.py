@@ -34,7 +34,7 @@ _EXPECTED = re.compile(
     rb"|Signal \(15\) received\."
 )
 """Lines that are not printed: on a machine without a GPU the first looks like a fault, and so does
-the second, which Triton writes when it is told to stop."""
+the second, which Triton writes on SIGTERM."""
 
 
 class RepeatedLines:

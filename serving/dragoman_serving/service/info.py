@@ -51,8 +51,10 @@ class InfoModel(Model):
         """See `Model`."""
         try:
             asked = read_request(request, self._rules)
-            for name in ("text_input",) * bool(asked.texts) + tuple(asked.options):
-                raise InvalidRequest(f"{INFO} takes no {name}")
+            if asked.texts:
+                raise InvalidRequest(f"{INFO} takes no text_input")
+            if asked.options:
+                raise InvalidRequest(f"{INFO} takes no {next(iter(asked.options))}")
             written = json.dumps(describe(self._translator(), self._metrics_port))
             tensor = Tensor.of(INFO, DataType.BYTES, (1,), [written.encode()])
             self._send(Answer(request.number, (tensor,)).pack())

@@ -21,7 +21,6 @@ _TEXTS = {
 MODELS: Final = tuple(_TEXTS)
 """Names of Triton's models that the engine answers; a repository has all but the last."""
 
-
 BACKEND: Final = "dragoman"
 """Name of Triton's backend, the relay."""
 _REQUEST_PARAMETERS = {"deadline_s": "300", "allow_priority": "false"}
