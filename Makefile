@@ -28,7 +28,8 @@ wheels:  ## Build wheels of the server, the client and the shipped model into di
 test: lint  ## Lint, type-check and run every test
 	$(DEV)/bin/pytest $(ARGS)
 
-test-all: $(DEV)/.done  ## The short campaign of attacks, faults and overload; make test comes first
+test-all: $(DEV)/.done  ## Long tests, and the short campaign of attacks, faults and overload; needs apt
+	$(DEV)/bin/pytest -m thorough
 	$(DEV)/bin/python -m tests.campaigns --short $(ARGS)
 
 campaign: $(DEV)/.done  ## The whole campaign (ten minutes); ARGS="--seed 2 --json FILE http faults"

@@ -1,6 +1,7 @@
 """What a client learns of a server, and how it talks to it: health, languages, compression."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,16 @@ import pytest
 from dragoman_client import (
     AsyncTranslator,
     Health,
+    InvalidRequest,
     ServerError,
     ServerInfo,
     ServerUnavailable,
+    TranslationError,
     Translator,
+    testing,
 )
+from dragoman_client.testing import answers
+from dragoman_client.version import __version__, work_together
 from dragoman_options.table import OPTIONS
 from stand_ins import HEADERS, FakeTransport, translated
 
@@ -138,3 +144,74 @@ def test_a_server_that_is_away_has_no_languages(free_port: int) -> None:
             pytest.raises(ServerUnavailable),
         ):
             translator.languages()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "fit"),
+    [
+        ("0.1.0", "0.1.7", True),
+        ("0.1.0", "0.2.0", False),
+        ("0.1.0", "0.10.0", False),
+        ("1.2.0", "1.9.4", True),
+        ("1.2.0", "2.2.0", False),
+        ("0.1.0", "1.1.0", False),
+    ],
+)
+def test_versions_that_work_together(one: str, other: str, fit: bool) -> None:
+    """The first two numbers agree before 1.0, the first one from then on."""
+    assert work_together(one, other) is work_together(other, one) is fit
+
+
+UNKNOWN = "unknown option 'made_up'"
+OF_TRITON = "unexpected inference input 'made_up' for model 'translate'"
+LACKS = "the answer lacks token_scores: is this a Dragoman server?"
+
+
+@pytest.mark.parametrize(
+    "error", [InvalidRequest(UNKNOWN), InvalidRequest(OF_TRITON), ServerError(LACKS)]
+)
+def test_an_error_names_versions_that_do_not_fit(
+    error: TranslationError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also that of a stream, and over asyncio."""
+    with (
+        Translator(transport=testing.FakeTransport(refuse(error))) as translator,
+        pytest.raises(type(error)) as fitting,
+    ):
+        translator.translate("a")
+    assert str(fitting.value) == str(error)
+    monkeypatch.setitem(answers.INFORMATION, "version", "0.2.3")
+    expected = (
+        f"{error}; the server is dragoman 0.2.3 and this client {__version__}: "
+        "pip install 'dragoman-client==0.2.*'"
+    )
+    with Translator(transport=testing.FakeTransport(refuse(error))) as translator:
+        with pytest.raises(type(error)) as found:
+            translator.translate("a")
+        assert str(found.value) == expected
+        with pytest.raises(type(error), match="this client"):
+            list(translator.translate_stream("a"))
+
+    async def ask() -> None:
+        async with AsyncTranslator(transport=testing.AsyncFakeTransport(refuse(error))) as client:
+            with pytest.raises(type(error), match="this client"):
+                await client.translate("a")
+
+    asyncio.run(ask())
+
+
+def test_an_error_of_the_text_asks_for_no_version() -> None:
+    """It would cost a request."""
+    transport = testing.FakeTransport(refuse(InvalidRequest("text 0 has 300 tokens")))
+    with Translator(transport=transport) as translator, pytest.raises(InvalidRequest):
+        translator.translate("a")
+    assert [request.model for request in transport.requests] == ["translate"]
+
+
+def refuse(error: TranslationError) -> Callable[[str], str]:
+    """What refuses every text."""
+
+    def fail(_: str) -> str:
+        raise type(error)(str(error))
+
+    return fail

@@ -21,6 +21,7 @@ from dragoman_client.pair_scoring import PairScore
 from dragoman_client.request import Translation
 from dragoman_client.server_info import ServerInfo
 from dragoman_client.translator import Translator
+from dragoman_client.version import __version__
 
 __all__ = [
     "AccessDenied",
@@ -45,4 +46,5 @@ __all__ = [
     "TranslationError",
     "Translator",
     "WordAlignment",
+    "__version__",
 ]

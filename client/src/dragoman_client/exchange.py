@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import time
 from collections import deque
 from collections.abc import (
@@ -20,12 +21,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, ClassVar, Protocol, Unpack, overload
+from typing import Any, ClassVar, Protocol, TypeVar, Unpack, overload
 
 from dragoman_options.arguments import OptionArguments, ScoringArguments
 from dragoman_options.table import INFO, SCORE, STREAM, check
 
-from dragoman_client.errors import ServerError, TranslationError
+from dragoman_client.errors import InvalidRequest, ServerError, TranslationError
 from dragoman_client.health import Health
 from dragoman_client.pair_scoring import PairScore, check_pairs, pair_inputs, read_scores
 from dragoman_client.request import (
@@ -41,8 +42,16 @@ from dragoman_client.server_info import ServerInfo
 from dragoman_client.settings import ClientSettings, check_batch_options, check_batching
 from dragoman_client.tensors import Array
 from dragoman_client.transport import AsyncTransport
+from dragoman_client.version import __version__, series, work_together
 
 Texts = Iterable[str] | AsyncIterable[str]
+_Answer = TypeVar("_Answer")
+_OF_ANOTHER_VERSION = re.compile("unknown option|unexpected inference input|the answer lacks")
+"""Errors that fitting versions do not make, since the client checks options before it sends them.
+
+The second one is Triton's.
+"""
+_VERSION_TIMEOUT_S = 2.0
 
 
 class Pool(Protocol):
@@ -124,7 +133,9 @@ class Exchange:
     async def info(self) -> ServerInfo:
         """See `Translator.info`."""
         self._check_open()
-        timeout_s = self._settings.timeout_s
+        return await self._info(self._settings.timeout_s)
+
+    async def _info(self, timeout_s: float) -> ServerInfo:
         return ServerInfo.of(await self._transport.infer({}, timeout_s, model=INFO))
 
     # A str is a sequence of str too; the order of the overloads decides.
@@ -214,7 +225,7 @@ class Exchange:
             return first, parts  # what fails later has been read in part
 
         begin_s = time.monotonic()
-        first, parts = await self._with_retries(begin)
+        first, parts = await self._explained(self._with_retries(begin))
         async with contextlib.aclosing(parts):
             yield _part_read(first, begin_s, options)
             async for part in parts:
@@ -250,8 +261,10 @@ class Exchange:
     ) -> list[Translation]:
         """One request."""
         inputs = build_inputs(texts, options, first_index)
-        answer, elapsed_s = await self._timed(functools.partial(self._transport.infer, inputs))
-        return read_outputs(answer, len(texts), elapsed_s, options)
+        send = functools.partial(self._transport.infer, inputs)
+        return await self._request(
+            send, lambda answer, s: read_outputs(answer, len(texts), s, options)
+        )
 
     async def _score(
         self, texts: Sequence[str], targets: Sequence[str], options: Mapping[str, Any]
@@ -259,14 +272,44 @@ class Exchange:
         """One request."""
         inputs = pair_inputs(texts, targets, options)
         send = functools.partial(self._transport.infer, inputs, model=SCORE)
-        answer, elapsed_s = await self._timed(send)
-        return read_scores(answer, len(texts), elapsed_s, options)
+        return await self._request(
+            send, lambda answer, s: read_scores(answer, len(texts), s, options)
+        )
 
-    async def _timed(self, send: Callable[[float], Awaitable[Part]]) -> tuple[Part, float]:
-        """An answer, and how long it took with its retries."""
-        begin_s = time.monotonic()
-        answer = await self._with_retries(send)
-        return answer, time.monotonic() - begin_s
+    async def _request(
+        self, send: Callable[[float], Awaitable[Part]], read: Callable[[Part, float], _Answer]
+    ) -> _Answer:
+        """Send, and read the answer and how many seconds it took with its retries."""
+
+        async def answer() -> _Answer:
+            begin_s = time.monotonic()
+            answer = await self._with_retries(send)
+            return read(answer, time.monotonic() - begin_s)
+
+        return await self._explained(answer())
+
+    async def _explained(self, answer: Awaitable[_Answer]) -> _Answer:
+        """Wait for an answer; an error that versions may explain names them."""
+        try:
+            return await answer
+        except (InvalidRequest, ServerError) as error:
+            if _OF_ANOTHER_VERSION.search(str(error)) and (other := await self._other_version()):
+                raise type(error)(f"{error}; {other}") from error
+            raise
+
+    async def _other_version(self) -> str | None:
+        """What to install if the server's version does not fit."""
+        timeout_s = min(self._settings.timeout_s, _VERSION_TIMEOUT_S)
+        try:
+            server = (await self._info(timeout_s)).version
+        except TranslationError:
+            return None
+        if work_together(server, __version__):
+            return None
+        return (
+            f"the server is dragoman {server} and this client {__version__}: "
+            f"pip install 'dragoman-client=={series(server)}.*'"
+        )
 
 
 def _part_read(part: Part, begin_s: float, options: Mapping[str, Any]) -> Translation:

@@ -1,4 +1,4 @@
-"""The C code compiles without a warning; tests/integration/test_wheels.py does it with Zig."""
+"""The C code compiles without a warning; tests/integration/wheels does it with Zig."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import yaml
 from dragoman_serving.service import metrics
 
 from tests.conftest import REPOSITORY
-from tests.integration.test_wheels import PARTS
+from tests.integration.wheels.conftest import PARTS
 
 DEPLOY = REPOSITORY / "deploy"
 COMPOSE = REPOSITORY / "docker-compose.yml"

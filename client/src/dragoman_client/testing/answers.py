@@ -12,6 +12,7 @@ from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, check, describ
 
 from dragoman_client.errors import DeadlineExceeded, InvalidRequest
 from dragoman_client.request import Translation
+from dragoman_client.version import __version__
 
 Translate = Callable[[str], str | Translation]
 
@@ -29,7 +30,7 @@ _LIMITS = {
     "request_sentences": 20_000,
 }
 INFORMATION: dict[str, Any] = {
-    "version": "0.1.0",
+    "version": __version__,
     "languages": ["en", "de"],
     "directions": [["en", "de"], ["de", "en"]],
     "bundles": [],

@@ -1,0 +1,98 @@
+"""What the wheels hold, and the relay for another machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from dragoman_build import get_requires_for_build_wheel
+
+from tests import debian
+from tests.conftest import REPOSITORY
+
+ELF_MACHINE, AARCH64 = 18, b"\xb7\0"
+"""Where a library's machine is named, and how."""
+RELAY = "dragoman_serving/relay/_relay.so"
+KERNELS = "dragoman_serving/engine/compiled/_kernels.so"
+ROUNDS = 20_000
+
+
+def test_everything_is_compiled(wheels: Path) -> None:
+    """Without a warning; the kernels are optional, so that a failure would not end the build."""
+    (server,) = wheels.glob("dragoman-*.whl")
+    names = zipfile.ZipFile(server).namelist()
+    assert RELAY in names
+    assert KERNELS in names
+
+
+def test_every_wheel_has_its_licence(wheels: Path) -> None:
+    for path in wheels.iterdir():
+        assert any(name.endswith("licenses/LICENSE") for name in zipfile.ZipFile(path).namelist())
+
+
+def test_platforms_are_named_and_pythons_are_not(wheels: Path) -> None:
+    names = sorted(path.name for path in wheels.iterdir())
+    assert [re.sub(r"-\d[\w.]*-", "-", name, count=1) for name in names] == [
+        f"dragoman-py3-none-manylinux_2_28_{os.uname().machine}.whl",
+        "dragoman_client-py3-none-any.whl",
+        "dragoman_model-py3-none-any.whl",
+    ]
+
+
+def test_the_relay_is_compiled_for_another_machine(aarch64_wheel: Path) -> None:
+    assert re.fullmatch(r"dragoman-\S+-py3-none-manylinux_2_28_aarch64.whl", aarch64_wheel.name)
+    with zipfile.ZipFile(aarch64_wheel) as wheel:
+        (library,) = (name for name in wheel.namelist() if name.endswith(".so"))
+        head = wheel.read(library)[: ELF_MACHINE + 2]
+    assert library == RELAY
+    assert head[ELF_MACHINE:] == AARCH64
+
+
+@pytest.mark.thorough
+def test_the_relay_runs_on_another_machine(
+    aarch64_wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wheel's library, emulated, around which the campaign's fuzzer imitates Triton.
+
+    It passes whole and damaged frames both ways, and counts what is released and sent.
+    """
+    monkeypatch.setenv("CC", "none")
+    with zipfile.ZipFile(aarch64_wheel) as wheel:
+        wheel.extract(RELAY, tmp_path)
+    library = (tmp_path / RELAY).rename(tmp_path / "_relay.so")
+    fuzzer = _compile_fuzzer(tmp_path, library)
+    system = debian.unpack(tmp_path / "system", "qemu-user-static", "libc6-arm64-cross") / "usr"
+    emulator = [system / "bin/qemu-aarch64-static", "-L", system / "aarch64-linux-gnu"]
+    done = subprocess.run(
+        [*map(str, emulator), str(fuzzer), str(ROUNDS), "1", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    counted = json.loads(done.stdout)
+    assert counted["frames"] > ROUNDS
+    assert counted["requests"] == counted["released"] > 0
+    assert counted["responses"] == counted["sent"] > 0
+
+
+def _compile_fuzzer(folder: Path, library: Path) -> Path:
+    """A program for aarch64, linked with the relay's library."""
+    venv.create(folder / "zig", with_pip=True)
+    zig = str(folder / "zig/bin/python")
+    (requirement,) = (one for one in get_requires_for_build_wheel() if one.startswith("ziglang"))
+    subprocess.run([zig, "-m", "pip", "install", "--quiet", requirement], check=True)
+    tests = REPOSITORY / "tests"
+    sources = [*(tests / "campaigns/relay").glob("*.c"), tests / "relay/triton_constants.c"]
+    flags = ["-O1", "-std=gnu11", "-rdynamic", "-pthread", "-Wl,-rpath,$ORIGIN"]
+    include = f"-I{REPOSITORY / 'serving/dragoman_serving/relay'}"
+    command = [zig, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu.2.28", *flags, include]
+    program = folder / "fuzz"
+    subprocess.run([*command, *map(str, sources), str(library), "-o", str(program)], check=True)
+    return program
