@@ -29,6 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     settings = resolved.values
     if settings["engine_timeout"] <= 0:
         raise UsageError(f"--engine-timeout {settings['engine_timeout']:g}: give seconds above 0")
+    if settings["triton_growth"] <= 0:
+        raise UsageError(f"--triton-growth {settings['triton_growth']}: give MiB above 0")
     stop_on_signals()
     options = ServeOptions(
         repository=settings["repository"] or shipped_repository(),
@@ -41,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         config=settings["config"],
         more_models=tuple(settings["load"]),
         engine_timeout_s=settings["engine_timeout"],
+        triton_growth_bytes=settings["triton_growth"] << 20,
         parameters=resolved.parameters,
     )
     try:

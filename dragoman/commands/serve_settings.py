@@ -116,6 +116,12 @@ SETTINGS = (
         10.0,
     ),
     Setting(
+        "triton_growth",
+        "MiB of memory by which Triton may grow before it is started again",
+        int,
+        1024,
+    ),
+    Setting(
         "follow_bundle",
         "start again when the bundle gets TensorRT engines that fit this machine",
         bool,

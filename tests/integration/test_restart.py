@@ -23,6 +23,7 @@ GUARD_S = 60
 """After which a test fails; it says nothing about how long something may take."""
 DRAIN_S = 30
 """For which Triton itself waits for idle connections."""
+HALF_SENT = b"POST /v2/models/translate/generate HTTP/1.1\r\nContent-Length: 20000000\r\n\r\n"
 HEAVY = [f"I have {number} old books about the history of this town." for number in range(20_000)]
 
 
@@ -132,6 +133,19 @@ def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:
         server.wait_for(server.translates)
         assert server.pids()["engine"] != before["engine"]
         assert "the start failed" not in server.log
+
+
+def test_a_triton_that_has_grown_is_replaced_in_a_pause(tmp_path: Path) -> None:
+    with serving(tmp_path, "--triton-growth=8") as server:
+        before = server.pids()
+        with socket.create_connection(("127.0.0.1", server.port), GUARD_S) as half_sent:
+            half_sent.sendall(HALF_SENT)
+            half_sent.sendall(bytes(12 << 20))
+            server.wait_for(lambda: "MiB more than at its start; starting again" in server.log)
+        server.wait_for(server.translates)
+        after = server.pids()
+        assert after["triton"] != before["triton"]
+        assert after["engine"] == before["engine"]
 
 
 def test_a_busy_engine_is_not_taken_for_one_that_hangs(tmp_path: Path) -> None:

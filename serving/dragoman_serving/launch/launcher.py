@@ -131,6 +131,10 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
                 if self.engine is not None and self._hangs(watch):
                     self.engine.kill()
                     return Ended(f"the engine has hung for {watch.silent_s:g} s")
+                grown_bytes = self._triton.grown_bytes
+                limit_bytes = self._options.triton_growth_bytes
+                if grown_bytes > (limit_bytes if watch.idle_s > 0 else 2 * limit_bytes):
+                    return Ended(f"Triton took {grown_bytes >> 20} MiB more than at its start")
                 if not all(map(alive, models)):
                     return Ended("a model's process has died; the log above says why")
                 if follow_bundle and self._repository.layout_has_changed():

@@ -21,7 +21,7 @@ from dragoman_serving.launch.backends import Installation
 from dragoman_serving.launch.child_process import start_child
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.launch.ports import Ports
-from dragoman_serving.launch.processes import blocks_signals
+from dragoman_serving.launch.processes import blocks_signals, memory_bytes
 from dragoman_serving.launch.repository import MODEL
 from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman_serving.launch.server_log import LogPipe
@@ -89,6 +89,7 @@ class TritonProcess:
         """
         self._options, self._engine, self._log = options, engine, log
         self._url = f"http://{options.client_address}:{ports.http}"
+        self._first_bytes = 0
         self._prefix = f"dragoman_{os.getpid()}_{secrets.token_hex(4)}_"
         log.tells_of_crash = False
         # It writes its log to stderr and some lines to stdout, which is for results.
@@ -135,10 +136,16 @@ class TritonProcess:
             except (OSError, http.client.HTTPException, KeyError, ValueError) as error:
                 last_error = error
             else:
+                self._first_bytes = memory_bytes(self.pid)
                 return
             watch.wait(_READY_POLL_S)
             is_silent = watch.silent_s > 0 and not engine_loads
             silent_s = silent_s + time.monotonic() - begin_s if is_silent else 0.0
+
+    @property
+    def grown_bytes(self) -> int:
+        """Memory that it has taken since it was ready."""
+        return memory_bytes(self.pid) - self._first_bytes
 
     def hangs_in_crash(self) -> bool:
         """Whether it has logged a crash and does not come to its end, as with a damaged heap."""

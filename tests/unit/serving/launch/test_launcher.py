@@ -80,9 +80,12 @@ def test_a_limit_of_open_files_that_cannot_work_is_refused(
     assert "ulimit -Hn" in message
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1"])
-def test_a_timeout_that_cannot_be_kept_is_refused(
-    capsys: pytest.CaptureFixture[str], seconds: str
+@pytest.mark.parametrize("number", ["0", "-1"])
+@pytest.mark.parametrize(
+    ("flag", "unit"), [("engine-timeout", "seconds"), ("triton-growth", "MiB")]
+)
+def test_a_bound_that_cannot_be_kept_is_refused(
+    capsys: pytest.CaptureFixture[str], flag: str, unit: str, number: str
 ) -> None:
-    assert main(["serve", f"--engine-timeout={seconds}"]) == 2
-    assert f"--engine-timeout {seconds}: give seconds above 0" in capsys.readouterr().err
+    assert main(["serve", f"--{flag}={number}"]) == 2
+    assert f"--{flag} {number}: give {unit} above 0" in capsys.readouterr().err
