@@ -23,7 +23,7 @@ demo: $(SERVE)/.done  ## Serve, translate thirty sentences by HTTP and by gRPC, 
 wheels:  ## Build wheels of the server, the client and the shipped model into dist/; MACHINE=aarch64
 	rm -rf build  # it may hold libraries for another machine
 	CC=none MACHINE=$(MACHINE) $(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist . ./client ./model_repository
-	rm -rf build model_repository/build model_repository/*.egg-info
+	rm -rf build client/build model_repository/build model_repository/*.egg-info
 
 test: lint  ## Lint, type-check and run every test
 	$(DEV)/bin/pytest $(ARGS)

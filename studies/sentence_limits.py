@@ -87,7 +87,10 @@ def main() -> None:
         for src, tgt in (("en", "de"), ("de", "en")):
             texts, references = zip(*(p if src == "en" else p[::-1] for p in pairs), strict=True)
             options = OptionArguments(
-                source_language=src, target_language=tgt, beam_width=arguments.beam_width
+                source_language=src,
+                target_language=tgt,
+                beam_width=arguments.beam_width,
+                split_sentences=False,  # this study does it
             )
             rows = []
             for name, cut in ways_to_cut(tokenizer, src, arguments.limit or LIMITS):

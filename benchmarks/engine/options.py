@@ -48,6 +48,8 @@ CASES: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...] = (
     (BEAM, {"return_token_scores": True}),
     (BEAM, {"return_alignments": "hard"}),
     (BEAM, {"prefix": "Ich", "num_return_sequences": 4, "return_alternatives": True}),
+    (BEAM, {"split_sentences": False}),
+    (GREEDY, {"split_sentences": False}),
     (GREEDY, {"repetition_penalty": 1.2}),
     (GREEDY, {"return_scores": True}),
     (GREEDY, {"temperature": 1.0, "seed": 1}),

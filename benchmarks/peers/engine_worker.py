@@ -55,6 +55,7 @@ class TextAnswerer:
             target_language=inputs.target_language,
             beam_width=search.beam_width,
             length_penalty=search.length_penalty,
+            split_sentences=False,  # as the peer does
         )
         found: list[Translation] = []
         begin = time.perf_counter()

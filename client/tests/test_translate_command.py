@@ -64,7 +64,7 @@ def test_arguments_give_a_line_each(run: Run, transport: FakeTransport) -> None:
     lines = run(
         *("Grüße", "two\nlines", " ", "--source-language", "en", "--target-language", "de"),
         *("--beam-width", "4", "--max-tokens", "9", "--length-penalty", "0.5"),
-        "--no-split-sentences",
+        "--no-keep-placeholders",
     )
     assert lines == ["<GRÜSSE>", "<TWO LINES>", ""]
     assert transport.requests[0].inputs == {

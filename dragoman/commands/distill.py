@@ -73,6 +73,7 @@ class _Engine:
         self._search: dict[str, Any] = {
             "beam_width": arguments.beam_width,
             "length_penalty": arguments.length_penalty,
+            "split_sentences": False,  # a line is a sentence
         }
         # What is refused must not become part of what is gone on from.
         plan = plan_request(self._options(*self.directions[0]), manifest.limits, self._tokenizer)

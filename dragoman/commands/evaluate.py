@@ -218,6 +218,7 @@ def _engine(arguments: argparse.Namespace) -> _System:
             target_language=target,
             beam_width=arguments.beam_width,
             length_penalty=arguments.length_penalty,
+            split_sentences=False,  # a line is a sentence
         )
         return [(found.text, found.complete) for found in translator.translate(texts, options)]
 

@@ -41,6 +41,13 @@ def _configure_onnx(parser: argparse.ArgumentParser) -> None:
         help="for requests that name none; choose it by `dragoman evaluate` on validation text "
         "(default: the checkpoint's, 0.6 unless it is a bundle with another)",
     )
+    parser.add_argument(
+        "--max-sentence-tokens",
+        type=int,
+        metavar="N",
+        help="longer sentences of a text are cut at a clause, if the request names no limit "
+        "(default: the checkpoint's, else those that the model cannot take)",
+    )
     align_heads.configure_text(parser, "--alignment-text", required=False)
 
 
@@ -126,6 +133,7 @@ def _onnx(arguments: argparse.Namespace) -> int:
     export_bundle(
         *(arguments.checkpoint, arguments.out, arguments.storage),
         length_penalty=arguments.length_penalty,
+        max_sentence_tokens=arguments.max_sentence_tokens,
     )
     if (text := arguments.alignment_text) is not None:
         try:

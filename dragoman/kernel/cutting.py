@@ -7,7 +7,7 @@ import bisect
 import math
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 _CLOSING = "\"'”’»«)\\]"
@@ -31,6 +31,10 @@ _MOST_ACCENTS = 16
 """On a letter; more are rubbish that may be cut anywhere."""
 
 
+Span = tuple[int, int]
+"""Begin and end, in characters."""
+
+
 class SubwordTokenizer(Protocol):
     """What is asked of a tokenizer; see `Tokenizer`."""
 
@@ -46,7 +50,11 @@ class Uncuttable(ValueError):
 
 
 def cut_sentence(
-    sentence: str, most_tokens: int, language: str, tokenizer: SubwordTokenizer
+    sentence: str,
+    most_tokens: int,
+    language: str,
+    tokenizer: SubwordTokenizer,
+    whole: Sequence[Span] = (),
 ) -> list[tuple[str, str]]:
     """Cut a sentence into pieces that are short enough, keeping every character.
 
@@ -58,6 +66,7 @@ def cut_sentence(
         most_tokens: of a piece, without specials, at least 1.
         language: its language code.
         tokenizer: counts tokens.
+        whole: spans that are not cut if they have fewer tokens than that, in ascending order.
 
     Returns:
         Pairs of a piece and the white space that follows it; joined, they are the sentence.
@@ -65,7 +74,9 @@ def cut_sentence(
     Raises:
         Uncuttable: a character has more tokens than that.
     """
-    cutting = _Cutting(sentence, language, tokenizer)
+    if len(tokenizer.encode(sentence)) <= most_tokens:
+        return [(sentence, "")]
+    cutting = _Cutting(sentence, language, tokenizer, whole)
     pieces: list[tuple[str, str]] = []
     begin = 0
     while not cutting.fits(begin, len(sentence), most_tokens):
@@ -78,11 +89,21 @@ def cut_sentence(
 class _Cutting:
     """A sentence, with the places where it may be cut."""
 
-    def __init__(self, sentence: str, language: str, tokenizer: SubwordTokenizer) -> None:
+    def __init__(
+        self,
+        sentence: str,
+        language: str,
+        tokenizer: SubwordTokenizer,
+        whole: Sequence[Span],
+    ) -> None:
         self._sentence = sentence
+        self._whole = whole
         self._tokenizer = tokenizer
         self._starts = tokenizer.token_starts(sentence)
-        self._places = list(_places(sentence, language))
+        self._places = [
+            [at for at in places if self._span_at(at) is None]
+            for places in _places(sentence, language)
+        ]
 
     def tokens(self, begin: int, end: int) -> int:
         """About how many there are: a piece by itself may have a few more."""
@@ -122,7 +143,14 @@ class _Cutting:
             if near:
                 return min(near, key=lambda at: abs(self.tokens(begin, at) - even))
         wanted = self._whole_character(max(begin + 1, self._reached(begin, even)))
+        if span := self._span_at(wanted):
+            wanted = span[1] if span[1] <= high or span[0] <= begin else span[0]
         return wanted if wanted <= high else max(begin + 1, high)
+
+    def _span_at(self, at: int) -> Span | None:
+        """The span that a cut there would part."""
+        index = bisect.bisect_left(self._whole, at, key=lambda span: span[0]) - 1
+        return self._whole[index] if index >= 0 and at < self._whole[index][1] else None
 
     def _reached(self, begin: int, tokens: float) -> int:
         """The character behind so many tokens."""

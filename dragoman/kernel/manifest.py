@@ -27,6 +27,7 @@ FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
 _FEWEST_CANDIDATES = 4
 MOST_LENGTH_PENALTY = 10.0
+FEWEST_SENTENCE_TOKENS = 8
 
 Activation = Literal["relu", "silu", "gelu"]
 """Between the two products of a feed-forward layer; `gelu` is the exact one, with erf."""
@@ -84,6 +85,8 @@ class Limits:
     target_margin_tokens: int = 10
     length_penalty: float = 0.6
     """As of `SearchOptions`; 0.6 is the paper's."""
+    max_sentence_tokens: int | None = None
+    """Longer sentences of a text are cut; None: those that the model cannot take."""
 
     def __post_init__(self) -> None:
         for name in ("max_source_tokens", "max_target_tokens", "max_beam_width"):
@@ -98,6 +101,13 @@ class Limits:
             raise UsageError(f"limits.target_ratio is {self.target_ratio}: give 0 or more")
         if self.target_margin_tokens < 1:
             raise UsageError(f"limits.target_margin_tokens is {self.target_margin_tokens}")
+        if self.max_sentence_tokens is not None and not (
+            FEWEST_SENTENCE_TOKENS <= self.max_sentence_tokens <= self.most_text_tokens
+        ):
+            raise UsageError(
+                f"limits.max_sentence_tokens is {self.max_sentence_tokens}: give "
+                f"{FEWEST_SENTENCE_TOKENS} to {self.most_text_tokens}"
+            )
         if not 0 <= self.length_penalty <= MOST_LENGTH_PENALTY:
             raise UsageError(
                 f"limits.length_penalty is {self.length_penalty}: give 0 to {MOST_LENGTH_PENALTY:g}"
@@ -107,6 +117,11 @@ class Limits:
     def most_text_tokens(self) -> int:
         """Of a text that the model takes whole, without tag and end symbol."""
         return self.max_source_tokens - 2
+
+    @property
+    def sentence_tokens(self) -> int:
+        """Tokens that a sentence is cut to if the request does not say."""
+        return self.max_sentence_tokens or self.most_text_tokens
 
     @property
     def best_sizes(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import platform
 import shutil
 from dataclasses import fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import onnx
 import safetensors.torch
@@ -42,6 +42,7 @@ def export_bundle(
     storage: Storage = "fp32",
     limits: Limits | None = None,
     length_penalty: float | None = None,
+    max_sentence_tokens: int | None = None,
 ) -> Manifest:
     """Write a bundle, which is a checkpoint too: its weights are the graphs' weights.
 
@@ -50,22 +51,26 @@ def export_bundle(
         bundle: folder to make; it appears whole or not at all.
         storage: precision of the weights on disk. The graphs compute in fp32 either way.
         limits: what requests may ask; None for those of the checkpoint.
-        length_penalty: what requests get that do not say; None for that of the limits.
+        length_penalty: of requests that do not give one; None for that of the limits.
+        max_sentence_tokens: of a sentence of a longer text, the same.
 
     Returns:
         The bundle's manifest.
 
     Raises:
-        UsageError: `bundle` exists, the checkpoint cannot be read, or the length penalty is out of
-            range.
+        UsageError: `bundle` exists, the checkpoint cannot be read, or a default is out of range.
     """
     if bundle.exists():
         raise UsageError(f"{bundle}: exists already; name another folder, or remove it")
     loaded = checkpoint.load(source)
     config = loaded.config
     limits = limits or loaded.limits
-    if length_penalty is not None:
-        limits = dataclasses.replace(limits, length_penalty=length_penalty)
+    defaults: dict[str, Any] = {
+        "length_penalty": length_penalty,
+        "max_sentence_tokens": max_sentence_tokens,
+    }
+    given = {name: value for name, value in defaults.items() if value is not None}
+    limits = dataclasses.replace(limits, **given)
     if limits.top_k > config.model.vocab_size:
         raise UsageError(
             f"limits.top_k is {limits.top_k}: more than the vocabulary's {config.model.vocab_size}"

@@ -42,6 +42,18 @@ def test_a_long_text_keeps_its_layout(shipped: Served, protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_no_sentence_is_lost(shipped: Served, protocol: str) -> None:
+    """The model was trained on single sentences, and of several it translates some."""
+    translator: Translator = getattr(shipped, protocol)
+    sentences = ["I am hungry.", "I have time.", "See you tomorrow."]
+    apart = [one.text for one in translator.translate(sentences, target_language="de")]
+    text = " ".join(sentences)
+    assert translator.translate(text, target_language="de").text == " ".join(apart)
+    parts = list(translator.translate_stream(text, target_language="de"))
+    assert parts[-1].text == " ".join(apart)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_the_most_characters_stream(shipped: Served, protocol: str) -> None:
     """And all that is sent is bounded, though each part holds the text from its beginning."""
     translator: Translator = getattr(shipped, protocol)
@@ -85,9 +97,17 @@ def test_shorter_pieces_on_request(shipped: Served) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (LONG, {}, "tokens, more than 256: shorten it, or set split_sentences"),
+        (
+            LONG,
+            {"split_sentences": False},
+            "tokens, more than 256: shorten it, or set split_sentences",
+        ),
         ("x" * 100_001, {}, "more than 100000: send it in parts, as `dragoman translate --format"),
-        ("a", {"max_sentence_tokens": 30}, "max_sentence_tokens: only with split_sentences"),
+        (
+            "a",
+            {"max_sentence_tokens": 30, "prefix": "b"},
+            "max_sentence_tokens: only with split_sentences",
+        ),
         (
             "a",
             {"max_sentence_tokens": 255, "split_sentences": True},

@@ -106,7 +106,10 @@ def test_options_of_all_kinds_share_the_engine(shipped: Served) -> None:
         ({"prefix": ["x " * 400]}, "prefix of text 0 has"),
         ({"return_alternatives": True}, "return_alternatives: only with num_return_sequences"),
         ({"coverage_penalty": 11.0}, "coverage_penalty is 11.0: give 0 to 10"),
-        ({"max_sentence_tokens": 20}, "max_sentence_tokens: only with split_sentences"),
+        (
+            {"max_sentence_tokens": 20, "prefix": "a"},
+            "max_sentence_tokens: only with split_sentences",
+        ),
     ],
     ids=str,
 )

@@ -138,7 +138,11 @@ def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -
         for url in (shipped_fp32.grpc_url, shipped_fp32.http_url):
             with Client(url) as client:
                 found = client.translate(
-                    texts, source_language=source, target_language=target, beam_width=width
+                    texts,
+                    source_language=source,
+                    target_language=target,
+                    beam_width=width,
+                    split_sentences=False,
                 )
             assert [(t.text, t.output_tokens) for t in found] == expected
 

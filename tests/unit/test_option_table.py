@@ -61,7 +61,10 @@ def test_a_percent_sign_in_a_help_text_is_printed(monkeypatch: pytest.MonkeyPatc
             {"return_alternatives": True, "num_return_sequences": 1},
             "return_alternatives: only with num_return_sequences above 1",
         ),
-        ({"max_sentence_tokens": 9}, "max_sentence_tokens: only with split_sentences"),
+        (
+            {"prefix": "a", "max_sentence_tokens": 9},
+            "max_sentence_tokens: only with split_sentences",
+        ),
         ({"beam_width": 1, "keep_placeholders": True}, "keep_placeholders: not with beam_width 1"),
         ({"beam_width": 4, "top_k": 4}, "top_k: samples tokens, give beam_width 1 or none"),
     ],

@@ -222,14 +222,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "split_sentences",
             "switch",
             "cut texts into sentences and translate each",
-            default=False,
+            unset="true, unless an option is given that it excludes",
         ),
         Option(
             "max_sentence_tokens",
             "whole number",
             "cut longer sentences, best at the end of a clause",
             range=Range(8, "most_text_tokens"),
-            unset="the model's limit for a sentence",
+            unset="the model's own, else its limit for a sentence",
             only_with="split_sentences",
         ),
         Option(
@@ -332,6 +332,17 @@ OUTPUTS: Final[Mapping[str, Output]] = {
 """By name; each has an element for each translation."""
 
 
+_WHOLE: Final = frozenset(
+    option.name for option in OPTIONS.values() if "split_sentences" in option.not_with
+)
+
+
+def splits(options: Mapping[str, Any]) -> bool:
+    """Whether options, by name, let texts be cut into sentences."""
+    given = options.get("split_sentences")
+    return _WHOLE.isdisjoint(options) if given is None else bool(given)
+
+
 def sampled(options: Collection[str]) -> bool:
     """Whether options, by name, let tokens be sampled."""
     return any(name in options for name in SAMPLING)
@@ -397,17 +408,17 @@ def _check_combination(option: Option, value: Any, found: Mapping[str, Any], mod
         where = "in a stream" if model == STREAM else f"by the model {model}"
         raise ValueError(f"{name}: not taken {where}; the model {TRANSLATE} takes it")
     for other in option.not_with:
-        if other in found:
+        if other in found and found[other] is not False:
             raise ValueError(f"{name}: not with {other}")
     width = found.get("beam_width")
     if width == 1 and option.needs_beam:
         raise ValueError(f"{name}: not with beam_width 1, give 2 or more")
     if name in SAMPLING and width not in (None, 1):
         raise ValueError(f"{name}: samples tokens, give beam_width 1 or none")
-    if option.only_with is not None and option.only_with not in found:
-        default = OPTIONS[option.only_with].default
-        above = "" if isinstance(default, bool) else f" above {default}"
-        raise ValueError(f"{name}: only with {option.only_with}{above}")
+    base = option.only_with
+    if base is not None and not (splits(found) if base == "split_sentences" else base in found):
+        default = OPTIONS[base].default
+        raise ValueError(f"{name}: only with {base}" + (f" above {default}" if default else ""))
     most = found.get(option.at_most or "")
     if most is not None and value > most:
         raise ValueError(f"{name} is {value}, more than {option.at_most}, {most}")

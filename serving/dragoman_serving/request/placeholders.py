@@ -27,6 +27,11 @@ def find_placeholders(text: str) -> list[str]:
     return _PATTERN.findall(text)
 
 
+def placeholder_spans(text: str) -> list[tuple[int, int]]:
+    """Begin and end of each, in characters."""
+    return [found.span() for found in _PATTERN.finditer(text)]
+
+
 def is_tag(placeholder: str) -> bool:
     """Whether it begins or ends something, so that its place among its like matters."""
     return placeholder.startswith("<")

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from dragoman_options.arguments import AlignmentForm, OptionArguments
-from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE, sampled
+from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE, sampled, splits
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
@@ -187,9 +187,7 @@ def plan_request(
         alpha=_alpha(options, limits),
         urgency=urgency,
         assessed=not outputs.isdisjoint(_OF_SCORER) or ("confidences" in outputs and is_altered),
-        most_sentence_tokens=(options.get("max_sentence_tokens") or limits.most_text_tokens)
-        if "split_sentences" in options
-        else None,
+        most_sentence_tokens=_most_sentence_tokens(options, limits),
         width=width,
         width_with_terms=width if "beam_width" in options else widest,
         hypotheses=hypotheses,
@@ -246,6 +244,15 @@ def _outputs(options: OptionArguments) -> frozenset[str]:
 def _alpha(options: OptionArguments, limits: Limits) -> float:
     alpha = options.get("length_penalty")
     return limits.length_penalty if alpha is None else alpha
+
+
+def _most_sentence_tokens(options: OptionArguments, limits: Limits) -> int | None:
+    if not splits(options):
+        return None
+    # An address, which is kept whole, may have more than the model's sentences should.
+    keeps = "keep_placeholders" in options
+    default = limits.most_text_tokens if keeps else limits.sentence_tokens
+    return options.get("max_sentence_tokens") or default
 
 
 def _prefixes(options: OptionArguments, texts: int) -> tuple[str, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dragoman.kernel.cutting import cut_sentence
+from dragoman.kernel.cutting import Span, cut_sentence
 from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.request.placeholders import placeholder_spans
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,11 @@ Piece = Sentence | LineBreaks | str
 
 
 def pieces_of_text(
-    text: str, language: str, most_tokens: int, tokenizer: Tokenizer
+    text: str,
+    language: str,
+    most_tokens: int,
+    tokenizer: Tokenizer,
+    keeps_placeholders: bool = False,
 ) -> Iterator[tuple[LineBreaks, str]]:
     """Cut a text into sentences, and those that are too long into pieces.
 
@@ -36,6 +41,7 @@ def pieces_of_text(
         language: its language code.
         most_tokens: of a piece, without specials.
         tokenizer: counts them.
+        keeps_placeholders: whether no sentence ends within a placeholder.
 
     Returns:
         What is translated, which may be empty, and what follows it and stays as it is.
@@ -43,18 +49,40 @@ def pieces_of_text(
     Raises:
         Uncuttable: a single character has more tokens than that.
     """
-    for sentence, kept in split_sentences(text, language):
+    sentences = split_sentences(text, language)
+    if keeps_placeholders:
+        sentences = _joined(sentences, placeholder_spans(text))
+    for sentence, kept in sentences:
         if not sentence:
             yield LineBreaks("", ()), kept
             continue
         line = sentence.translate(BREAKS_TO_SPACES)
         begin = 0
-        pieces = cut_sentence(line, most_tokens, language, tokenizer)
+        whole = placeholder_spans(line) if keeps_placeholders else ()
+        pieces = cut_sentence(line, most_tokens, language, tokenizer, whole)
         for number, (piece, space) in enumerate(pieces, start=1):
             end = begin + len(piece)
             behind = sentence[end : end + len(space)] + (kept if number == len(pieces) else "")
             yield LineBreaks.of(sentence[begin:end]), behind
             begin = end + len(space)
+
+
+def _joined(sentences: list[tuple[str, str]], spans: Sequence[Span]) -> list[tuple[str, str]]:
+    """Sentences between which a span goes on, made one."""
+    found: list[tuple[str, str]] = []
+    begin = 0
+    remaining = iter(spans)
+    span = next(remaining, None)
+    for sentence, kept in sentences:
+        while span is not None and span[1] <= begin:
+            span = next(remaining, None)
+        if found and span is not None and span[0] < begin:
+            before, between = found.pop()
+            found.append((before + between + sentence, kept))
+        else:
+            found.append((sentence, kept))
+        begin += len(sentence) + len(kept)
+    return found
 
 
 def join(pieces: Sequence[Piece], translations: Iterable[str]) -> str:

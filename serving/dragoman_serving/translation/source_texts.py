@@ -99,7 +99,7 @@ class SourceTexts:
         most = self._limits.max_source_tokens
         splits = plan.most_sentence_tokens is not None
         pieces: list[Piece] = []
-        for line_breaks, kept in self._parts(index, text, source, plan.most_sentence_tokens):
+        for line_breaks, kept in self._parts(index, text, source, plan):
             src_ids = self._tokenizer.encode_source(line_breaks.line, target)
             if len(src_ids) == self._tokenizer.tags + 1:
                 pieces += [line_breaks.put_into(line_breaks.line), kept]
@@ -126,13 +126,14 @@ class SourceTexts:
         return pieces
 
     def _parts(
-        self, index: int, text: str, source: str, most_tokens: int | None
+        self, index: int, text: str, source: str, plan: SearchPlan
     ) -> list[tuple[LineBreaks, str]]:
         """What is translated, each with what follows it and stays as it is."""
+        most_tokens, keeps = plan.most_sentence_tokens, plan.terms.keeps_placeholders
         if most_tokens is None:
             return [(LineBreaks(text, ()), "")]
         try:
-            return list(pieces_of_text(text, source, most_tokens, self._tokenizer))
+            return list(pieces_of_text(text, source, most_tokens, self._tokenizer, keeps))
         except Uncuttable as error:
             raise InvalidRequest(f"text {index}: {error}") from error
 

@@ -65,6 +65,7 @@ class Composer:
                     join(of_text, map(self._text, sentences, of_sentences)),
                     sum(len(one.ids) for one in of_sentences),
                     all(one.complete for one in of_sentences),
+                    _score(of_sentences, alpha),
                     confidence=_confidence(of_sentences),
                 )
             )
@@ -113,10 +114,17 @@ class Composer:
             self._text(sentence, found),
             len(found.ids),
             found.complete,
-            None if found.log_prob is None else found.score(alpha),
+            _score([found], alpha),
             tuple(self._translation(sentence, other, alpha) for other in found.others),
             confidence=_confidence([found]),
         )
+
+
+def _score(found: Sequence[Hypothesis], alpha: float) -> float | None:
+    """Of a single sentence, where the search has scored what it found."""
+    if len(found) != 1 or found[0].log_prob is None:
+        return None
+    return found[0].score(alpha)
 
 
 def _confidence(found: Sequence[Hypothesis]) -> float | None:

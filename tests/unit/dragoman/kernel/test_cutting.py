@@ -74,3 +74,18 @@ def test_every_piece_is_short_enough_and_nothing_is_lost(
 def test_a_character_that_is_too_long_is_told(tokenizer: Tokenizer) -> None:
     with pytest.raises(Uncuttable, match="'漢' alone has more tokens than a piece may have, 3"):
         cut_sentence("red 漢", 3, "en", tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("aaaa <a, bbbb> cccc", ["aaaa", "<a, bbbb> cccc"]),
+        ("aaa <bb; bb> cc dd", ["aaa <bb; bb>", "cc dd"]),
+        ("aaaaaaaaaa<bbbb>ccccc", ["aaaaaaaaaa", "<bbbb>ccccc"]),
+        ("<aaaaaaaaaaaaaaaaaaaa>", ["<aaaaaaaaaaaa", "aaaaaaaa>"]),  # too long
+    ],
+)
+def test_spans_are_kept_whole(text: str, expected: list[str]) -> None:
+    spans = [(text.index("<"), text.index(">") + 1)]
+    found = [piece for piece, _ in cut_sentence(text, 13, "en", Letters(), spans)]
+    assert found == expected

@@ -18,7 +18,7 @@ from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.constraints import Options
 from dragoman_training.oracle.search import search
 from dragoman_training.run import checkpoint
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.text import Tokenizer
@@ -240,6 +240,8 @@ others = st.fixed_dictionaries(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(words, placeholders), min_size=1, max_size=8), others)
+@example(["Hello", "<a title='Good. Very good.'>", "https://a.aa/" + "0a" * 60, "Tom."], {})
+@example(["Hello", "https://a.aa/a", "<a href='x'>", "https://a.aa/0a"], {})
 def test_placeholders_survive(
     translator: Translator, parts: list[str], others: dict[str, Any]
 ) -> None:

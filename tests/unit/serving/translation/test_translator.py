@@ -14,6 +14,7 @@ import pytest
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.errors import DeadlineExceeded
 from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.request.plan import plan_request
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.translation.source_texts import MAX_TEXT_CHARACTERS
 from dragoman_serving.translation.translator import Translator
@@ -21,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
-from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.manifest import Limits, Manifest
 
 
 @pytest.fixture(scope="module")
@@ -148,11 +149,41 @@ def test_split_sentences_are_translated_one_by_one(translator: Translator) -> No
     assert whole == f"{parts[0]}\n\n {parts[1]} "
 
 
-def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
+def test_long_texts_are_refused_where_they_are_not_split(translator: Translator) -> None:
     text = "red blue green. " * 100
-    with pytest.raises(InvalidRequest, match=r"text 1 has \d+ tokens, more than 256"):
-        translate(translator, ["red", text])
-    assert translate(translator, [text], split_sentences=True, max_tokens=5)
+    for options in ({"split_sentences": False}, {"prefix": "pink"}, {"return_scores": True}):
+        with pytest.raises(InvalidRequest, match=r"text 1 has \d+ tokens, more than 256"):
+            translate(translator, ["red", text], **options)
+    assert translate(translator, [text], max_tokens=5)
+
+
+def test_texts_are_split_unless_an_option_excludes_it(translator: Translator) -> None:
+    """So that no sentence is lost to a model that was trained on single ones."""
+    sentences = ["Red blue green.", "White pink.", "Grey brown black."]
+    apart = translate(translator, sentences, max_tokens=20)
+    text = " ".join(sentences)
+    assert translate(translator, [text], max_tokens=20) == [" ".join(apart)]
+    (whole,) = translate(translator, [text], max_tokens=20, split_sentences=False)
+    (scored,) = translator.translate([text], OptionArguments(max_tokens=20, return_scores=True))
+    assert whole == scored.text != " ".join(apart)
+    assert scored.score is not None
+
+
+def test_a_model_may_want_shorter_sentences(translator: Translator) -> None:
+    """By its manifest; a request may say otherwise."""
+    limits, tokenizer = Limits(max_sentence_tokens=20), translator._tokenizer
+    given: list[tuple[dict[str, Any], int | None]] = [
+        ({}, 20),
+        ({"max_sentence_tokens": 30}, 30),
+        ({"split_sentences": False}, None),
+    ]
+    for options, right in given:
+        plan = plan_request(options, limits, tokenizer)
+        assert plan.most_sentence_tokens == right
+    assert plan_request({}, Limits(), tokenizer).most_sentence_tokens == 254
+    for wrong in (7, 255):
+        with pytest.raises(UsageError, match=f"max_sentence_tokens is {wrong}: give 8 to 254"):
+            Limits(max_sentence_tokens=wrong)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +192,6 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
         ([], {}, "text_input is empty"),
         (["red", ""], {}, "text 1 is empty"),
         (["  \n\t\u00a0"], {}, "text 0 is empty"),
-        (["\u200b \u200b"], {}, "text 0 is empty"),
         (["x" * 90_000] * 30, {}, "the texts have 2700000 characters together"),
         (["a"] * 20_001, {}, "20001 sentences in one request, more than 20000"),
         (["x" * (MAX_TEXT_CHARACTERS + 1)], {}, "text 0 has 100001 characters"),
@@ -172,7 +202,16 @@ def test_long_texts_are_refused_unless_split(translator: Translator) -> None:
         (["red"], {"beam_width": True}, "beam_width is True"),
         (["red"], {"length_penalty": -0.1}, "length_penalty is -0.1: give 0 to 10"),
         (["red"], {"length_penalty": float("nan")}, "length_penalty is nan"),
-        (["red"], {"max_sentence_tokens": 20}, "max_sentence_tokens: only with split_sentences"),
+        (
+            ["red"],
+            {"max_sentence_tokens": 20, "split_sentences": False},
+            "max_sentence_tokens: only with split_sentences",
+        ),
+        (
+            ["red"],
+            {"max_sentence_tokens": 20, "prefix": "red"},
+            "max_sentence_tokens: only with split_sentences",
+        ),
         (
             ["red"],
             {"max_sentence_tokens": 7, "split_sentences": True},
@@ -259,7 +298,7 @@ def test_a_sentence_beyond_the_limit_is_cut(translator: Translator) -> None:
     assert found.text.count("\n\n  ") == 1
     assert not found.complete  # several pieces were cut, and not the last one alone
     with pytest.raises(InvalidRequest, match=r"tokens, more than 256: .*or set split_sentences"):
-        translator.translate([text])
+        translator.translate([text], OptionArguments(split_sentences=False))
 
 
 def test_sentences_are_cut_at_a_length_that_was_asked_for(translator: Translator) -> None:
