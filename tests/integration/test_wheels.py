@@ -20,8 +20,8 @@ from tests.conftest import REPOSITORY
 
 PYTHONS = ("python3.11", "python3.12")
 PARTS = (
-    *("build_backend", "client", "dragoman", "export", "model_repository", "serving", "training"),
-    *("LICENSE", "MANIFEST.in", "Makefile", "README.md", "pyproject.toml", "setup.py"),
+    *("build_backend", "client", "dragoman", "export", "locks", "model_repository", "serving"),
+    *("training", "LICENSE", "MANIFEST.in", "Makefile", "README.md", "pyproject.toml", "setup.py"),
 )
 """What wheels are made of; the rest of the project is left out."""
 ELF_MACHINE, AARCH64 = 18, b"\xb7\0"

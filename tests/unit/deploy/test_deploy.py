@@ -98,6 +98,7 @@ def test_every_image_can_be_another_and_is_the_same_everywhere() -> None:
         assert {name: f"${{{name}:-{built[name]}}}" for name in built}.items() <= build[
             "args"
         ].items()
+        assert (REPOSITORY / "locks" / f"{build['args']['LOCK']}.txt").is_file()
 
 
 def test_hadolint_takes_the_dockerfile() -> None:
