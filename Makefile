@@ -6,6 +6,8 @@ SERVE := .venv-serve
 DEV := .venv-dev
 GPU := .venv-gpu
 BUILD := .venv-build
+BILL := .venv-bill
+LOCK ?= serve
 PROJECTS := pyproject.toml setup.py client/pyproject.toml build_backend/dragoman_build.py \
 	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
@@ -13,7 +15,7 @@ PROJECTS := pyproject.toml setup.py client/pyproject.toml build_backend/dragoman
 COMPILE = $(DEV)/bin/uv pip compile --quiet --universal --generate-hashes \
 	--custom-compile-command 'make lock' --no-emit-package torch --no-emit-package dragoman-client $(ARGS)
 
-.PHONY: help serve demo wheels test test-all campaign gpu-check zig-check lint format lock \
+.PHONY: help serve demo wheels test test-all campaign gpu-check zig-check lint format lock sbom \
 	attention-figures clean
 
 help:  ## Say what each target does
@@ -63,6 +65,13 @@ lock: $(DEV)/.done  ## Lock what the requirements changed; ARGS=--upgrade for th
 	$(COMPILE) --python-version 3.11 --extra serve --extra dev -o locks/dev.txt pyproject.toml
 	$(COMPILE) --python-version 3.12 --extra serve-cpu -o locks/serve-cpu.txt pyproject.toml
 	$(COMPILE) --python-version 3.12 --extra serve-gpu --extra tensorrt -o locks/serve-gpu.txt pyproject.toml
+
+sbom: wheels $(DEV)/.done  ## Write the software bill of materials of an installation into dist/; LOCK=serve-cpu
+	$(PYTHON) -m venv --clear $(BILL)
+	$(BILL)/bin/pip install --quiet --require-hashes -r locks/$(LOCK).txt
+	$(BILL)/bin/pip install --quiet --no-index --no-deps --find-links dist dragoman dragoman-client dragoman-model
+	$(DEV)/bin/python -m deploy.software_bill $(BILL)/bin/python dist/dragoman-$(LOCK).cdx.json
+	rm -rf $(BILL)
 
 attention-figures: $(DEV)/.done  ## Draw the pictures of docs/attention.md anew
 	$(DEV)/bin/python -m studies.attention_figures $(ARGS)
