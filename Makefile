@@ -5,10 +5,17 @@ ARGS ?=
 SERVE := .venv-serve
 DEV := .venv-dev
 GPU := .venv-gpu
+BUILD := .venv-build
+BILL := .venv-bill
+LOCK ?= serve
 PROJECTS := pyproject.toml setup.py client/pyproject.toml build_backend/dragoman_build.py \
 	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
-.PHONY: help serve demo wheels test test-all campaign gpu-check zig-check lint format \
+# torch has a lock of its own, written by hand. The client is ours.
+COMPILE = $(DEV)/bin/uv pip compile --quiet --universal --generate-hashes \
+	--custom-compile-command 'make lock' --no-emit-package torch --no-emit-package dragoman-client $(ARGS)
+
+.PHONY: help serve demo wheels test test-all campaign gpu-check zig-check lint format lock sbom \
 	attention-figures clean
 
 help:  ## Say what each target does
@@ -20,9 +27,10 @@ serve: $(SERVE)/.done  ## Serve the shipped model over HTTP and gRPC; ARGS="--ht
 demo: $(SERVE)/.done  ## Serve, translate thirty sentences by HTTP and by gRPC, stop
 	$(SERVE)/bin/dragoman demo
 
-wheels:  ## Build wheels of the server, the client and the shipped model into dist/; MACHINE=aarch64
+wheels: $(BUILD)/.done  ## Build wheels of the server, the client and the shipped model into dist/; MACHINE=aarch64
 	rm -rf build  # it may hold libraries for another machine
-	CC=none MACHINE=$(MACHINE) $(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist . ./client ./model_repository
+	CC=none MACHINE=$(MACHINE) $(BUILD)/bin/pip wheel --quiet --no-deps --no-build-isolation \
+		--wheel-dir dist . ./client ./model_repository
 	rm -rf build client/build model_repository/build model_repository/*.egg-info
 
 test: lint  ## Lint, type-check and run every test
@@ -39,8 +47,8 @@ gpu-check: $(GPU)/.done  ## On a machine with an NVIDIA GPU: tests, tokens, spee
 	$(GPU)/bin/python -m benchmarks.gpu.gpu_check $(ARGS)
 
 zig-check: $(DEV)/.done  ## Compile without the machine's C compiler, test what comes of it
-	trap '$(DEV)/bin/pip install --quiet --no-deps --editable .' EXIT; \
-	CC=none $(DEV)/bin/pip install --quiet --no-deps --editable . && \
+	trap '$(DEV)/bin/pip install --quiet --no-deps --no-build-isolation --editable .' EXIT; \
+	CC=none $(DEV)/bin/pip install --quiet --no-deps --no-build-isolation --editable . && \
 	$(DEV)/bin/pytest tests/unit/serving/engine/compiled tests/integration/test_engine_served.py $(ARGS)
 
 lint: $(DEV)/.done  ## Check style and types
@@ -52,22 +60,40 @@ format: $(DEV)/.done  ## Rewrite the code in the project's style
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
+lock: $(DEV)/.done  ## Lock what the requirements changed; ARGS=--upgrade for the newest releases of all
+	$(COMPILE) --python-version 3.11 -o locks/build.txt locks/build.in
+	$(COMPILE) --python-version 3.11 --extra serve --extra load-test -o locks/serve.txt pyproject.toml
+	$(COMPILE) --python-version 3.11 --extra serve --extra dev -o locks/dev.txt pyproject.toml
+	$(COMPILE) --python-version 3.12 --extra serve-cpu -o locks/serve-cpu.txt pyproject.toml
+	$(COMPILE) --python-version 3.12 --extra serve-gpu --extra tensorrt -o locks/serve-gpu.txt pyproject.toml
+
+sbom: wheels $(DEV)/.done  ## Write the software bill of materials of an installation into dist/; LOCK=serve-cpu
+	$(PYTHON) -m venv --clear $(BILL)
+	$(BILL)/bin/pip install --quiet --require-hashes -r locks/$(LOCK).txt
+	$(BILL)/bin/pip install --quiet --no-index --no-deps --find-links dist dragoman dragoman-client dragoman-model
+	$(DEV)/bin/python -m deploy.software_bill $(BILL)/bin/python dist/dragoman-$(LOCK).cdx.json
+	rm -rf $(BILL)
+
 attention-figures: $(DEV)/.done  ## Draw the pictures of docs/attention.md anew
 	$(DEV)/bin/python -m studies.attention_figures $(ARGS)
 
 clean:  ## Remove the virtual environments and what was compiled
-	rm -rf $(SERVE) $(DEV) $(GPU) build dist serving/dragoman_serving/relay/*.so \
+	rm -rf $(SERVE) $(DEV) $(GPU) $(BUILD) build dist serving/dragoman_serving/relay/*.so \
 		serving/dragoman_serving/engine/compiled/*.so
 
 # Serving needs no torch; a test holds that.
-$(SERVE)/.done: $(PROJECTS)
+$(SERVE)/.done: $(PROJECTS) locks/serve.txt
 	$(PYTHON) -m venv $(SERVE)
+	$(SERVE)/bin/pip install --quiet --require-hashes -r locks/serve.txt
 	$(SERVE)/bin/pip install --quiet --editable ./client --editable '.[serve,load-test]'
 	touch $@
 
-$(DEV)/.done: $(PROJECTS)
+$(DEV)/.done: $(PROJECTS) locks/build.txt locks/torch.txt locks/dev.txt
 	$(PYTHON) -m venv $(DEV)
-	$(DEV)/bin/pip install --quiet --editable ./client --editable '.[serve,dev]'
+	$(DEV)/bin/pip install --quiet --require-hashes -r locks/build.txt
+	$(DEV)/bin/pip install --quiet --no-deps --require-hashes -r locks/torch.txt
+	$(DEV)/bin/pip install --quiet --no-build-isolation --require-hashes -r locks/dev.txt
+	$(DEV)/bin/pip install --quiet --no-build-isolation --editable ./client --editable '.[serve,dev]'
 # Without a browser the tests of pages are skipped, and say so.
 	-$(DEV)/bin/python -m tests.chromium_package
 	touch $@
@@ -75,4 +101,9 @@ $(DEV)/.done: $(PROJECTS)
 $(GPU)/.done: $(PROJECTS)
 	$(PYTHON) -m venv $(GPU)
 	$(GPU)/bin/pip install --quiet --editable ./client --editable '.[gpu-check]'
+	touch $@
+
+$(BUILD)/.done: locks/build.txt
+	$(PYTHON) -m venv $(BUILD)
+	$(BUILD)/bin/pip install --quiet --require-hashes -r locks/build.txt
 	touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import tempfile
@@ -15,6 +16,8 @@ from dragoman.kernel.errors import UsageError
 if TYPE_CHECKING:
     from dragoman_training.marian.hub import Hub
     from dragoman_training.marian.languages import Languages
+
+log = logging.getLogger(__name__)
 
 HELP = "make a checkpoint of an OPUS-MT model, or another of Marian's"
 _ENDPOINT = "HF_ENDPOINT"
@@ -68,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         endpoint = arguments.endpoint or os.environ.get(_ENDPOINT) or ENDPOINT
         hub = Hub(endpoint, arguments.revision)
         with tempfile.TemporaryDirectory() as folder:
-            _fetch(hub, arguments.model, Path(folder), arguments.quiet)
+            commit = _fetch(hub, arguments.model, Path(folder), arguments.quiet)
+            log.info("%s: --revision %s gives the same files again", arguments.model, commit)
             try:
                 import_marian(Path(folder), arguments.out, languages, arguments.model)
             except UsageError as error:  # of a file that will not be there any more
@@ -81,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _fetch(hub: Hub, name: str, folder: Path, quiet: bool) -> None:
+def _fetch(hub: Hub, name: str, folder: Path, quiet: bool) -> str:
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TaskID
 
@@ -95,7 +99,7 @@ def _fetch(hub: Hub, name: str, folder: Path, quiet: bool) -> None:
                 tasks[file] = bar.add_task(file, total=size)
             bar.update(tasks[file], completed=done)
 
-        hub.fetch(name, folder, told)
+        return hub.fetch(name, folder, told)
 
 
 def _languages(arguments: argparse.Namespace) -> Languages:

@@ -82,6 +82,25 @@ def test_secrets_have_no_defaults(services: dict[str, Any]) -> None:
         assert re.search(rf"^{name}=$", example, re.MULTILINE)
 
 
+def test_every_image_can_be_another_and_is_the_same_everywhere() -> None:
+    """The command in docs/deployment.md that pins them reads the example."""
+    dockerfile = (DEPLOY / "Dockerfile").read_text()
+    defaults = dict(re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", COMPOSE.read_text()))
+    example = (REPOSITORY / ".env.example").read_text()
+    assert dict(re.findall(r"^# (\w+_IMAGE)=(.+)$", example, re.MULTILINE)) == defaults
+    built = dict(re.findall(r"^ARG (\w+_IMAGE)=(.+)$", dockerfile, re.MULTILINE))
+    assert {f"${{{name}}}" for name in built} == set(re.findall(r"^FROM (\S+)", dockerfile, re.M))
+    assert built.items() <= defaults.items()
+    services = yaml.safe_load(COMPOSE.read_text())["services"].values()
+    images = {service["image"] for service in services if "dragoman:" not in service["image"]}
+    assert images == {f"${{{name}:-{defaults[name]}}}" for name in defaults if name not in built}
+    for build in (service["build"] for service in services if "build" in service):
+        assert {name: f"${{{name}:-{built[name]}}}" for name in built}.items() <= build[
+            "args"
+        ].items()
+        assert (REPOSITORY / "locks" / f"{build['args']['LOCK']}.txt").is_file()
+
+
 def test_hadolint_takes_the_dockerfile() -> None:
     checked = run(Path(sys.executable).with_name("hadolint"), DEPLOY / "Dockerfile")
     assert checked.returncode == 0, checked.stdout

@@ -1,10 +1,11 @@
-"""Downloads: broken transfers are resumed, and files are checked against their digests."""
+"""Downloads over HTTPS: broken transfers are resumed, files are checked against their digests."""
 
 from __future__ import annotations
 
 import hashlib
 import http.client
 import json
+import logging
 import os
 import urllib.error
 import urllib.request
@@ -14,6 +15,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dragoman.kernel.errors import UsageError
+from dragoman_training.secure_http import is_secure, open_url
+
+log = logging.getLogger(__name__)
 
 LOCK = "corpora.lock.json"
 """Beside the text: what each URL gave the first time that it was fetched."""
@@ -37,11 +41,11 @@ class Source:
 
     def __post_init__(self) -> None:
         try:
-            scheme = urlsplit(self.url).scheme
+            secure = is_secure(self.url)
         except ValueError as error:
             raise UsageError(f"url is {self.url!r}: {error}") from error
-        if scheme not in ("http", "https"):
-            raise UsageError(f"url is {self.url!r}: give one that begins with https:// or http://")
+        if not secure:
+            raise UsageError(f"url is {self.url!r}: give one that begins with https://")
         if not (self.url.isascii() and self.url.isprintable()) or " " in self.url:
             raise UsageError(f"url is {self.url!r}: write what is not ASCII, and spaces, as %C3%A4")
 
@@ -111,8 +115,14 @@ def remember(download: Download, lock: Path) -> None:
         UsageError: the lock cannot be read or written.
     """
     known = _locked(lock)
-    if known.get(download.source.url) != download.sha256:
-        _write_lock(lock, {**known, download.source.url: download.sha256})
+    source = download.source
+    if known.get(source.url) != download.sha256:
+        _write_lock(lock, {**known, source.url: download.sha256})
+        if source.sha256 is None:
+            found = download.sha256
+            log.info(
+                "%s: SHA-256 %s, kept in %s; another later is refused", source.url, found, lock
+            )
 
 
 def discard(download: Download, lock: Path) -> None:
@@ -137,7 +147,7 @@ def _transfer(source: Source, folder: Path, watch: Watch) -> None:
         request.add_header("Range", f"bytes={there}-")
         request.add_header("If-Range", known)
     try:
-        response = urllib.request.urlopen(request, timeout=_TIMEOUT_S)  # noqa: S310
+        response = open_url(request, _TIMEOUT_S)
     except urllib.error.HTTPError as error:
         if there and error.code == _RANGE_NOT_SATISFIABLE:
             if error.headers.get("Content-Range", f"bytes */{there}") == f"bytes */{there}":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import functools
+import hashlib
 import http.server
 import json
 import math
@@ -357,23 +357,56 @@ def test_languages_come_from_files_name_or_options(
     assert find_languages(wanted, pieces, words, name) == ((source,), tags, tuple(targets.split()))
 
 
-class Hub(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder as a hub does, unless it shall misbehave."""
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """Serves a folder as a hub does, unless it shall misbehave.
+
+    `main` leads to one commit; files are asked for by the commit, all but the first. Weights lie on
+    another server, which is this one by another name.
+    """
 
     misbehaves = ""
+    folder: Path
 
     def do_GET(self) -> None:
-        owner, model, resolve, revision, file = self.path.strip("/").split("/")
-        if (owner, model, resolve, revision) != ("owner", NAME, "resolve", "main"):
-            self.send_error(401 if owner == "secret" else 404)
-        elif file == "source.spm" and self.misbehaves == "breaks off":
-            self.send_response(200)
-            self.send_header("Content-Length", "1000")
-            self.end_headers()
-            self.wfile.write(b"half")
+        *words, file = self.path.strip("/").split("/")
+        path = self.folder / file
+        revision = "main" if file == "config.json" else COMMIT
+        if words == ["elsewhere"]:
+            body = self.damaged(path.read_bytes(), "elsewhere")
+            self.answer(200, body, digest=hashlib.sha256(body).hexdigest())
+        elif words != ["owner", NAME, "resolve", revision] or not path.is_file():
+            self.send_error(401 if words[0] == "secret" else 404)
+        elif file == "model.safetensors":
+            elsewhere = os.environ["HF_ENDPOINT"].replace("127.0.0.1", "localhost")
+            there = "http://hub.example" if self.misbehaves == "leaves TLS" else elsewhere
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest = "" if self.misbehaves == "trusts others" else digest
+            self.answer(302, b"", digest=digest, Location=f"{there}/elsewhere/{file}")
         else:
-            self.path = f"/{file}"
-            super().do_GET()
+            body = path.read_bytes()
+            git = hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest()
+            body = self.damaged(body, file)
+            if (file, self.misbehaves) == ("source.spm", "breaks off"):
+                body = body[:4]
+            self.answer(200, body, ETag=f'W/"{git}"', Content_Length=str(path.stat().st_size))
+
+    def damaged(self, body: bytes, file: str) -> bytes:
+        return body[:-1] + b"?" if self.misbehaves == f"damages {file}" else body
+
+    def answer(self, status: int, body: bytes, digest: str = "", **headers: str) -> None:
+        self.send_response(status)
+        if digest:
+            headers["X-Linked-Etag"] = f'"{digest}"'
+        if self.misbehaves != "states no commit":
+            other = self.misbehaves == "changes" and "config.json" not in self.path
+            headers["X-Repo-Commit"] = COMMIT[::-1] if other else COMMIT
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *words: object) -> None:
         pass
@@ -383,8 +416,8 @@ class Hub(http.server.SimpleHTTPRequestHandler):
 def hub_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a hub that has a folder's model as `owner/opus-mt-en-de`."""
     monkeypatch.setattr(Hub, "misbehaves", "")
-    handler = functools.partial(Hub, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    monkeypatch.setattr(Hub, "folder", folder, raising=False)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
@@ -436,7 +469,18 @@ def test_a_hub_gives_what_a_folder_does(
         ),
         (["secret/none"], "", "401 Unauthorized; there is no such model, or it is not public"),
         ([f"owner/{NAME}", "--revision", "v2"], "", "there is no such file or model"),
-        ([f"owner/{NAME}"], "breaks off", "source.spm: broke off after 4 of 1000 bytes"),
+        ([f"owner/{NAME}"], "breaks off", "source.spm: broke off after 4 of "),
+        ([f"owner/{NAME}"], "damages source.spm", f"/{COMMIT}/source.spm: has digest "),
+        ([f"owner/{NAME}"], "damages elsewhere", "/model.safetensors: has digest "),
+        (
+            [f"owner/{NAME}"],
+            "leaves TLS",
+            "cannot be reached: it redirects to http://hub.example/elsewhere/model.safetensors",
+        ),
+        ([f"owner/{NAME}"], "states no commit", "the server states no commit and digest of it"),
+        ([f"owner/{NAME}"], "trusts others", "/model.safetensors: the server states no commit and"),
+        ([f"owner/{NAME}"], "changes", f"vocab.json: the hub sends commit {COMMIT[::-1]}"),
+        (["owner/none", "--endpoint", "http://hub.example"], "", "write it as https://"),
         (["owner/none", "--endpoint", "file:///etc"], "", "--endpoint 'file:///etc': write it as"),
         (["owner/none", "--endpoint", "http://127.0.0.1:1"], "", "cannot be reached: "),
         (["owner/none", "--endpoint", "http://[bad"], "", "--endpoint 'http://[bad': write it as"),

@@ -34,6 +34,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files: dict[str, bytes] = {}
         self.breaks_after: int | None = None
+        self.leads_to: str | None = None
         self.asked: list[str] = []
 
     def url(self, name: str) -> str:
@@ -44,6 +45,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
+        if self.server.leads_to is not None:
+            self.send_response(302)
+            self.send_header("Location", self.server.leads_to)
+            self.end_headers()
+            return
         body = self.server.files.get(self.path[1:])
         wanted = self.headers.get("Range", "")
         self.server.asked.append(wanted)
@@ -159,10 +165,14 @@ def test_another_file_than_the_registry_says_is_refused(
     assert left(tmp_path) == []
 
 
-def test_another_file_than_the_first_time_is_refused(server: Server, tmp_path: Path) -> None:
+def test_another_file_than_the_first_time_is_refused(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server.files["a.tgz"] = ARCHIVE
+    caplog.set_level("INFO")
     list(fetch_corpora([corpus(server)], tmp_path))
     digest = hashlib.sha256(ARCHIVE).hexdigest()
+    assert f"a.tgz: SHA-256 {digest}, kept in {tmp_path / LOCK}" in caplog.text
     assert json.loads((tmp_path / LOCK).read_text()) == {server.url("a.tgz"): digest}
     server.files["a.tgz"] = archived({"a/text.en": b"three\n", "a/text.de": b"drei\n"})
     (tmp_path / "x/train.en.gz").unlink()
@@ -181,8 +191,17 @@ def test_no_network_and_no_such_file_are_one_line(server: Server, tmp_path: Path
         with pytest.raises(UsageError, match=r"cannot be reached: .*refused.*--data-dir"):
             list(fetch_corpora([nobody], tmp_path))
     assert left(tmp_path) == []
-    with pytest.raises(UsageError, match="url is 'file:///etc/passwd'"):
-        Source("file:///etc/passwd")
+    for url in ("file:///etc/passwd", "http://corpora.example/a.tgz"):
+        with pytest.raises(UsageError, match=f"url is '{url}': give one that begins with https://"):
+            Source(url)
+
+
+def test_a_redirect_without_tls_is_not_followed(server: Server, tmp_path: Path) -> None:
+    server.leads_to = "http://corpora.example/a.tgz"
+    message = rf"a\.tgz: cannot be reached: it redirects to {server.leads_to}, which is not https"
+    with pytest.raises(UsageError, match=message):
+        list(fetch_corpora([corpus(server)], tmp_path))
+    assert left(tmp_path) == []
 
 
 def test_nothing_leaves_the_folder(server: Server, tmp_path: Path) -> None:
@@ -349,8 +368,8 @@ def test_a_zip_file_with_a_password_is_one_line(server: Server, tmp_path: Path) 
     ("written", "instead", "message"),
     [
         ('"a/text.en"', '"a/text.en", column = -3', "column is -3: give one counted from 0"),
-        ("http://here/a", "http://[x", "url is 'http://[x': Invalid IPv6 URL"),
-        ("http://here/a", "http://here/ä", "url is 'http://here/ä': write what is not ASCII"),
+        ("https://here/a", "https://[x", "url is 'https://[x': Invalid IPv6 URL"),
+        ("https://here/a", "https://here/ä", "url is 'https://here/ä': write what is not ASCII"),
         ("de =", '"/../../evil" =', "x/train: a side is '/../../evil': give a code such as en"),
         ('"x/train"', '"x/valid"', "mine: x/valid.en.gz is written by mine already"),
         ('"x/train"', '"newstest/newstest2013.en-de"', "is written by newstest already"),
@@ -366,7 +385,7 @@ def test_a_registry_that_makes_no_sense_is_one_line(
     registry = tmp_path / "own.toml"
     own = (
         '[[corpora]]\nname = "mine"\nlicence = "mine"\nhome = "here"\n'
-        'sources = [{ url = "http://here/a" }]\n'
+        'sources = [{ url = "https://here/a" }]\n'
         '[[corpora.texts]]\nprefix = "x/train"\nheld_out = 20\n'
         'sides = { en = { member = "a/text.en" }, de = { member = "a/text.de" } }\n'
     )

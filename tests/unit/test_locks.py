@@ -1,0 +1,126 @@
+"""The lock files, held against the requirements that `make lock` makes them from."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import requires
+from pathlib import Path
+from typing import Any
+
+import dragoman_build
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.conftest import REPOSITORY
+
+LOCKS = sorted((REPOSITORY / "locks").glob("*.txt"))
+PYTHONS = ("3.11", "3.12")
+LINE = re.compile(r"(\S+==\S+(?: ; [^\\#]+?)?)((?: +--hash=sha256:[0-9a-f]{64})+)")
+COMPILE = re.compile(r"\$\(COMPILE\) --python-version (\S+) ((?:--extra \S+ )+)-o locks/(\S+)")
+MAKE = {
+    name: (python, tuple(extras.split()[1::2]))
+    for python, extras, name in COMPILE.findall((REPOSITORY / "Makefile").read_text())
+}
+"""By lock, the oldest Python that it is for, and what it locks."""
+
+
+def project(folder: str = ".") -> dict[str, Any]:
+    return tomllib.loads((REPOSITORY / folder / "pyproject.toml").read_text())
+
+
+def locked(path: Path) -> list[Requirement]:
+    """What a lock allows."""
+    lines = path.read_text().replace("\\\n", " ").splitlines()
+    matches = [LINE.fullmatch(line.strip()) for line in lines if line and line.lstrip()[0] != "#"]
+    assert all(matches), f"{path}: a line is not NAME==VERSION with SHA-256 hashes"
+    return [Requirement(match[1]) for match in matches if match]
+
+
+def required(extras: tuple[str, ...], folder: str = ".") -> Iterator[Requirement]:
+    """What our packages require of others' with these extras."""
+    metadata = project(folder)["project"]
+    lists = [metadata["dependencies"], *(metadata["optional-dependencies"][e] for e in extras)]
+    for one in (Requirement(word) for words in lists for word in words):
+        if one.name == "dragoman":
+            yield from required(tuple(one.extras))
+        elif one.name == "dragoman-client":
+            yield from required(tuple(one.extras), "client")
+        else:
+            yield one
+
+
+def holds(requirement: Requirement, python: str, machine: str) -> bool:
+    """Whether it is for such a Python on Linux."""
+    environment = {
+        **{"python_version": python, "python_full_version": f"{python}.4"},
+        **{"sys_platform": "linux", "platform_system": "Linux", "platform_machine": machine},
+    }
+    return requirement.marker is None or requirement.marker.evaluate(environment)
+
+
+def versions(lock: str, python: str, machine: str = "x86_64") -> dict[str, str]:
+    """By name, what a lock installs."""
+    lines = [one for one in locked(REPOSITORY / "locks" / lock) if holds(one, python, machine)]
+    found = {str(canonicalize_name(one.name)): next(iter(one.specifier)).version for one in lines}
+    assert len(found) == len(lines), "two versions of one name"
+    return found
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
+def test_a_lock_names_versions_and_digests_and_no_server(path: Path) -> None:
+    assert locked(path)
+    assert not re.search(r"://|--(extra-)?index|--find-links|--trusted", path.read_text())
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize(
+    ("lock", "python"),
+    [(lock, python) for lock in MAKE for python in PYTHONS if python >= MAKE[lock][0]],
+)
+def test_a_lock_fits_what_is_required(lock: str, python: str, machine: str) -> None:
+    found = versions(lock, python, machine)
+    for one in required(MAKE[lock][1]):
+        if one.name != "torch" and holds(one, python, machine):
+            assert one.specifier.contains(found[canonicalize_name(one.name)]), str(one)
+
+
+def test_every_extra_that_is_installed_has_its_lock() -> None:
+    assert MAKE == {
+        "serve.txt": ("3.11", ("serve", "load-test")),
+        "dev.txt": ("3.11", ("serve", "dev")),
+        "serve-cpu.txt": ("3.12", ("serve-cpu",)),
+        "serve-gpu.txt": ("3.12", ("serve-gpu", "tensorrt")),
+    }
+    assert {path.name for path in LOCKS} == {*MAKE, "build.txt", "torch.txt"}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_what_is_served_is_what_is_tested(python: str) -> None:
+    assert versions("serve.txt", python).items() <= versions("dev.txt", python).items()
+
+
+def test_the_lock_of_the_build_fits() -> None:
+    found = versions("build.txt", "3.11")
+    needed = [project(folder)["build-system"] for folder in (".", "client", "model_repository")]
+    words = {word for system in needed for word in system["requires"]} | {dragoman_build._ZIGLANG}
+    written = (REPOSITORY / "locks" / "build.in").read_text().splitlines()
+    assert {line for line in written if not line.startswith("#")} == words
+    for one in map(Requirement, words):
+        assert one.specifier.contains(found[one.name])
+
+
+def test_torch_is_locked_as_it_is_required() -> None:
+    (line,) = locked(REPOSITORY / "locks" / "torch.txt")
+    (wanted,) = (one for one in required(("train",)) if one.name == "torch")
+    assert line == wanted
+    (declared,) = project()["tool"]["uv"]["dependency-metadata"]
+    assert f"{declared['name']}=={declared['version']}" == str(wanted)
+    # An installed build for GPUs requires CUDA's libraries besides.
+    own = [
+        one for one in map(Requirement, requires("torch") or ()) if "extra" not in str(one.marker)
+    ]
+    others = {one.name for one in own if not re.match("nvidia|cuda|triton", one.name)}
+    assert others == {Requirement(word).name for word in declared["requires-dist"]}

@@ -1,0 +1,72 @@
+"""Requests over HTTPS; plain HTTP reaches this machine alone, redirects included."""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import urllib.error
+import urllib.request
+from email.message import Message
+from typing import IO
+from urllib.parse import urlsplit
+
+Hop = tuple[str, Message]
+"""A URL that answered by a redirect, and the headers of that answer."""
+
+
+def is_secure(url: str) -> bool:
+    """Whether nobody on the way can change what a URL gives: it is HTTPS, or leads to loopback.
+
+    Raises:
+        ValueError: it is no URL.
+    """
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname))
+
+
+def open_url(
+    request: urllib.request.Request, timeout_s: float, hops: list[Hop] | None = None
+) -> http.client.HTTPResponse:
+    """Send a request, and follow redirects, as long as they are secure.
+
+    Args:
+        request: what to send.
+        timeout_s: of the connection, and of each read.
+        hops: gets the redirects that were followed.
+
+    Raises:
+        urllib.error.URLError: as `urllib.request.urlopen`, or a URL is not secure.
+    """
+    if not is_secure(request.full_url):
+        raise urllib.error.URLError("it is not https://")
+    opener = urllib.request.build_opener(_SecureRedirects(hops if hops is not None else []))
+    answer: http.client.HTTPResponse = opener.open(request, timeout=timeout_s)
+    return answer
+
+
+class _SecureRedirects(urllib.request.HTTPRedirectHandler):
+    """Refuses what leaves HTTPS, also to loopback, where a stranger must not send anyone."""
+
+    def __init__(self, hops: list[Hop]) -> None:
+        self._hops = hops
+
+    def redirect_request(
+        self,
+        request: urllib.request.Request,
+        file: IO[bytes],
+        code: int,
+        reason: str,
+        headers: Message,
+        url: str,
+    ) -> urllib.request.Request | None:
+        if not is_secure(url) or (request.type == "https" and urlsplit(url).scheme != "https"):
+            raise urllib.error.URLError(f"it redirects to {url}, which is not https://")
+        self._hops.append((request.full_url, headers))
+        return super().redirect_request(request, file, code, reason, headers, url)  # type: ignore[arg-type]
+
+
+def _is_loopback(host: str | None) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
