@@ -3,11 +3,14 @@ PYTHON ?= python3
 ARGS ?=
 
 SERVE := .venv-serve
+TRAIN := .venv-train
 DEV := .venv-dev
 GPU := .venv-gpu
 BUILD := .venv-build
 BILL := .venv-bill
 LOCK ?= serve
+# PyTorch's own index has torch for CPUs; that of PyPI brings CUDA, several gigabytes.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PROJECTS := pyproject.toml setup.py client/pyproject.toml build_backend/dragoman_build.py \
 	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
@@ -15,7 +18,7 @@ PROJECTS := pyproject.toml setup.py client/pyproject.toml build_backend/dragoman
 COMPILE = $(DEV)/bin/uv pip compile --quiet --universal --generate-hashes \
 	--custom-compile-command 'make lock' --no-emit-package torch --no-emit-package dragoman-client $(ARGS)
 
-.PHONY: help serve demo wheels test test-all campaign gpu-check zig-check lint format lock sbom \
+.PHONY: help serve train-env demo wheels test test-all campaign gpu-check zig-check lint format lock sbom \
 	attention-figures clean
 
 help:  ## Say what each target does
@@ -23,6 +26,8 @@ help:  ## Say what each target does
 
 serve: $(SERVE)/.done  ## Serve the shipped model over HTTP and gRPC; ARGS="--http-port 0 ..."
 	$(SERVE)/bin/dragoman serve $(ARGS)
+
+train-env: $(TRAIN)/.done  ## Make .venv-train to train and export, with torch for CPUs; TORCH_INDEX= for GPUs
 
 demo: $(SERVE)/.done  ## Serve, translate thirty sentences by HTTP and by gRPC, stop
 	$(SERVE)/bin/dragoman demo
@@ -63,6 +68,7 @@ format: $(DEV)/.done  ## Rewrite the code in the project's style
 lock: $(DEV)/.done  ## Lock what the requirements changed; ARGS=--upgrade for the newest releases of all
 	$(COMPILE) --python-version 3.11 -o locks/build.txt locks/build.in
 	$(COMPILE) --python-version 3.11 --extra serve --extra load-test -o locks/serve.txt pyproject.toml
+	$(COMPILE) --python-version 3.11 --extra export -o locks/train.txt pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra serve --extra dev -o locks/dev.txt pyproject.toml
 	$(COMPILE) --python-version 3.12 --extra serve-cpu -o locks/serve-cpu.txt pyproject.toml
 	$(COMPILE) --python-version 3.12 --extra serve-gpu --extra tensorrt -o locks/serve-gpu.txt pyproject.toml
@@ -78,7 +84,7 @@ attention-figures: $(DEV)/.done  ## Draw the pictures of docs/attention.md anew
 	$(DEV)/bin/python -m studies.attention_figures $(ARGS)
 
 clean:  ## Remove the virtual environments and what was compiled
-	rm -rf $(SERVE) $(DEV) $(GPU) $(BUILD) build dist serving/dragoman_serving/relay/*.so \
+	rm -rf $(SERVE) $(TRAIN) $(DEV) $(GPU) $(BUILD) build dist serving/dragoman_serving/relay/*.so \
 		serving/dragoman_serving/engine/compiled/*.so
 
 # Serving needs no torch; a test holds that.
@@ -86,6 +92,14 @@ $(SERVE)/.done: $(PROJECTS) locks/serve.txt
 	$(PYTHON) -m venv $(SERVE)
 	$(SERVE)/bin/pip install --quiet --require-hashes -r locks/serve.txt
 	$(SERVE)/bin/pip install --quiet --editable ./client --editable '.[serve,load-test]'
+	touch $@
+
+$(TRAIN)/.done: $(PROJECTS) locks/torch.txt locks/train.txt
+	$(PYTHON) -m venv $(TRAIN)
+	$(TRAIN)/bin/pip install --quiet --require-hashes -r locks/train.txt
+	$(TRAIN)/bin/pip install --quiet --no-deps --require-hashes -r locks/torch.txt \
+		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	$(TRAIN)/bin/pip install --quiet --editable ./client --editable '.[export]'
 	touch $@
 
 $(DEV)/.done: $(PROJECTS) locks/build.txt locks/torch.txt locks/dev.txt

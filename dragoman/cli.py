@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from types import ModuleType
 
 from dragoman import __version__
 from dragoman.kernel.errors import DragomanError
@@ -33,27 +34,14 @@ COMMANDS = (
     "doctor",
 )
 
-_EXTRAS = {
-    "torch": "train",
-    "tensorboard": "train",
-    "sacrebleu": "train",
-    "py3langid": "train",
-    "google": "export",  # protobuf
-    "onnx": "export",
-    "dragoman_client": "serve",
-    "dragoman_options": "serve",
-    "tritonclient": "serve",
-    "onnxruntime": "serve",
-    "pytriton": "serve",
-    "dragoman_load_test": "load-test",
-    "aiohttp": "load-test",
-    "hdrh": "load-test",
-    "jinja2": "load-test",
-    "matplotlib": "figures",
-    "prometheus_client": "load-test",
-    "pydantic": "load-test",
+_OF_EXTRAS = {
+    *("torch", "tensorboard", "sacrebleu", "safetensors", "py3langid", "google"),  # protobuf
+    *("onnx", "ml_dtypes", "onnxruntime", "pytriton", "matplotlib"),
+    *("dragoman_client", "dragoman_options", "dragoman_load_test", "tritonclient", "grpc"),
+    *("aiohttp", "hdrh", "jinja2", "prometheus_client", "pydantic"),
 }
-"""Which extra brings a module that may be missing."""
+"""Modules that may be missing. The extra that brings all that a command needs is the `EXTRA` of its
+module, unless `extra` of its arguments says otherwise."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -68,6 +56,7 @@ def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     # Only its flags are declared: those of others may need parts that are not installed.
     command = next((word for word in words if word in COMMANDS), "")
+    arguments = argparse.Namespace()
     try:
         arguments, run = _read(words, command)
         logging.basicConfig(
@@ -81,9 +70,9 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"dragoman {command}: {error}", file=sys.stderr)
         return error.exit_code
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
+        if (error.name or "").partition(".")[0] not in _OF_EXTRAS:
             raise
+        extra = getattr(arguments, "extra", None) or _module(command).EXTRA
         message = f"{error.name} is not installed: {install_command(extra)}"
         print(f"dragoman {command}: {message}", file=sys.stderr)
         return 2
@@ -105,12 +94,14 @@ def _read(
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     modules = {}
     for name in COMMANDS:
-        module = modules[name] = importlib.import_module(
-            f"dragoman.commands.{name.replace('-', '_')}"
-        )
+        module = modules[name] = _module(name)
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
         if name == command:
             module.configure(subparser)
     arguments = parser.parse_args(words)
     run: Callable[[argparse.Namespace], int] = modules[arguments.command].run
     return arguments, run
+
+
+def _module(command: str) -> ModuleType:
+    return importlib.import_module(f"dragoman.commands.{command.replace('-', '_')}")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dragoman.kernel.manifest import AlignmentHeads
 
 HELP = "choose the attention heads by which a bundle's alignments are told, and write them into it"
+EXTRA = "export"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dragoman.kernel.attention_maps import Attention, Kind
 
 HELP = "draw what each attention head of a model looks at, as a page or for print"
+EXTRA = "export"
 
 _PAGE = ".html"
 _PRINT = (".svg", ".png", ".pdf")
@@ -87,6 +88,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Draw, and print the file's name."""
+    if arguments.model is None:
+        arguments.extra = "figures"  # a model would be run here, a server runs its own
     _check(arguments)
     arguments.kind = arguments.kind or _KIND
     if arguments.figure == "attention":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dragoman_training.text.cleaning import Report
 
 HELP = "drop the pairs of corpora that are not fit to learn from, and say why"
+EXTRA = "train"
 
 REPORT = "cleaning.json"
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dragoman_training.text.corpora import Corpus
 
 HELP = "list parallel text that anyone may fetch, or fetch it"
+EXTRA = "train"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

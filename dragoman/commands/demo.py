@@ -9,6 +9,7 @@ from dragoman.commands.asking import one_line
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 
 HELP = "serve, translate ten sentences each way by HTTP and by gRPC, stop"
+EXTRA = "serve"
 
 SENTENCES = {
     "en": (

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dragoman_training.text.distillation import Task
 
 HELP = "translate a recipe's sources with a teacher, for a student to learn from"
+EXTRA = "export"
 
 _MOST_CHARACTERS = 3500
 """Of a source; so many times a chunk is what one request may hold."""

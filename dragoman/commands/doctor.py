@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 HELP = "say what is missing on this machine, and the mend"
+EXTRA = "serve"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dragoman_training.text.parallel_text import Side
 
 HELP = "measure a checkpoint's BLEU and chrF on held-out text"
+EXTRA = "export"
 
 _CHUNK = 256
 """Sentences between two steps of the progress bar."""

@@ -11,6 +11,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 
 HELP = "make a bundle of ONNX graphs out of a checkpoint, or TensorRT engines out of a bundle"
+EXTRA = "export"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -148,6 +149,8 @@ def _onnx(arguments: argparse.Namespace) -> int:
 
 
 def _tensorrt(arguments: argparse.Namespace) -> int:
+    # Calibration runs the graphs on the CPU.
+    arguments.extra = "tensorrt" if arguments.calibration_text is None else "serve-cpu,tensorrt"
     from dragoman_export.tensorrt.build_progress import build_progress
     from dragoman_export.tensorrt.plans import PlanSettings, build_plans
 

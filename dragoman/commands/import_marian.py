@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HELP = "make a checkpoint of an OPUS-MT model, or another of Marian's"
+EXTRA = "train"
 _ENDPOINT = "HF_ENDPOINT"
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dragoman_load_test.target import Target
 
 HELP = "put a running server under load: throughput, latencies, capacity"
+EXTRA = "load-test"
 
 _log = logging.getLogger(__name__)
 _DEFAULT_CONCURRENCY = (1, 8, 32)

@@ -8,6 +8,7 @@ from pathlib import Path
 from dragoman.commands.folders import check_folder
 
 HELP = "make a Triton model repository that serves a bundle"
+EXTRA = "serve"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman_serving.scoring.assessment import Assessment
 
 HELP = "score given translations, by a bundle or through a running server"
+EXTRA = "serve"
 
 _COLUMNS = 2
 _OF_A_PAIR = re.compile(r"(text|target) (\d+) ")

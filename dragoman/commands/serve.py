@@ -11,6 +11,7 @@ from dragoman.commands.serve_settings import declare, resolve
 from dragoman.kernel.errors import UsageError
 
 HELP = "serve translations over HTTP and gRPC with Triton Inference Server"
+EXTRA = "serve"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

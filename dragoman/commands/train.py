@@ -12,6 +12,7 @@ from dragoman.commands.folders import check_folder
 from dragoman.kernel.errors import UsageError
 
 HELP = "train a model on parallel text"
+EXTRA = "train"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dragoman_options.arguments import OptionArguments
 
 HELP = "translate sentences, or standard input line by line, through a running server"
+EXTRA = "serve"
 
 _FORMATS = ("text", "jsonl", "tsv", "document")
 

@@ -9,6 +9,7 @@ from dragoman.commands.folders import check_count
 from dragoman.kernel.errors import CheckFailed
 
 HELP = "compare a bundle with PyTorch: names, shapes, values, tokens of real sentences"
+EXTRA = "export"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

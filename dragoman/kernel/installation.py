@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
+_WITH_TORCH = ("train", "export")
+_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+"""PyTorch's own index of builds for CPUs; those of PyPI bring CUDA."""
+_BESIDE_GPU = {"export": "export-gpu", "serve-cpu": "serve-gpu"}
+"""Where `onnxruntime-gpu` is installed, `onnxruntime` would overwrite it."""
 
 
 def install_command(extra: str) -> str:
-    """The command that installs what an extra of the project needs."""
+    """The command that installs what an extra of the project needs, or several with commas."""
+    names = extra.split(",")
+    if _has_gpu_runtime():
+        names = [_BESIDE_GPU.get(name, name) for name in names]
+    extras = ",".join(names)
     if (_ROOT / "client" / "pyproject.toml").is_file():
-        return f"from the checkout, pip install -e ./client -e '.[{extra}]'"
-    return f"pip install 'dragoman[{extra}]'"
+        command = f"from the checkout, pip install -e ./client -e '.[{extras}]'"
+    else:
+        command = f"pip install 'dragoman[{extras}]'"
+    if any(name in _WITH_TORCH for name in names):
+        command += f"; for a machine without a GPU add --extra-index-url {_CPU_INDEX}"
+    return command
+
+
+def _has_gpu_runtime() -> bool:
+    try:
+        distribution("onnxruntime-gpu")
+    except PackageNotFoundError:
+        return False
+    return True

@@ -90,6 +90,7 @@ def test_a_lock_fits_what_is_required(lock: str, python: str, machine: str) -> N
 def test_every_extra_that_is_installed_has_its_lock() -> None:
     assert MAKE == {
         "serve.txt": ("3.11", ("serve", "load-test")),
+        "train.txt": ("3.11", ("export",)),
         "dev.txt": ("3.11", ("serve", "dev")),
         "serve-cpu.txt": ("3.12", ("serve-cpu",)),
         "serve-gpu.txt": ("3.12", ("serve-gpu", "tensorrt")),
@@ -98,8 +99,9 @@ def test_every_extra_that_is_installed_has_its_lock() -> None:
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_what_is_served_is_what_is_tested(python: str) -> None:
-    assert versions("serve.txt", python).items() <= versions("dev.txt", python).items()
+@pytest.mark.parametrize("lock", ["serve.txt", "train.txt"])
+def test_what_is_used_is_what_is_tested(lock: str, python: str) -> None:
+    assert versions(lock, python).items() <= versions("dev.txt", python).items()
 
 
 def test_the_lock_of_the_build_fits() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.installation import install_command
 from dragoman_serving.engine.runtimes.device.device_memory import Block, Lines
 
 _STAGING_BYTES = 1 << 22
@@ -32,12 +33,13 @@ class CudaMemory:
         """Take the first GPU, which is every thread's unless it takes another.
 
         Raises:
-            UsageError: cuda-python is not installed, or there is no GPU.
+            UsageError: cuda-bindings is not installed, or there is no GPU.
         """
         try:
             from cuda.bindings import runtime
         except ImportError:
-            raise UsageError("cuda-python is not installed: pip install cuda-python") from None
+            install = install_command("serve-gpu")
+            raise UsageError(f"cuda-bindings is not installed: {install}") from None
         self._cuda = runtime
         (error,) = runtime.cudaSetDevice(0)
         if error != runtime.cudaError_t.cudaSuccess:

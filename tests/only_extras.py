@@ -1,0 +1,84 @@
+"""Runs a command as if only some extras were installed.
+
+    python -m tests.only_extras train -- clean --config RECIPE
+
+What the extras require, as `pyproject.toml` says it, is importable; of what else is installed,
+nothing is.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+REPOSITORY = Path(__file__).parents[1]
+_PROJECTS = {"dragoman": REPOSITORY, "dragoman-client": REPOSITORY / "client"}
+_OF_PROJECT = {"dragoman", "dragoman_training", "dragoman_export", "dragoman_serving"}
+_OF_CLIENT = {"dragoman_client", "dragoman_options", "dragoman_load_test"}
+
+
+def distributions(name: str, extras: Iterable[str], found: set[tuple[str, ...]]) -> set[str]:
+    """Names of all that a distribution requires, directly or not, and its own."""
+    for requirement in map(Requirement, _required(name, tuple(extras))):
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in (*extras, "")):
+            continue
+        key = (str(canonicalize_name(requirement.name)), *sorted(requirement.extras))
+        if key not in found:
+            found.add(key)
+            distributions(key[0], key[1:], found)
+    return {name, *(key[0] for key in found)}
+
+
+def _required(name: str, extras: tuple[str, ...]) -> list[str]:
+    if name not in _PROJECTS:
+        try:
+            return requires(name) or []
+        except PackageNotFoundError:  # for another machine
+            return []
+    project = tomllib.loads((_PROJECTS[name] / "pyproject.toml").read_text())["project"]
+    optional = project["optional-dependencies"]
+    return [*project["dependencies"], *(word for extra in extras for word in optional[extra])]
+
+
+class _Only:
+    """A finder of modules that does not find what is hidden."""
+
+    def __init__(self, finder: Any, hidden: set[str]) -> None:
+        self._finder, self._hidden = finder, hidden
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name.partition(".")[0] in self._hidden:
+            return None
+        return self._finder.find_spec(name, path, target)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._finder, name)
+
+
+def hide_all_but(extras: list[str]) -> None:
+    """Let nothing be imported that neither the project nor these extras require."""
+    wanted = distributions("dragoman", extras, set())
+    hidden = set() if "dragoman-client" in wanted else set(_OF_CLIENT)
+    for module, owners in packages_distributions().items():
+        if not wanted & {str(canonicalize_name(owner)) for owner in owners}:
+            hidden.add(module)
+    hidden -= sys.stdlib_module_names | _OF_PROJECT
+    if "dragoman-client" in wanted:
+        hidden -= _OF_CLIENT
+    sys.meta_path[:] = [_Only(finder, hidden) for finder in sys.meta_path]
+
+
+if __name__ == "__main__":
+    separator = sys.argv.index("--")
+    hide_all_but(sys.argv[1:separator])
+    from dragoman.cli import main
+
+    sys.exit(main(sys.argv[separator + 1 :]))
