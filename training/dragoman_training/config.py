@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import math
@@ -276,7 +277,9 @@ class RunConfig:
 
 
 def resolve(
-    path: Path | None, words: Sequence[str], data: Mapping[str, Any] | None = None
+    path: Path | None,
+    words: Sequence[str],
+    data: Mapping[str, Any] | None = None,
 ) -> RunConfig:
     """Join a TOML file, `--set` words and the model's preset into one configuration.
 
@@ -289,12 +292,42 @@ def resolve(
     Raises:
         UsageError: an unknown key or preset, or a value that makes no sense, by name.
     """
-    settings = read_toml(path) if path else {}
     where = str(path) if path else "settings"
+    return complete(given_settings(read_toml(path) if path else {}, words, data, where), where)
+
+
+def given_settings(
+    base: Mapping[str, Any],
+    words: Sequence[str],
+    data: Mapping[str, Any] | None = None,
+    where: str = "settings",
+) -> dict[str, Any]:
+    """What a user gives, by table, before defaults and the model's preset are filled in.
+
+    Args:
+        base: the settings of a file.
+        words: as `resolve`.
+        data: as `resolve`.
+        where: the file to name in errors.
+
+    Raises:
+        UsageError: a word that leads nowhere.
+    """
+    settings = copy.deepcopy(dict(base))
     if data:
         settings["data"] = {**_table(settings, "data", where), **data}
     _change_corpora(settings, _as_table)  # so that words reach into each
     override(settings, words)
+    return settings
+
+
+def complete(given: Mapping[str, Any], where: str = "settings") -> RunConfig:
+    """Make a configuration of what `given_settings` returns.
+
+    Raises:
+        UsageError: as `resolve`.
+    """
+    settings = copy.deepcopy(dict(given))
     model = dict(_table(settings, "model", where))
     preset = model.pop("preset", "small")
     if not isinstance(preset, str) or preset not in PRESETS:

@@ -97,6 +97,13 @@ PRESETS: dict[str, dict[str, object]] = {
         "encoder_layers": 2,
         "decoder_layers": 2,
     },
+    "mini": {
+        "model_size": 128,
+        "feed_forward_size": 256,
+        "heads": 4,
+        "encoder_layers": 4,
+        "decoder_layers": 4,
+    },
     "small": {
         "model_size": 256,
         "feed_forward_size": 1024,
@@ -120,7 +127,8 @@ PRESETS: dict[str, dict[str, object]] = {
         "dropout": 0.3,
     },
 }
-"""Named dimensions. `base` and `big` are the paper's Table 3; `small` is what the project ships."""
+"""Named dimensions. `base` and `big` are the paper's Table 3; `small` is what the project
+ships, and `mini` is for small text."""
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, keep_mask: Tensor) -> Tensor:

@@ -234,6 +234,20 @@ def step_folders(run: Path) -> list[Path]:
     return sorted((run / "checkpoints").glob("step-*"))
 
 
+def former_steps(run: Path, resume: bool) -> list[Path]:
+    """The checkpoints that a run goes on from, oldest first; none of a new one.
+
+    Raises:
+        UsageError: the folder holds a run and `resume` is not given, or it holds only its result.
+    """
+    finished = step_folders(run)
+    if finished and not resume:
+        raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
+    if not finished and (run / FINAL).exists():
+        raise UsageError(f"{run}: holds a model and no checkpoint to go on from; name another")
+    return finished
+
+
 def average(folders: Sequence[Path], precision: torch.dtype = torch.float32) -> dict[str, Tensor]:
     """The mean of several checkpoints' weights.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -59,12 +60,15 @@ class RunText:
         }
         """By name, what of each corpus is in directions that are learnt."""
         self.tokenizer = self._open_vocabulary(texts, former)
+        self.config = _with_vocabulary(config, self.tokenizer.vocab_size)
+        """The settings, with the size of the vocabulary that there is."""
         self.examples = self._encoded(texts)
 
     def _open_vocabulary(self, texts: Sequence[ParallelText], former: Former | None) -> Tokenizer:
         """The run's vocabulary, learnt from its text unless it lies there already."""
-        config, path = self._config, self._vocabulary
-        if self._processes.is_first and not path.exists():
+        config, path, is_first = self._config, self._vocabulary, self._processes.is_first
+        is_ours = is_first and not path.exists()
+        if is_ours:
             with writing(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
             languages = config.data.languages
@@ -75,18 +79,39 @@ class RunText:
                 extend_vocabulary(former, sentences, languages, config.vocabulary, path)
             else:
                 log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
-                sentences = vocabulary_text(texts, languages)
-                train_vocabulary(sentences, languages, config.vocabulary, path)
-        elif self._processes.is_first:
+                self._train_vocabulary(texts, path)
+        elif is_first:
             log.info("taking the vocabulary that lies there, %s", path)
         self._processes.wait()
         tokenizer = Tokenizer(path)
-        if tokenizer.vocab_size != config.model.vocab_size:
+        wanted, entries = config.model.vocab_size, tokenizer.vocab_size
+        if entries < wanted and not former and (is_ours or self._is_all_of_text(texts, tokenizer)):
+            if is_first:
+                log.warning(
+                    "vocabulary.size is %d, but the text gives %d entries: it is %d in this run",
+                    *(wanted, entries, entries),
+                )
+        elif entries != wanted:
             raise UsageError(
-                f"model.vocab_size is {config.model.vocab_size}, but {path} has "
-                f"{tokenizer.vocab_size} entries; give vocabulary.size so, or remove the file"
+                f"model.vocab_size is {wanted}, but {path} has {entries} entries; give "
+                "vocabulary.size so, or remove the file"
             )
         return tokenizer
+
+    def _train_vocabulary(self, texts: Sequence[ParallelText], path: Path) -> None:
+        languages = self._config.data.languages
+        sentences = vocabulary_text(texts, languages)
+        train_vocabulary(sentences, languages, self._config.vocabulary, path)
+
+    def _is_all_of_text(self, texts: Sequence[ParallelText], tokenizer: Tokenizer) -> bool:
+        """Whether a vocabulary is smaller than `vocabulary.size` because the text gives no more.
+
+        It was made by another process, or by a run that was stopped; making it again tells.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / self._vocabulary.name
+            self._train_vocabulary(texts, path)
+            return Tokenizer(path).vocabulary == tokenizer.vocabulary
 
     def _encoded(self, texts: Sequence[ParallelText]) -> Examples:
         data = self._config.data
@@ -110,6 +135,14 @@ class RunText:
             "%d examples (%s), %d pairs left out", len(examples), directions, examples.left_out
         )
         return examples
+
+
+def _with_vocabulary(config: RunConfig, size: int) -> RunConfig:
+    return replace(
+        config,
+        vocabulary=replace(config.vocabulary, size=size),
+        model=replace(config.model, vocab_size=size),
+    )
 
 
 def _name(corpus: CorpusConfig) -> str:

@@ -32,37 +32,33 @@ class Start:
 
         Raises:
             UsageError: a file is missing or damaged, or the model is from elsewhere, or of another
-                architecture than a larger one of its kind.
+                architecture than a larger one of its kind, or the run's vocabulary is smaller but
+                its model is not.
         """
         self._folder, self._found = folder, checkpoint.load(folder)
         if self._found.config.imported:
             raise UsageError(f"{folder}: was imported; a run begins with a model trained here")
+        theirs, ours = self._found.model.config, config
         for setting in dataclasses.fields(ModelConfig):
-            theirs, ours = (
-                getattr(one, setting.name) for one in (self._found.model.config, config)
-            )
-            fits = theirs >= ours if setting.name in MAY_SHRINK else theirs == ours
+            has, wanted = (getattr(one, setting.name) for one in (theirs, ours))
+            fits = has >= wanted if setting.name in MAY_SHRINK else has == wanted
             if setting.name not in _MAY_DIFFER and not fits:
                 raise UsageError(
-                    f"{folder}: its model.{setting.name} is {theirs}, the settings say {ours}"
+                    f"{folder}: its model.{setting.name} is {has}, the settings say {wanted}"
                 )
         self._config = config
+        is_smaller = any(getattr(ours, name) < getattr(theirs, name) for name in MAY_SHRINK)
+        if ours.vocab_size < theirs.vocab_size and not is_smaller:
+            raise UsageError(
+                f"{folder}: its vocabulary has {theirs.vocab_size} entries, vocabulary.size "
+                f"is {ours.vocab_size}: give as many"
+            )
 
     @property
     def vocabulary(self) -> Former | None:
-        """Its vocabulary, for the run's to begin with; None: a smaller model learns one of its own.
-
-        Raises:
-            UsageError: the run's is to have fewer entries, for a model that is as large.
-        """
-        theirs, ours = self._found.model.config, self._config
-        if ours.vocab_size < theirs.vocab_size:
-            if any(getattr(ours, name) < getattr(theirs, name) for name in MAY_SHRINK):
-                return None
-            raise UsageError(
-                f"{self._folder}: its vocabulary has {theirs.vocab_size} entries, vocabulary.size "
-                f"is {ours.vocab_size}: give as many"
-            )
+        """Its vocabulary, for the run's to begin with; None: a smaller model trains its own."""
+        if self._config.vocab_size < self._found.model.config.vocab_size:
+            return None
         return Former(self._folder / checkpoint.TOKENIZER, self._found.config.data.languages)
 
     def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:

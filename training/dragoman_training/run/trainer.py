@@ -49,38 +49,35 @@ class Trainer:
         run: Path,
         resume: bool = False,
         processes: Processes | None = None,
-        start_from: Path | None = None,
+        start: Start | None = None,
     ) -> None:
         """Read the text, learn or read the vocabulary, and build or bring back the model.
 
         Args:
-            config: the run's settings.
+            config: the run's settings; text may give a smaller vocabulary than they say.
             data_dir: where relative prefixes of `config.data` begin.
             run: the run's folder.
             resume: go on from the newest checkpoint in `run`, if there is one.
             processes: those that train together; None: whom `join` finds.
-            start_from: a checkpoint or a bundle whose weights a new run begins with, and whose
-                vocabulary, with more entries for further languages; not of a run gone on with.
+            start: whose weights a new run begins with, and whose vocabulary, with more entries for
+                further languages; not of a run gone on with.
 
         Raises:
             UsageError: text that cannot be read, a folder in use, a checkpoint that cannot be gone
                 on from, or too little memory.
         """
-        self._config, self._run = config, run
+        self._run = run
         self._processes = processes or join()
-        finished = checkpoint.step_folders(run)
-        if finished and not resume:
-            raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
-        if not finished and (run / checkpoint.FINAL).exists():
-            raise UsageError(f"{run}: holds a model and no checkpoint to go on from; name another")
+        finished = checkpoint.former_steps(run, resume)
         if not config.data.train:
-            raise UsageError("data.train is empty: name the text to learn from")
+            raise UsageError("data.train is empty: name the text, such as --text my.en my.de")
         self._tokenizer_path = run / checkpoint.TOKENIZER
-        start = Start(start_from, config.model) if start_from and not finished else None
+        if finished:
+            start = None
         is_new = not self._tokenizer_path.exists()
         former = start.vocabulary if start and is_new else None
         text = RunText(config, data_dir, run, self._tokenizer_path, self._processes, former)
-        self._train = text.examples
+        self._config, self._train = text.config, text.examples
 
         torch.manual_seed(config.training.seed)
         torch.set_float32_matmul_precision("high" if config.training.tf32 else "highest")

@@ -172,7 +172,8 @@ def iterate_pairs(prefix: Path, languages: Sequence[str]) -> Iterator[tuple[str,
             ]
             found = [f"{count} in {name}" for count, name in zip(counts, languages, strict=True)]
             raise UsageError(
-                f"{prefix}: the sides differ in their number of lines: {', '.join(found)}"
+                f"{prefix}: the sides differ in their number of lines: {', '.join(found)}; line N "
+                "of one must be the translation of line N of the other"
             )
         number += 1
         yield pair

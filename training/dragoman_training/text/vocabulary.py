@@ -45,6 +45,8 @@ def train_vocabulary(
 ) -> None:
     """Learn BPE pieces from all languages together and write the SentencePiece model.
 
+    Text that is too small for `config.size` entries gives a smaller vocabulary.
+
     Args:
         sentences: text of every language.
         languages: each gets a tag, as a control symbol that no text can spell.
@@ -52,8 +54,8 @@ def train_vocabulary(
         path: where to write; it appears whole or not at all.
 
     Raises:
-        UsageError: the text does not give so many pieces, the size is too small for the bytes, or
-            the disk is full.
+        UsageError: there is no text, the size is too small for the bytes and the characters, or the
+            disk is full.
     """
     partial = path.with_suffix(".partial")
     try:
@@ -63,6 +65,7 @@ def train_vocabulary(
                 model_writer=writer,
                 model_type="bpe",
                 vocab_size=config.size,
+                hard_vocab_limit=False,  # fewer where the text has no more
                 character_coverage=config.character_coverage,
                 byte_fallback=True,
                 pad_id=PAD_ID,
@@ -74,11 +77,11 @@ def train_vocabulary(
                 shuffle_input_sentence=False,
                 minloglevel=2,
             )
+        os.replace(partial, path)
     except RuntimeError as error:
-        partial.unlink(missing_ok=True)
         reason = str(error).rsplit("] ", 1)[-1] or "no text"
         raise UsageError(f"vocabulary.size is {config.size}: {reason}") from error
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
-    os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -422,8 +422,11 @@ def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
         (["--out", "file/x"], "--out file/x: file is a file; name a folder"),
         (["--out", "x", "--set", 'data.train=[""]'], "the corpus '': names no text"),
         (["--out", "x", "--text", "a.en", "a.de"], "a.en: no such file"),
-        (["--out", "/proc/x", "--text", "a.en", "a.de"], "/proc/x: cannot be written"),
+        (["--out", "/proc/x", "--text", "my.en", "my.de"], "/proc/x: cannot be written"),
         (["--out", "x", "--set", "training.steps=0"], "training.steps is 0"),
+        (["--out", "x", "--text", "my.en", "my.de", "--set", "training.steps=x"], "expected int"),
+        (["--out", "x", "--text", "my.en", "my.de", "--set", "training.batch_tokens=0"], "is 0"),
+        (["--out", "x", "--text", "my.en", "my.de", "--set", "vocabulary=5"], "expected a table"),
     ],
 )
 def test_wrong_words_get_one_line(
@@ -435,6 +438,8 @@ def test_wrong_words_get_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
+    for name in ("my.en", "my.de"):
+        (tmp_path / name).write_text("text\n")
     assert main(["train", *words]) == 2
     printed = capsys.readouterr().err.strip()
     assert message in printed

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import logging
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from dragoman_training.config import CorpusConfig, RunConfig, complete, resolve
+from dragoman_training.run import checkpoint, small_text
+from dragoman_training.run.small_text import TextSize, choose, measure, settings_for
+
+from dragoman.cli import main
+from dragoman.kernel.text import Tokenizer
+from tests.conftest import REPOSITORY, MakeBundle
+from tests.toy import reverse_pairs, write_pairs
+
+RECIPES = REPOSITORY / "training/dragoman_training/recipes"
+SMALL = TextSize(pairs=1300, tgt_tokens=26_000, characters=80)
+QUICK = ("model.preset=tiny", "training.steps=4", "training.precision=fp32")
+
+
+def own(folder: Path, pairs: int) -> dict[str, Any]:
+    """Text of so many pairs, as the settings of `--text`."""
+    write_pairs(folder / "my", reverse_pairs(pairs, seed=1), ("en", "de"))
+    return {"languages": ["en", "de"], "train": [str(folder / "my")], "valid": []}
+
+
+def train(folder: Path, run: str, *words: str) -> int:
+    """A command line's exit code."""
+    options = [f"--set={word}" if "=" in word else word for word in words]
+    text = ("--text", str(folder / "my.en"), str(folder / "my.de"))
+    return main(["train", *text, "--out", str(folder / run), *options])
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return checkpoint.load(folder).model.state_dict()
+
+
+def test_more_text_gets_more_steps_in_fewer_epochs() -> None:
+    sizes = [TextSize(n, 20 * n, 80) for n in (1, 10, 100, 1300, 10_000, 100_000)]
+    found = [choose({"training": {"batch_tokens": 2000}}, size) for size in sizes]
+    steps = [settings["training"]["steps"] for settings in found]
+    assert steps == sorted(steps)
+    shown = [n / size.tgt_tokens for n, size in zip(steps, sizes, strict=True)]
+    assert shown == sorted(shown, reverse=True)
+    entries = [settings["vocabulary"]["size"] for settings in found]
+    assert entries == sorted(entries)
+    for settings in found:
+        training = settings["training"]
+        assert training["warmup_steps"] + training["cooldown_steps"] < training["steps"]
+        complete({"training": training, "vocabulary": settings["vocabulary"]})
+
+
+def test_many_characters_need_a_larger_vocabulary() -> None:
+    chinese = replace(SMALL, characters=2500)
+    assert choose({}, chinese)["vocabulary"]["size"] > 256 + 2500
+
+
+def test_what_is_given_is_not_chosen() -> None:
+    given = {"vocabulary": {"size": 500}, "training": {"steps": 300, "cooldown_steps": 7}}
+    assert choose(given, SMALL) == {
+        "vocabulary": {},
+        "training": {
+            "warmup_steps": 30,
+            "log_every_steps": 30,
+            "validate_every_steps": 30,
+            "checkpoint_every_steps": 30,
+        },
+    }
+    long = {"training": {"batch_tokens": 2000, "warmup_steps": 5000, "cooldown_steps": 6000}}
+    assert choose(long, SMALL)["training"]["steps"] == 11_000
+
+
+def test_small_text_without_a_recipe_gets_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = settings_for(None, ["training.seed=3"], own(tmp_path, 300), tmp_path)
+    recipe = resolve(RECIPES / "small.toml", [])
+    assert replace(found.model, vocab_size=8000) == recipe.model
+    assert found.training.optimizer == recipe.training.optimizer
+    assert (found.training.seed, found.model.vocab_size) == (3, found.vocabulary.size)
+    (line,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    for setting in ("few pairs, 300", "the recipe small.toml", "--set NAME=VALUE changes one"):
+        assert setting in line
+    for name in (f"vocabulary.size={found.vocabulary.size}", f"steps={found.training.steps}"):
+        assert name in line
+
+
+def test_a_recipe_keeps_its_schedule(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data = own(tmp_path, 300)
+    found = settings_for(RECIPES / "tatoeba.toml", [], data, tmp_path)
+    assert (found.training.steps, found.training.warmup_steps) == (7200, 800)
+    assert found.vocabulary.size == 8000
+    assert not caplog.records
+    own_recipe = tmp_path / "recipe.toml"
+    own_recipe.write_text('[training]\nbatch_tokens = 1000\n[model]\npreset = "tiny"\n')
+    found = settings_for(own_recipe, [], data, tmp_path)
+    assert found.training.steps < 5000
+    assert found.model.model_size == 64
+    assert found.training.optimizer == "adam", "what a recipe leaves out but steps has defaults"
+    (record,) = caplog.records
+    assert "small.toml" not in record.message
+
+
+def test_text_that_is_not_small_keeps_the_defaults(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_text, "_MOST_PAIRS", 299)
+    data = own(tmp_path, 300)
+    assert settings_for(None, [], data, tmp_path) == complete({"data": data})
+    (record,) = caplog.records
+    assert "no --config" in record.message
+
+
+def test_text_in_one_direction_has_half_the_tokens(tmp_path: Path) -> None:
+    own(tmp_path, 50)
+    (tmp_path / "my.en").open("a").write("\nred\n")
+    (tmp_path / "my.de").open("a").write("red\n\n")
+    both = CorpusConfig("my", ("en", "de"))
+    found = measure([both], tmp_path)
+    assert found is not None
+    assert found.pairs == 50, "pairs with an empty side are left out"
+    one_way = measure([replace(both, one_way=True)], tmp_path)
+    assert one_way is not None
+    assert one_way.tgt_tokens == pytest.approx(found.tgt_tokens / 2, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("english", "german", "message"),
+    [
+        ("\n \n", "a\nb\n", "my: every pair has an empty side; give text in both files"),
+        ("", "", "my.en: is empty"),
+        ("a\nb\n", "a\n", "2 in en, 1 in de; line N of one must be the translation of line N"),
+        (None, "a\n", "my.en: no such file"),
+    ],
+)
+def test_text_that_cannot_be_trained_on_is_one_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    english: str | None,
+    german: str,
+    message: str,
+) -> None:
+    for language, text in (("en", english), ("de", german)):
+        if text is not None:
+            (tmp_path / f"my.{language}").write_text(text)
+    assert train(tmp_path, "run") == 2
+    printed = capsys.readouterr().err.splitlines()
+    assert message in printed[-1]
+    assert not (tmp_path / "run").exists(), "nothing was written"
+
+
+@pytest.mark.parametrize("pairs", [1, 10, 100])
+def test_a_few_pairs_train(tmp_path: Path, pairs: int) -> None:
+    own(tmp_path, pairs)
+    assert train(tmp_path, "run", *QUICK) == 0
+    config = checkpoint.load(tmp_path / "run" / "final").config
+    assert config.training.steps == 4
+    assert config.data.valid == ()
+
+
+def test_the_vocabulary_is_as_large_as_the_text_allows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own(tmp_path, 50)
+    words = (*QUICK, "vocabulary.size=8000")
+    assert train(tmp_path, "run", *words) == 0
+    found = checkpoint.load(tmp_path / "run" / "final")
+    entries = found.tokenizer.vocab_size
+    assert 256 < entries < 8000
+    assert (found.config.vocabulary.size, found.config.model.vocab_size) == (entries, entries)
+    right = f"vocabulary.size is 8000, but the text gives {entries} entries"
+    assert [right in record.message for record in caplog.records].count(True) == 1
+    resumed = (*words, "training.steps=6", "--resume")
+    assert train(tmp_path, "run", *resumed) == 0
+
+    # A run that was stopped before its first checkpoint left its vocabulary.
+    for name in ("checkpoints", "final"):
+        shutil.rmtree(tmp_path / "run" / name)
+    assert train(tmp_path, "run", *words) == 0
+    # One of other text is not taken for it.
+    for name in ("checkpoints", "final"):
+        shutil.rmtree(tmp_path / "run" / name)
+    (tmp_path / "my.en").write_text("eins zwei drei vier\n")
+    (tmp_path / "my.de").write_text("one two three four\n")
+    assert train(tmp_path, "run", *words) == 2
+
+
+def test_what_was_chosen_holds_when_the_run_is_resumed(tmp_path: Path) -> None:
+    own(tmp_path, 250)
+    quick = ("model.preset=tiny", "training.precision=fp32", "training.batch_tokens=8000")
+    assert train(tmp_path, "whole", *quick, "training.keep_checkpoints=20") == 0
+    whole = checkpoint.load(tmp_path / "whole" / "final").config
+    steps = whole.training.steps
+    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+    shutil.rmtree(tmp_path / "cut" / "final")
+    folders = checkpoint.step_folders(tmp_path / "cut")
+    for folder in folders[2:]:
+        shutil.rmtree(folder)
+    # Nothing is given again, neither the text nor the settings.
+    assert main(["train", "--out", str(tmp_path / "cut"), "--resume"]) == 0
+    cut = checkpoint.load(tmp_path / "cut" / "final").config
+    assert cut == whole
+    assert steps > 4 * whole.training.checkpoint_every_steps
+    for name, tensor in weights(tmp_path / "cut" / "final").items():
+        assert torch.equal(tensor, weights(tmp_path / "whole" / "final")[name]), name
+
+
+def test_a_recipes_run_keeps_what_was_chosen(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('[training]\nbatch_tokens = 1000\n[model]\npreset = "tiny"\n')
+    saved = settings_for(recipe, [], own(tmp_path, 300), tmp_path)
+    more = own(tmp_path, 3000)
+    assert settings_for(recipe, [], more, tmp_path) != saved
+    assert settings_for(recipe, [], more, tmp_path, saved=saved) == saved
+    found = settings_for(recipe, ["training.steps=5000"], more, tmp_path, saved=saved)
+    assert found.training == replace(saved.training, steps=5000)
+
+
+def test_part_of_the_text_is_held_out_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own(tmp_path, 400)
+    caplog.set_level(logging.INFO)
+    assert train(tmp_path, "run", *QUICK) == 0
+    data = checkpoint.load(tmp_path / "run" / "final").config.data
+    assert [corpus.prefix for corpus in data.valid] == [str(tmp_path / "run/text/valid")]
+    assert [corpus.prefix for corpus in data.train] == [str(tmp_path / "run/text/train")]
+    assert f"of 400 pairs are held out for validation, as {tmp_path / 'run/text/valid'}" in (
+        caplog.text
+    )
+    assert '"valid"' in (tmp_path / "run" / "log.jsonl").read_text()
+    assert train(tmp_path, "none", *QUICK, "data.valid=[]") == 0
+    assert checkpoint.load(tmp_path / "none" / "final").config.data.valid == ()
+    assert not (tmp_path / "none" / "text").exists()
+    # What a run validates on stays when it is resumed.
+    assert train(tmp_path, "none", "training.steps=6", "--resume") == 0
+    assert checkpoint.load(tmp_path / "none" / "final").config.data.valid == ()
+    assert train(tmp_path, "run", "training.steps=6", "--resume") == 0
+    assert checkpoint.load(tmp_path / "run" / "final").config.data == data
+
+
+def test_a_folder_in_use_gets_no_text(tmp_path: Path) -> None:
+    own(tmp_path, 300)
+    assert train(tmp_path, "run", *QUICK) == 0
+    before = (tmp_path / "run/text/train.en").read_text()
+    own(tmp_path, 400)
+    assert train(tmp_path, "run", *QUICK) == 2
+    assert (tmp_path / "run/text/train.en").read_text() == before
+
+
+def test_a_run_that_begins_with_a_model_has_its_sizes(
+    tmp_path: Path, random_checkpoint: MakeBundle
+) -> None:
+    own(tmp_path, 300)
+    start = random_checkpoint("post")
+    words = ("--start-from", str(start), "training.steps=3")
+    assert train(tmp_path, "run", *words) == 0
+    found, right = (
+        checkpoint.load(tmp_path / "run" / "final").config,
+        RunConfig.from_json(start / "config.json"),
+    )
+    assert replace(found.model, dropout=right.model.dropout) == right.model
+    assert found.vocabulary.size == Tokenizer(start / "tokenizer.model").vocab_size
+    from_nothing = settings_for(None, [], own(tmp_path, 3000), tmp_path).training
+    further = settings_for(None, [], own(tmp_path, 3000), tmp_path, start=right).training
+    assert further.steps < from_nothing.steps
+    assert further.peak_learning_rate is not None
+    assert from_nothing.peak_learning_rate is not None
+    assert further.peak_learning_rate < from_nothing.peak_learning_rate
+
+
+def test_a_start_that_is_no_model_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own(tmp_path, 5)
+    assert train(tmp_path, "run", "--start-from", str(tmp_path / "gone")) == 2
+    assert "gone/config.json: cannot be read" in capsys.readouterr().err

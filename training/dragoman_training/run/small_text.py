@@ -1,0 +1,239 @@
+"""Settings for small text that nobody gave: a recipe, and as many steps as fit the amount of text.
+
+The defaults of `config` are the paper's, for millions of pairs and for GPUs. With those, a run on
+a thousand pairs takes days.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.settings import read_toml
+from dragoman_training.config import (
+    CorpusConfig,
+    OptimisationConfig,
+    RunConfig,
+    complete,
+    given_settings,
+)
+from dragoman_training.text.parallel_text import TextFiles
+
+log = logging.getLogger(__name__)
+
+RECIPE = Path(__file__).parents[1] / "recipes" / "small.toml"
+"""For small text, where no recipe is given."""
+
+Settings = Mapping[str, Any]
+"""By table, as a file has them."""
+
+_MOST_PAIRS = 100_000
+_CHARACTERS_A_TOKEN = 3.5
+_FULLNESS = 0.64
+"""Target tokens in a step over its `batch_tokens`, of short sentences; the rest is padding."""
+_BYTES_AND_SPECIALS = 300
+_MOST_ENTRIES = 8000
+_SHOWN_TOKENS = 10_000
+"""Target tokens that a run shows, over the square root of those of an epoch."""
+_FEWEST_STEPS = 100
+_CHOSEN = {
+    "vocabulary": ("size",),
+    "training": (
+        *("steps", "warmup_steps", "cooldown_steps"),
+        *("log_every_steps", "validate_every_steps", "checkpoint_every_steps"),
+    ),
+}
+"""What `choose` chooses."""
+_FINE_TUNING_RATE, _FINE_TUNING_DROPOUT, _FINE_TUNING_STEPS = 1e-3, 0.1, 0.25
+"""Of a run that begins with a trained model; the last one over the steps of one that does not."""
+
+
+@dataclass(frozen=True)
+class TextSize:
+    """How much text there is to train on."""
+
+    pairs: int
+    tgt_tokens: int
+    """That an epoch shows, in all directions; an estimate, made before there is a vocabulary."""
+    characters: int
+    """Different ones."""
+
+
+def settings_for(
+    recipe: Path | None,
+    words: Sequence[str],
+    data: Settings,
+    data_dir: Path,
+    saved: RunConfig | None = None,
+    start: RunConfig | None = None,
+    tell: bool = True,
+) -> RunConfig:
+    """The settings of a run, with those that nobody gave as small text needs them.
+
+    A user's own text without a recipe gets the recipe `small.toml`. A recipe that gives
+    `training.steps` keeps its own schedule.
+
+    Args:
+        recipe: a TOML file, or None.
+        words: `name=value` words, which win over everything.
+        data: settings of the table `data` for a user's own text, which win over the recipe's.
+        data_dir: where relative prefixes begin.
+        saved: the settings of a run that is resumed: without a recipe it keeps all of them, with
+            one those that were chosen here when it began.
+        start: the settings of the model that a new run begins with; without a recipe the run has a
+            model of the same sizes.
+        tell: log what was chosen.
+
+    Raises:
+        UsageError: as `resolve` and `measure`.
+    """
+    if saved and recipe is None:
+        return complete(given_settings(_as_given(saved), words, data))
+    where = str(recipe) if recipe else "settings"
+    given = given_settings(read_toml(recipe) if recipe else {}, words, data, where)
+    if saved:
+        return complete(_joined(given, _chosen_before(given, saved)), where)
+    corpora = complete({"data": given.get("data", {})}, where).data.train
+    size = measure(corpora, data_dir) if corpora else None
+    is_unconfigured = recipe is None and "train" in data
+    if is_unconfigured:
+        given = given_settings(_without_recipe(size, start), words, data)
+    config = complete(given, where)  # refuses values that make no sense
+    gives_steps = "steps" in given.get("training", {})
+    if size is None:
+        if tell and is_unconfigured and not gives_steps:
+            log.warning(
+                "more than %d pairs, and no --config: it will be the paper's %d steps, for GPUs; "
+                "for CPUs see the recipes, such as tatoeba.toml, or give --set training.steps=N",
+                *(_MOST_PAIRS, OptimisationConfig.steps),
+            )
+        return config
+    chosen = choose(given, size, _FINE_TUNING_STEPS if start else 1.0)
+    if gives_steps and not is_unconfigured:
+        del chosen["training"]
+    if tell:
+        _log(size, chosen, is_unconfigured)
+    return complete(_joined(given, chosen), where)
+
+
+def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:
+    """Read text that is small; None if it is not.
+
+    Args:
+        corpora: what is trained on.
+        data_dir: where relative prefixes begin.
+
+    Raises:
+        UsageError: the text cannot be read, or every pair has an empty side.
+    """
+    pairs, tgt_characters, characters = 0, 0.0, set[str]()
+    for corpus in corpora:
+        tgt_share = len(corpus.directions) / len(corpus.languages)
+        text = TextFiles(data_dir / corpus.prefix, corpus.languages)
+        before = pairs
+        for pair in islice(text, corpus.max_pairs):
+            pairs += 1
+            if pairs > _MOST_PAIRS:
+                return None
+            tgt_characters += sum(map(len, pair)) * tgt_share
+            characters.update(*pair)
+        if pairs == before:
+            raise UsageError(
+                f"{text.prefix}: every pair has an empty side; give text in both files"
+            )
+    return TextSize(pairs, math.ceil(tgt_characters / _CHARACTERS_A_TOKEN), len(characters))
+
+
+def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dict[str, int]]:
+    """Settings that fit the amount of text, of those that are not given.
+
+    Args:
+        given: what is.
+        size: of the text.
+        share: of the steps that a model needs which is trained from nothing.
+    """
+    training = given.get("training", {})
+    batch_tokens = training.get("batch_tokens", OptimisationConfig.batch_tokens)
+    steps = training.get("steps") or max(
+        _steps(size.tgt_tokens, batch_tokens, share),
+        training.get("warmup_steps", 0) + training.get("cooldown_steps", 0),
+    )
+    tenth = max(1, steps // 10)
+    # The vocabulary must hold every byte and most characters, before it can hold any words.
+    entries = min(_MOST_ENTRIES, int(round(40 * math.sqrt(size.pairs), -2)))
+    chosen = {
+        "vocabulary": {"size": max(entries, _BYTES_AND_SPECIALS + 2 * size.characters)},
+        "training": {
+            "steps": steps,
+            "warmup_steps": tenth,
+            "cooldown_steps": steps // 4,
+            "log_every_steps": min(tenth, OptimisationConfig.log_every_steps),
+            "validate_every_steps": tenth,
+            "checkpoint_every_steps": tenth,
+        },
+    }
+    return {table: _missing(values, given.get(table, {})) for table, values in chosen.items()}
+
+
+def _steps(tgt_tokens: int, batch_tokens: int, share: float) -> int:
+    """How many steps text is worth. The less there is, the more often it is shown."""
+    steps = share * _SHOWN_TOKENS * math.sqrt(tgt_tokens) / (batch_tokens * _FULLNESS)
+    return max(_FEWEST_STEPS, int(round(steps, -1)))
+
+
+def _without_recipe(size: TextSize | None, start: RunConfig | None) -> Settings:
+    """The settings that take the place of a recipe's."""
+    recipe = read_toml(RECIPE) if size else {}
+    if start is None:
+        return recipe
+    sizes = dataclasses.asdict(start.model)
+    for name in ("vocab_size", "dropout"):
+        del sizes[name]
+    training = {**recipe.get("training", {}), "peak_learning_rate": _FINE_TUNING_RATE}
+    return {
+        "model": {**sizes, "dropout": _FINE_TUNING_DROPOUT},
+        "vocabulary": {"size": start.model.vocab_size},
+        "training": training,
+    }
+
+
+def _chosen_before(given: Settings, saved: RunConfig) -> dict[str, dict[str, int]]:
+    """What `choose` chose when a run began, from the settings in its checkpoint."""
+    tables = dataclasses.asdict(saved)
+    return {
+        table: _missing({name: tables[table][name] for name in names}, given.get(table, {}))
+        for table, names in _CHOSEN.items()
+    }
+
+
+def _missing(values: Mapping[str, int], given: Settings) -> dict[str, int]:
+    return {name: value for name, value in values.items() if name not in given}
+
+
+def _joined(given: Settings, chosen: Settings) -> Settings:
+    return {**given, **{name: {**chosen[name], **given.get(name, {})} for name in chosen}}
+
+
+def _as_given(saved: RunConfig) -> Settings:
+    """Settings of a checkpoint, in the form of a file."""
+    tables = dataclasses.asdict(saved)
+    del tables["model"]["vocab_size"]  # follows from vocabulary.size
+    return tables
+
+
+def _log(size: TextSize, chosen: Mapping[str, Mapping[str, int]], is_unconfigured: bool) -> None:
+    settings = [f"{table}.{name}={n}" for table in chosen for name, n in chosen[table].items()]
+    if is_unconfigured:
+        settings = [f"the recipe {RECIPE.name}", *settings]
+    if settings:
+        log.warning(
+            "few pairs, %d, so the settings are: %s; --set NAME=VALUE changes one",
+            *(size.pairs, ", ".join(settings)),
+        )

@@ -1,0 +1,67 @@
+"""Holding out a part of a parallel text for validation."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+from dragoman.kernel.errors import writing
+from dragoman_training.text.parallel_text import TextFiles
+
+TRAIN, VALID = "train", "valid"
+_SHARE, _MOST_PAIRS = 0.05, 1000
+_FEWEST_PAIRS = 200
+"""Of a text that some are held out of: a twentieth of fewer would tell nothing."""
+
+
+def number_held_out(text: TextFiles) -> int:
+    """How many pairs `hold_out` will hold out; 0 where it is not to be done.
+
+    Raises:
+        UsageError: the text cannot be read.
+    """
+    if len(text) < _FEWEST_PAIRS:
+        return 0
+    share = _share(text)
+    number = sum(_fraction(pair[0]) < share for pair in text)
+    return number if number < len(text) else 0  # all: the same sentence again and again
+
+
+def hold_out(text: TextFiles, folder: Path) -> None:
+    """Write a text as two, `train` and `valid`.
+
+    A digest of the first side decides, so that all pairs of one sentence go to one of the two, and
+    the same ones when it is done again.
+
+    Args:
+        text: what is divided; pairs with an empty side are left out.
+        folder: where to write.
+
+    Raises:
+        UsageError: the text cannot be read, or the folder not written.
+    """
+    paths = [folder / f"{part}.{one}" for part in (TRAIN, VALID) for one in text.languages]
+    partial = [path.with_name(f"{path.name}.partial") for path in paths]
+    share = _share(text)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as files:
+            opened = [files.enter_context(path.open("w", encoding="utf-8")) for path in partial]
+            for pair in text:
+                part = opened[len(pair) :] if _fraction(pair[0]) < share else opened
+                for file, side in zip(part, pair, strict=False):
+                    file.write(f"{side}\n")
+        for path, whole in zip(partial, paths, strict=True):
+            os.replace(path, whole)
+
+
+def _share(text: TextFiles) -> float:
+    return min(_SHARE, _MOST_PAIRS / len(text))
+
+
+def _fraction(text: str) -> float:
+    """A number from 0 to 1, the same for the same text but for case and outer spaces."""
+    digest = hashlib.sha256(text.strip().casefold().encode()).digest()
+    return int.from_bytes(digest[:8]) / 2**64
