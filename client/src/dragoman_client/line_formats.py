@@ -160,6 +160,9 @@ def requested_as_json(found: Translation | PairScore) -> dict[str, Any]:
         requested["attention"] = found.attention.as_json()
     if found.bundle is not None:
         requested["bundle"] = found.bundle
+    if isinstance(found, Translation) and found.detected_language is not None:
+        requested["detected_language"] = found.detected_language
+        requested["detected_probability"] = found.detected_probability
     return requested
 
 

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from dragoman_options.table import OPTIONS, OUTPUTS, TRANSLATE
+from dragoman_options.table import OUTPUTS, TRANSLATE, requested_outputs
 
 from dragoman_client.assessment import Alignments, Attention, TokenScores, parse_alignments
 from dragoman_client.errors import ServerError
@@ -55,6 +55,8 @@ class Translation:
         confidence: the log-probability of a token on average, the end symbol included.
         attention: the weights of every head.
         bundle: identity of the bundle that translated.
+        detected_language: that of the text, with a `source_language` of "auto".
+        detected_probability: of that language, from 0 to 1.
     """
 
     text: str
@@ -68,6 +70,8 @@ class Translation:
     confidence: float | None = None
     attention: Attention | None = None
     bundle: str | None = None
+    detected_language: str | None = None
+    detected_probability: float | None = None
 
 
 def build_inputs(
@@ -133,7 +137,10 @@ def read_outputs(
 
 
 def read_assessments(
-    outputs: Mapping[str, Array | None], count: int, options: Mapping[str, Any]
+    outputs: Mapping[str, Array | None],
+    count: int,
+    options: Mapping[str, Any],
+    model: str = TRANSLATE,
 ) -> list[dict[str, Any]]:
     """Read the outputs that were asked for.
 
@@ -141,6 +148,7 @@ def read_assessments(
         outputs: see `read_outputs`.
         count: how many translations there are.
         options: by name, that say what was asked for.
+        model: that answers.
 
     Returns:
         Fields of `Translation` by name.
@@ -155,9 +163,11 @@ def read_assessments(
         "alignments": ("alignments", lambda value: parse_alignments(value.decode("utf-8"), form)),
         "confidences": ("confidence", float),
         "attention": ("attention", lambda value: Attention.parse(value.decode("utf-8"))),
+        "detected_language": ("detected_language", lambda value: value.decode("utf-8")),
+        "detected_probability": ("detected_probability", float),
         "bundle": ("bundle", lambda value: value.decode("utf-8")),
     }
-    names = [output for name in options if (output := OPTIONS[name].output) is not None]
+    names = [name for name in requested_outputs(options) if model in OUTPUTS[name].models]
     fields: list[dict[str, Any]] = [{} for _ in range(count)]
     with _faults():
         for name, column in zip(names, _columns(outputs, names, count), strict=True):

@@ -19,6 +19,8 @@ SCORE: Final = "score"
 """Names of Triton's models that take options."""
 INFO: Final = "info"
 """Name of the one that says what the server is, and of its output."""
+AUTO: Final = "auto"
+"""The source language of texts whose languages are to be detected."""
 MOST_SEQUENCES: Final = 64
 MOST_LENGTH_PENALTY: Final = 10
 
@@ -326,6 +328,13 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", (TRANSLATE, SCORE)),
         Output("alignments", "BYTES", "links of words, or weights in JSON", (TRANSLATE, SCORE)),
         Output("attention", "BYTES", "attention of every head, JSON", (TRANSLATE, SCORE)),
+        Output(
+            "detected_language",
+            "BYTES",
+            "language of the text, with a `source_language` of auto",
+            (TRANSLATE, STREAM),
+        ),
+        Output("detected_probability", "FP32", "probability of that language", (TRANSLATE, STREAM)),
         Output("bundle", "BYTES", "identity of the bundle", (TRANSLATE, STREAM, SCORE)),
     )
 }
@@ -341,6 +350,14 @@ def splits(options: Mapping[str, Any]) -> bool:
     """Whether options, by name, let texts be cut into sentences."""
     given = options.get("split_sentences")
     return _WHOLE.isdisjoint(options) if given is None else bool(given)
+
+
+def requested_outputs(options: Mapping[str, Any]) -> list[str]:
+    """Names of the outputs that options, by name, ask for."""
+    found = [output for name in options if (output := OPTIONS[name].output) is not None]
+    if options.get("source_language") == AUTO:
+        found += ("detected_language", "detected_probability")
+    return found
 
 
 def sampled(options: Collection[str]) -> bool:

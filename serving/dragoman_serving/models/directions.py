@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from reprlib import repr as brief
 
+from dragoman_options.table import AUTO
+
 from dragoman.kernel.errors import InvalidRequest
-from dragoman.kernel.language import OtherLanguage, detect_language
+from dragoman.kernel.language import Detected, OtherLanguage, detect_language
 from dragoman.kernel.manifest import Manifest
 
-AUTO = "auto"
+Direction = tuple[str, str, Detected | None]
+"""Source and target language, and what was detected, if something was to be."""
 
 
 class Directions:
@@ -21,8 +24,8 @@ class Directions:
 
     def of_texts(
         self, texts: Sequence[str], source: str | None, target: str | None, first: int = 0
-    ) -> Iterator[tuple[str, str]]:
-        """Source and target language of each text, detected when they are asked for.
+    ) -> Iterator[Direction]:
+        """The direction of each text, detected when it is asked for.
 
         Args:
             texts: some texts of a request.
@@ -35,23 +38,21 @@ class Directions:
         """
         languages = self._languages(source, target)
         for index, text in enumerate(texts, start=first):
-            if source == AUTO:
-                languages = self._direction(index, text, target)
-            yield languages
+            yield self._detected(index, text, target) if source == AUTO else (*languages, None)
 
-    def _direction(self, index: int, text: str, target: str | None) -> tuple[str, str]:
-        """The languages of a text whose source language is to be detected.
+    def _detected(self, index: int, text: str, target: str | None) -> Direction:
+        """The direction of a text whose source language is to be detected.
 
         Only what the model translates from, into the target if there is one, is in question.
         """
         sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
         try:
-            source = detect_language(text, sources, [*sources, *([target] if target else [])])
+            found = detect_language(text, sources, [*sources, *([target] if target else [])])
         except OtherLanguage as error:
             if error.language in self._known:
                 raise self._untrained(error.language, target, f"text {index}: ") from error
             raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
-        return self._trained(source, target)
+        return (*self._trained(found.language, target), found)
 
     def _languages(self, source: str | None, target: str | None) -> tuple[str, str]:
         known = self._known

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from dragoman_options.arguments import AlignmentForm, OptionArguments
-from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE, sampled, splits
+from dragoman_options.table import SCORE, STREAM, TRANSLATE, requested_outputs, sampled, splits
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
@@ -237,8 +237,7 @@ def with_sample(search: SearchOptions, number: int) -> SearchOptions:
 
 
 def _outputs(options: OptionArguments) -> frozenset[str]:
-    outputs = (OPTIONS[name].output for name in options)
-    return frozenset(output for output in outputs if output is not None)
+    return frozenset(requested_outputs(options))
 
 
 def _alpha(options: OptionArguments, limits: Limits) -> float:

@@ -24,9 +24,11 @@ _DATATYPES = {one.name: DataType[one.datatype] for one in OUTPUTS.values()}
 
 FINISHED, CUT, GOING_ON = "stop", "length", ""
 """Why a translation ends where it ends."""
-_VALUES: dict[str, Callable[[Translation], Any]] = {
+_VALUES: dict[str, Callable[[Translation], Any]] = {  # None where it is not known
     "scores": lambda one: one.score,
     "confidences": lambda one: one.confidence,
+    "detected_language": lambda one: one.detected and one.detected.language.encode(),
+    "detected_probability": lambda one: one.detected and one.detected.probability,
 }
 _OF_ASSESSMENTS: dict[str, Callable[[Assessment], str]] = {
     "token_scores": lambda one: one.token_scores,

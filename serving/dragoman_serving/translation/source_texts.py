@@ -13,7 +13,12 @@ from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.models.directions import Directions
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
 from dragoman_serving.scoring.assessment import Candidate, SentencePair
-from dragoman_serving.translation.segments import Piece, SourceSentence, pieces_of_text
+from dragoman_serving.translation.segments import (
+    Piece,
+    SourceSentence,
+    SourceText,
+    pieces_of_text,
+)
 
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
@@ -59,7 +64,7 @@ class SourceTexts:
         self._directions = Directions(manifest)
         self._tokenizer = tokenizer
 
-    def pieces(self, texts: Sequence[str], part: range, plan: SearchPlan) -> list[list[Piece]]:
+    def pieces(self, texts: Sequence[str], part: range, plan: SearchPlan) -> list[SourceText]:
         """Some texts of a request as sentences to translate and what stays as it is.
 
         Args:
@@ -73,8 +78,10 @@ class SourceTexts:
         of_part = [texts[index] for index in part]
         directions = self._directions.of_texts(of_part, *plan.languages, part.start)
         return [
-            self._pieces(index, text, *direction, plan)
-            for index, text, direction in zip(part, of_part, directions, strict=True)
+            SourceText(self._pieces(index, text, source, target, plan), detected)
+            for index, text, (source, target, detected) in zip(
+                part, of_part, directions, strict=True
+            )
         ]
 
     def given_pairs(
@@ -88,7 +95,7 @@ class SourceTexts:
         directions = self._directions.of_texts(texts, *plan.languages)
         return [
             self._given_pair(index, text, target, language)
-            for index, (text, target, (_, language)) in enumerate(
+            for index, (text, target, (_, language, _)) in enumerate(
                 zip(texts, targets, directions, strict=True)
             )
         ]

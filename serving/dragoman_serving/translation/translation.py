@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.language import Detected
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import Restored
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
-from dragoman_serving.translation.segments import Piece, SourceSentence, join
+from dragoman_serving.translation.segments import Piece, SourceSentence, SourceText, join
 
 _PIECES_OF_ONE = 2
 """Of a text that was not split: a sentence, and nothing behind it."""
@@ -33,6 +34,8 @@ class Translation:
     confidence: float | None = None
     assessment: Assessment | None = None
     """Where something of it was asked for."""
+    detected: Detected | None = None
+    """The language of its text, where that was to be detected."""
 
 
 class Composer:
@@ -43,40 +46,39 @@ class Composer:
         self._target = tokenizer.target
 
     def compose(
-        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], alpha: float
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], alpha: float
     ) -> list[Translation]:
         """Translations of texts.
 
         Args:
-            pieces: of each text.
+            texts: taken apart.
             found: for all their sentences, in their order.
             alpha: exponent of the length penalty.
         """
         remaining = iter(found)
-        translations = []
-        for of_text in pieces:
-            if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
-                translations.append(self._translation(of_text[0], next(remaining), alpha))
-                continue
-            sentences = [piece for piece in of_text if isinstance(piece, Sentence)]
-            of_sentences = list(itertools.islice(remaining, len(sentences)))
-            translations.append(
-                Translation(
-                    join(of_text, map(self._text, sentences, of_sentences)),
-                    sum(len(one.ids) for one in of_sentences),
-                    all(one.complete for one in of_sentences),
-                    _score(of_sentences, alpha),
-                    confidence=_confidence(of_sentences),
-                )
-            )
-        return translations
+        return [
+            self._composed(text, list(itertools.islice(remaining, len(text.sentences))), alpha)
+            for text in texts
+        ]
+
+    def _composed(self, text: SourceText, found: Sequence[Hypothesis], alpha: float) -> Translation:
+        if len(text.pieces) == _PIECES_OF_ONE and text.sentences:
+            return self._translation(text.sentences[0], found[0], alpha, text.detected)
+        return Translation(
+            join(text.pieces, map(self._text, text.sentences, found)),
+            sum(len(one.ids) for one in found),
+            all(one.complete for one in found),
+            _score(found, alpha),
+            confidence=_confidence(found),
+            detected=text.detected,
+        )
 
     def candidates(
-        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis]
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis]
     ) -> list[Candidate]:
         """The same as what may be assessed, in the order of translations and their others."""
         remaining = iter(found)
-        return [one for of_text in pieces for one in self._candidates(of_text, remaining)]
+        return [one for text in texts for one in self._candidates(text.pieces, remaining)]
 
     def _candidates(
         self, pieces: Sequence[Piece], remaining: Iterator[Hypothesis]
@@ -108,15 +110,18 @@ class Composer:
             return Restored(text, sentence.altered).text
         return text
 
-    def _translation(self, sentence: Sentence, found: Hypothesis, alpha: float) -> Translation:
+    def _translation(
+        self, sentence: Sentence, found: Hypothesis, alpha: float, detected: Detected | None
+    ) -> Translation:
         """A text that is one sentence."""
         return Translation(
             self._text(sentence, found),
             len(found.ids),
             found.complete,
             _score([found], alpha),
-            tuple(self._translation(sentence, other, alpha) for other in found.others),
+            tuple(self._translation(sentence, other, alpha, detected) for other in found.others),
             confidence=_confidence([found]),
+            detected=detected,
         )
 
 

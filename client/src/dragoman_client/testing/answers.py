@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, check, describe
+from dragoman_options.table import (
+    INFO,
+    OPTIONS,
+    OUTPUTS,
+    SCORE,
+    check,
+    describe,
+    requested_outputs,
+)
 
 from dragoman_client.errors import DeadlineExceeded, InvalidRequest
 from dragoman_client.request import Translation
@@ -155,9 +163,11 @@ def _requested(model: str, options: Mapping[str, Any], found: list[Translation])
             for one, score in zip(found, scores, strict=True)
         ],
         "alignments": ["0-0"] * len(found),
+        "detected_language": ["en"] * len(found),
+        "detected_probability": [1.0] * len(found),
         "bundle": ["0" * 64] * len(found),
     }
-    wanted = {OPTIONS[name].output for name in options}
+    wanted = {name for name in requested_outputs(options) if model in OUTPUTS[name].models}
     return {
         name: values
         for name, values in outputs.items()

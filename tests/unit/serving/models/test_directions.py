@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from dragoman_serving.models.directions import AUTO, Directions
+from dragoman_options.table import AUTO
+from dragoman_serving.models.directions import Directions
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
@@ -23,11 +24,13 @@ def detected(
 ) -> tuple[str, str]:
     languages = sorted({language for direction in directions for language in direction})
     manifest = SimpleNamespace(languages=tuple(languages), all_directions=directions)
-    (found,) = Directions(cast(Manifest, manifest)).of_texts([text], AUTO, target)
-    return found
+    ((source, into, found),) = Directions(cast(Manifest, manifest)).of_texts([text], AUTO, target)
+    assert found is not None
+    assert found.language == source
+    return source, into
 
 
-@pytest.mark.parametrize("text", ["Die Hard", "Restaurant", "Hamburg", "Le Mans", "12345", "OK"])
+@pytest.mark.parametrize("text", ["Hotel", "Restaurant", "Hamburg", "12345", "OK", ""])
 @pytest.mark.parametrize(("target", "found"), [(None, "de"), ("de", "de"), ("fr", "fr")])
 def test_the_only_source_language_is_taken(text: str, target: str | None, found: str) -> None:
     assert detected(text, target, ONE_TO_MANY) == ("en", found)
