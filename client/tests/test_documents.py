@@ -162,7 +162,7 @@ def test_a_refused_paragraph_stays_as_it_was(tmp_path: Path) -> None:
     with Translator(transport=Refusing()) as translator:
         done = translator.translate_file(source, target, form=Document())
     assert (done.refused, target.read_text()) == (1, "GOOD.\n\n  Bad.\n\nGOOD.\n")
-    assert Document().write(" \n", Translation("x", 1, "stop")) == " \n"
+    assert Document().write(" \n", Translation("", 0, "stop")) == " \n"
 
 
 @pytest.mark.parametrize("end", ["\n\n", "\n", " "], ids=["paragraphs", "lines", "one line"])

@@ -240,7 +240,10 @@ def test_a_refused_object_says_so(tmp_path: Path) -> None:
 
     class Refusing(FakeTransport):
         def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
-            raise InvalidRequest("text 0 is bad")
+            texts = inputs["text_input"][0].tolist()
+            if b"a" in texts:
+                raise InvalidRequest(f"text {texts.index(b'a')} is bad")
+            return super().infer(inputs)
 
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text('{"text": ""}\n{"text": "a"}\n')

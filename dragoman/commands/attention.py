@@ -91,6 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.kind = arguments.kind or _KIND
     if arguments.figure == "attention":
         attention, translation = _look(arguments)
+        if not attention.source:
+            raise UsageError("the text is empty: give a sentence to look at")
         _check_choice(arguments, attention)
         _draw(arguments, attention, translation)
     else:

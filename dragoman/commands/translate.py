@@ -195,7 +195,7 @@ class _Work:
                     sys.stdout.buffer.write((written + end).encode())
                     sys.stdout.buffer.flush()
                     self.lines += 1
-                    self.cut += translation is not None and translation.finish_reason == "length"
+                    self.cut += translation.finish_reason == "length"
                     show(self.lines, 0, None)
         except OSError as error:
             if isinstance(error, BrokenPipeError):

@@ -107,7 +107,7 @@ def translate_file(
                 refuse=note,
             ):
                 output.write(form.write(line.line, translation) + line_end(form))
-                cut = translation is not None and translation.finish_reason == "length"
+                cut = translation.finish_reason == "length"
                 progress = dataclasses.replace(
                     progress, lines=progress.lines + 1, cut=progress.cut + cut
                 )

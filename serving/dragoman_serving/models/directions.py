@@ -35,9 +35,8 @@ class Directions:
         """
         languages = self._languages(source, target)
         for index, text in enumerate(texts, start=first):
-            if source == AUTO:
-                languages = self._direction(index, text, target)
-            yield languages
+            detects = source == AUTO and text.strip()
+            yield self._direction(index, text, target) if detects else languages
 
     def _direction(self, index: int, text: str, target: str | None) -> tuple[str, str]:
         """The languages of a text whose source language is to be detected.

@@ -10,6 +10,7 @@ from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import Restored
+from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.translation.segments import Piece, SourceSentence, join
 
@@ -35,6 +36,10 @@ class Translation:
     """Where something of it was asked for."""
 
 
+_EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0)
+"""Of a text with nothing to translate, which no search sees."""
+
+
 class Composer:
     """Puts translations together."""
 
@@ -43,20 +48,24 @@ class Composer:
         self._target = tokenizer.target
 
     def compose(
-        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], alpha: float
+        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Translation]:
         """Translations of texts.
 
         Args:
             pieces: of each text.
             found: for all their sentences, in their order.
-            alpha: exponent of the length penalty.
+            plan: of the request.
         """
         remaining = iter(found)
         translations = []
         for of_text in pieces:
+            if not of_text:
+                others = (_EMPTY,) * (plan.hypotheses - 1)
+                translations.append(replace(_EMPTY, others=others))
+                continue
             if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
-                translations.append(self._translation(of_text[0], next(remaining), alpha))
+                translations.append(self._translation(of_text[0], next(remaining), plan.alpha))
                 continue
             sentences = [piece for piece in of_text if isinstance(piece, Sentence)]
             of_sentences = list(itertools.islice(remaining, len(sentences)))
@@ -71,11 +80,16 @@ class Composer:
         return translations
 
     def candidates(
-        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis]
+        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Candidate]:
         """The same as what may be assessed, in the order of translations and their others."""
         remaining = iter(found)
-        return [one for of_text in pieces for one in self._candidates(of_text, remaining)]
+        empty = [Candidate("", "", ())] * plan.hypotheses
+        return [
+            one
+            for of_text in pieces
+            for one in (self._candidates(of_text, remaining) if of_text else empty)
+        ]
 
     def _candidates(
         self, pieces: Sequence[Piece], remaining: Iterator[Hypothesis]

@@ -158,11 +158,11 @@ def test_no_text_ends_the_script_it_stands_in() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("",), "text 0 is empty"),
+        (("",), "the text is empty: give a sentence"),
         (("red " * 400,), "more than 256: shorten it\n"),
         (("red", "--target-language", "xx"), "target_language 'xx' is unknown; known: en, de"),
         (("red", "--source-language", "xx"), "source_language 'xx' is unknown"),
-        (("red", "--translation", " "), "target 0 is empty"),
+        (("red", "--translation", " "), "target 0 is empty, but its text is not"),
         (("red", "--layer", "2"), "--layer 2: encoder attention has layers 0 to 1"),
         (("red", "--layer", "-1"), "--layer -1: encoder"),
         (("red", "--head", "0", "4"), "--head 4: the model has heads 0 to 3"),
