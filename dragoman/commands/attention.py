@@ -189,15 +189,15 @@ def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
         raise UsageError(f"--model {arguments.model}: there is no such folder")
     if (arguments.model / FILE_NAME).exists():
         return _by_bundle(arguments)
+    from dragoman_options.languages import fold_language
+    from dragoman_training.config import RunConfig
+    from dragoman_training.run.checkpoint import CONFIG
     from dragoman_training.run.reading import read_attention
 
-    return read_attention(
-        arguments.model,
-        arguments.text,
-        arguments.source_language,
-        arguments.target_language,
-        arguments.translation,
-    )
+    known = RunConfig.from_json(arguments.model / CONFIG).data.languages
+    given = arguments.source_language, arguments.target_language
+    source, target = (code and (fold_language(code, known) or code) for code in given)
+    return read_attention(arguments.model, arguments.text, source, target, arguments.translation)
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:

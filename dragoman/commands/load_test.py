@@ -269,12 +269,13 @@ def _loads(arguments: argparse.Namespace) -> Iterator[tuple[Load, int]]:
 def _texts(arguments: argparse.Namespace) -> tuple[str, list[str]]:
     """Texts, and where they are from."""
     from dragoman_load_test.texts import read_texts
+    from dragoman_options.languages import fold_language
 
     if arguments.texts is not None:
         return arguments.texts.name, read_texts(arguments.texts)
-    language = arguments.source_language or "en"
-    if language not in SENTENCES:
-        raise UsageError(f"--texts: give a file with texts, for --source-language {language}")
+    given = arguments.source_language or "en"
+    if (language := fold_language(given, list(SENTENCES))) is None:
+        raise UsageError(f"--texts: give a file with texts, for --source-language {given}")
     return f"the built-in sentences ({language})", list(SENTENCES[language])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_client import AsyncTranslator, Translation
+from dragoman_options.arguments import OptionArguments
 
 from dragoman.cli import main
 from tests.integration.conftest import Served
@@ -69,3 +70,20 @@ def test_empty_lines_of_files(
         (HUNGRY, "stop"),
     ]
     assert rows[0]["score"] == 0.0 > rows[1]["score"]
+
+
+@pytest.mark.parametrize("code", ["DE", "de-DE", "de_AT", "De"])
+def test_language_codes_are_folded(
+    shipped: Served, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = OptionArguments(source_language="en_US", target_language=code)
+    for client in (shipped.grpc, shipped.http):
+        assert client.translate("I'm hungry.", **options).text == HUNGRY
+        assert list(client.translate_stream("I'm hungry.", **options))[-1].text == HUNGRY
+        exact = client.score("I'm hungry.", HUNGRY, target_language="de")
+        assert client.score("I'm hungry.", HUNGRY, target_language=code) == exact
+    status, answer = shipped.generate({"text_input": "I'm hungry.", "target_language": code})
+    assert (status, answer["text_output"]) == (200, HUNGRY)
+    for where in (("--url", shipped.server.http_url), ("--url", shipped.server.grpc_url)):
+        assert main(["translate", *where, "--target-language", code, "I'm hungry."]) == 0
+        assert capsys.readouterr().out == f"{HUNGRY}\n"

@@ -113,6 +113,7 @@ def test_two_tests_are_compared(
     [
         (("--target-language", "xx"), "target_language 'xx' is unknown"),
         (("--source-language", "it"), "--texts: give a file with texts, for --source-language it"),
+        (("--source-language", "en-US", "--target-language", "xx"), "'xx' is unknown"),
         (("--texts", "nowhere"), "nowhere: cannot be read"),
         (("--slo", "fast"), "objective 'fast': write it like"),
         (("--find-capacity",), "--find-capacity: give an objective"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from reprlib import repr as brief
 
+from dragoman_options.languages import fold_language
+
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.language import OtherLanguage, detect_language
 from dragoman.kernel.manifest import Manifest
@@ -26,13 +28,15 @@ class Directions:
 
         Args:
             texts: some texts of a request.
-            source: language that the request names, or `AUTO`.
+            source: language that the request names, or `AUTO`; like the next, see `fold_language`.
             target: language that the request names.
             first: index of the first of the texts, for messages.
 
         Raises:
             InvalidRequest: a language or a direction that the model does not have.
         """
+        source = self._folded("source_language", source, (*self._known, AUTO))
+        target = self._folded("target_language", target, self._known)
         languages = self._languages(source, target)
         for index, text in enumerate(texts, start=first):
             detects = source == AUTO and text.strip()
@@ -52,15 +56,16 @@ class Directions:
             raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
         return self._trained(source, target)
 
+    def _folded(self, name: str, given: str | None, known: Sequence[str]) -> str | None:
+        if given is None:
+            return None
+        if (language := fold_language(given, known)) is None:
+            raise InvalidRequest(
+                f"{name} {brief(given)} is unknown; known: {', '.join(self._known)}"
+            )
+        return language
+
     def _languages(self, source: str | None, target: str | None) -> tuple[str, str]:
-        known = self._known
-        for name, language in (("source_language", source), ("target_language", target)):
-            if name == "source_language" and language == AUTO:
-                continue
-            if language is not None and language not in known:
-                raise InvalidRequest(
-                    f"{name} {brief(language)} is unknown; known: {', '.join(known)}"
-                )
         if source == AUTO:
             return self._trained(None, target)  # that of each text is detected later
         if source is not None and source == target:

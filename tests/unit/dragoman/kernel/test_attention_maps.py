@@ -73,22 +73,10 @@ def test_a_checkpoint_draws_its_own_translation(
     random_bundle: Path, random_checkpoint: MakeBundle, tmp_path: Path
 ) -> None:
     found = []
+    languages = ("--target-language", "en_GB", "--source-language", "DE")
     for model in (random_bundle, random_checkpoint("post")):
         out = tmp_path / f"{model.name}.html"
-        assert (
-            run(
-                "red",
-                "--model",
-                model,
-                "--target-language",
-                "en",
-                "--source-language",
-                "de",
-                "--out",
-                out,
-            )
-            == 0
-        )
+        assert run("red", "--model", model, *languages, "--out", out) == 0
         found.append(data_of(out))
     assert found[0]["source"] == found[1]["source"]
     assert found[1]["said"]
