@@ -87,3 +87,21 @@ def test_language_codes_are_folded(
     for where in (("--url", shipped.server.http_url), ("--url", shipped.server.grpc_url)):
         assert main(["translate", *where, "--target-language", code, "I'm hungry."]) == 0
         assert capsys.readouterr().out == f"{HUNGRY}\n"
+
+
+def test_a_url_may_lack_its_scheme(
+    shipped: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port that is not Triton's usual one for gRPC is HTTP; gRPC there is named in the error."""
+    words = ("--target-language", "de", "I'm hungry.")
+    server = shipped.server
+    http, grpc = (url.partition("://")[2] for url in (server.http_url, server.grpc_url))
+    monkeypatch.setenv("DRAGOMAN_URL", http)
+    assert main(["translate", *words]) == 0
+    assert capsys.readouterr().out == f"{HUNGRY}\n"
+    load = ("--windows", "1", "--window-s", "1", "--warm-up-s", "0.1", "--concurrency", "1")
+    for command in (("translate", *words), ("load-test", *load)):
+        assert main([command[0], "--url", grpc, *command[1:]]) == 1
+        assert capsys.readouterr().err == (
+            f"dragoman {command[0]}: {grpc}: {grpc} speaks gRPC, not HTTP: write grpc://{grpc}\n"
+        )

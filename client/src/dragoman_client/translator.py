@@ -53,7 +53,8 @@ class Translator:
         """Prepare a connection, which the first request makes.
 
         Args:
-            url: `grpc://host:port` or `http://host:port`; `grpcs` and `https` are with TLS.
+            url: `grpc://host:port` or `http://host:port`; `grpcs` and `https` are with TLS. Without
+                a scheme it is HTTP, or gRPC at port 8001 or without a port.
             timeout_s: longest time for a request with its retries, after which the server gives it
                 up too. Over HTTP it bounds each wait for the server.
             retries: how often a request is sent again that no server could take

@@ -170,7 +170,7 @@ def test_text_and_numbers_that_give_nothing_are_refused(
         ["publish", "none", "--to", "y"],
         ["serve", "--repository", "none"],
         ["demo", "--repository", "none"],
-        ["translate", "--url", "nonsense", "text"],
+        ["translate", "--url", "ftp://nonsense", "text"],
     ],
 )
 def test_a_user_s_error_is_one_line(
