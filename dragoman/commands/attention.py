@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.commands.asking import configure_server, one_line, open_translator
+from dragoman.commands.folders import configure_force
 from dragoman.commands.options import configure_options, flag, given_options
 from dragoman.kernel.errors import DragomanError, UsageError, writing
+from dragoman.kernel.replacement import check_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"a page, {_PAGE}, or a picture: {', '.join(_PRINT)}",
     )
+    configure_force(parser)
     parser.add_argument(
         "--figure",
         choices=("attention", "positions", "architecture"),
@@ -113,8 +116,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--out {out}: name a file that ends in {', '.join(known)}")
     if not out.parent.is_dir():
         raise UsageError(f"--out {out}: {out.parent} is no folder")
-    if out.is_dir():
-        raise UsageError(f"--out {out}: is a folder; name a file")
+    check_file(out, arguments.force)
     if arguments.positions is not None and figure != "positions":
         raise UsageError(f"--positions {arguments.positions}: is for --figure positions")
     if figure == "attention":

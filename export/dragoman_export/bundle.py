@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import os
 import platform
 import shutil
 from dataclasses import fields
@@ -27,6 +26,7 @@ from dragoman.kernel.manifest import (
     SpecialIds,
     digests,
 )
+from dragoman.kernel.replacement import check_folder, replace_folder
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman_export.graphs.blocks import OpenBlocks
 from dragoman_export.graphs.graph_builder import GraphBuilder, WeightsFile
@@ -42,6 +42,7 @@ def export_bundle(
     storage: Storage = "fp32",
     limits: Limits | None = None,
     length_penalty: float | None = None,
+    force: bool = False,
 ) -> Manifest:
     """Write a bundle, which is a checkpoint too: its weights are the graphs' weights.
 
@@ -51,16 +52,18 @@ def export_bundle(
         storage: precision of the weights on disk. The graphs compute in fp32 either way.
         limits: what requests may ask; None for those of the checkpoint.
         length_penalty: what requests get that do not say; None for that of the limits.
+        force: replace a bundle that is there.
 
     Returns:
         The bundle's manifest.
 
     Raises:
-        UsageError: `bundle` exists, the checkpoint cannot be read, or the length penalty is out of
-            range.
+        UsageError: `bundle` exists and may not be replaced, the checkpoint cannot be read, or the
+            length penalty is out of range.
     """
-    if bundle.exists():
-        raise UsageError(f"{bundle}: exists already; name another folder, or remove it")
+    if bundle.exists() and bundle.samefile(source):
+        raise UsageError(f"{bundle} is to be read and to be written: name another folder")
+    check_folder(bundle, force, lambda folder: Manifest.load(folder).own_files)
     loaded = checkpoint.load(source)
     config = loaded.config
     limits = limits or loaded.limits
@@ -102,7 +105,7 @@ def export_bundle(
         activation=config.model.activation,
     )
     manifest.write(partial)
-    os.replace(partial, bundle)
+    replace_folder(partial, bundle)
     return manifest
 
 

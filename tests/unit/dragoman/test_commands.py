@@ -107,8 +107,15 @@ def test_what_evaluating_cannot_write_at_the_end_is_one_line(
     (text / "held.en-de.txt").mkdir()
     assert main(words) == 2
     printed = capsys.readouterr()
-    assert "held.en-de.txt: cannot be written: Is a directory" in printed.err
+    assert "held.en-de.txt is a folder: name a file" in printed.err
     assert (printed.out, len(printed.err.splitlines())) == ("", 1)
+    (text / "held.en-de.txt").rmdir()
+    (text / "held.en-de.txt").write_text("precious")
+    assert main(words) == 2
+    assert "held.en-de.txt exists: give --force to replace it" in capsys.readouterr().err
+    assert (text / "held.en-de.txt").read_text() == "precious"
+    assert main([*words, "--force"]) == 0
+    assert (text / "held.en-de.txt").read_text() != "precious"
     bundle = shutil.copytree(random_bundle, tmp_path / "bundle")
     (bundle / "manifest.json.partial").mkdir()
     before = Manifest.load(bundle)

@@ -119,13 +119,18 @@ def test_one_token_alone_can_look(random_bundle: Path, tmp_path: Path) -> None:
     assert 0 < lines[1] < lines[0]
 
 
-def test_the_model_itself_is_drawn_with_its_sizes(random_bundle: Path, tmp_path: Path) -> None:
+def test_the_model_itself_is_drawn_with_its_sizes(
+    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "model.svg"
     assert run("--figure", "architecture", "--model", random_bundle, "--out", out) == 0
     told = " ".join(texts_of(out))
     for what in ("2 layers", "3 layers", "4 heads of 16", "64 → 192 → 64", "vocabulary 320"):
         assert what in told
-    assert run("--figure", "positions", "--model", random_bundle, "--out", out) == 0
+    positions = ("--figure", "positions", "--model", random_bundle, "--out", out)
+    assert run(*positions) == 2
+    assert "model.svg exists: give --force to replace it" in capsys.readouterr().err
+    assert run(*positions, "--force") == 0
     assert "position encodings [100, 64]" in texts_of(out)
 
 
@@ -331,7 +336,7 @@ def test_a_file_that_cannot_be_written_is_named_at_once(
     (tmp_path / "folder.html").mkdir()
     for out, message in (
         (tmp_path / "none" / "a.html", f"{tmp_path / 'none'} is no folder"),
-        (tmp_path / "folder.html", "is a folder; name a file"),
+        (tmp_path / "folder.html", "is a folder: name a file"),
         (tmp_path / "a.txt", "name a file that ends in .html, .svg, .png, .pdf"),
         (Path("/dev/full.html"), "cannot be written: "),
         (Path("/proc/a.svg"), "cannot be written: "),
@@ -343,7 +348,7 @@ def test_a_file_that_cannot_be_written_is_named_at_once(
         told = capsys.readouterr().err
         assert told.count("\n") == 1
         assert message in told
-        assert f"--out {out}: " in told
+        assert str(out) in told
 
 
 def test_models_that_cannot_be_drawn_are_named(
