@@ -161,7 +161,7 @@ def test_what_is_not_utf_8_is_told_with_its_line(run: Run, transport: FakeTransp
 @pytest.mark.parametrize(
     "words",
     [
-        ("--url", "localhost:8001"),
+        ("--url", "localhost:port"),
         ("--beam-width", "0"),
         ("--length-penalty", "nan"),
         ("--timeout-s", "0"),
@@ -351,12 +351,41 @@ def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_
     assert sorted(sent) == sorted(f"line {n}" for n in range(20))
 
 
+def test_no_file_is_written_over_without_force(
+    run: Run, transport: FakeTransport, tmp_path: Path
+) -> None:
+    """The error says what can be done; --resume is for what is not whole."""
+    source, target, partial = (tmp_path / name for name in ("in", "out", "out.partial"))
+    source.write_text("a\n")
+    words = ("--input", str(source), "--output", str(target))
+    partial.write_text("half\n")
+    with pytest.raises(UsageError) as caught:
+        run(*words)
+    either = f"{partial} exists: give --force to replace it, or --resume to continue it"
+    assert str(caught.value) == either
+    with pytest.raises(UsageError, match="begun with another input, format or options"):
+        run(*words, "--resume")
+    assert run(*words, "--force") == []
+    assert (target.read_text(), partial.exists()) == ("<A>\n", False)
+    source.write_text("b\n")
+    for more in ((), ("--resume",)):
+        with pytest.raises(UsageError) as caught:
+            run(*words, *more)
+        assert str(caught.value) == f"{target} exists: give --force to replace it"
+    assert target.read_text() == "<A>\n"
+    run(*words, "--force")
+    assert target.read_text() == "<B>\n"
+    with pytest.raises(SystemExit):
+        run(*words, "--force", "--resume")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--output", "out"), "--output: give an --input"),
         (("--output", "out", "--input", "in", "a text"), "--output: give an --input"),
         (("--resume",), "--resume: give the --output"),
+        (("--force",), "--force: give the --output"),
         (("--input", "nowhere"), "nowhere: cannot be read"),
         (("--json", "--format", "tsv"), "--json is for text"),
         (("--format", "tsv", "--column", "0"), "columns are counted from 1"),
