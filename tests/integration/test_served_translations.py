@@ -61,6 +61,8 @@ def test_the_source_language_is_found_out(shipped: Served) -> None:
         assert [one.detected_language for one in translations] == ["en", "de", "fr"]
         assert all(0.9 < (one.detected_probability or 0) <= 1 for one in translations)
         assert client.translate(texts[0]).detected_language is None
+        mixed = client.translate(["", texts[1]], source_language="auto")
+        assert [one.detected_language for one in mixed] == [None, "de"]
         *_, last = client.translate_stream(texts[1], source_language="auto")
         assert last.detected_language == "de"
     found = [one.text for one in translations]

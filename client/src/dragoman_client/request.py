@@ -55,7 +55,8 @@ class Translation:
         confidence: the log-probability of a token on average, the end symbol included.
         attention: the weights of every head.
         bundle: identity of the bundle that translated.
-        detected_language: that of the text, with a `source_language` of "auto".
+        detected_language: that of the text, with a `source_language` of "auto"; None as well for a
+            text without any.
         detected_probability: of that language, from 0 to 1.
     """
 
@@ -163,7 +164,7 @@ def read_assessments(
         "alignments": ("alignments", lambda value: parse_alignments(value.decode("utf-8"), form)),
         "confidences": ("confidence", float),
         "attention": ("attention", lambda value: Attention.parse(value.decode("utf-8"))),
-        "detected_language": ("detected_language", lambda value: value.decode("utf-8")),
+        "detected_language": ("detected_language", lambda value: value.decode("utf-8") or None),
         "detected_probability": ("detected_probability", float),
         "bundle": ("bundle", lambda value: value.decode("utf-8")),
     }

@@ -355,7 +355,7 @@ def splits(options: Mapping[str, Any]) -> bool:
 def requested_outputs(options: Mapping[str, Any]) -> list[str]:
     """Names of the outputs that options, by name, ask for."""
     found = [output for name in options if (output := OPTIONS[name].output) is not None]
-    if options.get("source_language") == AUTO:
+    if str(options.get("source_language")).lower() == AUTO:
         found += ("detected_language", "detected_probability")
     return found
 

@@ -132,7 +132,7 @@ def of_stream_error(error: BaseException, number: int) -> Failure:
     """The last answer to a request that failed, where no status travels along.
 
     Triton sends an error in a stream as a message and nothing else, so every message begins with
-    its status, as in `INVALID_ARGUMENT: text 0 is empty`.
+    its status, as in `INVALID_ARGUMENT: beam_width is 99: give 1 to 8`.
     """
     failure = of_error(error, number)
     if failure.code != ErrorCode.INVALID_ARG:

@@ -11,6 +11,7 @@ from dragoman.kernel.language import Detected
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import Restored
+from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.translation.segments import Piece, SourceSentence, SourceText, join
 
@@ -38,6 +39,10 @@ class Translation:
     """The language of its text, where that was to be detected."""
 
 
+_EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0)
+"""Of a text with nothing to translate, which no search sees."""
+
+
 class Composer:
     """Puts translations together."""
 
@@ -46,39 +51,49 @@ class Composer:
         self._target = tokenizer.target
 
     def compose(
-        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], alpha: float
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Translation]:
         """Translations of texts.
 
         Args:
             texts: taken apart.
             found: for all their sentences, in their order.
-            alpha: exponent of the length penalty.
+            plan: of the request.
         """
         remaining = iter(found)
         return [
-            self._composed(text, list(itertools.islice(remaining, len(text.sentences))), alpha)
+            self._composed(text, list(itertools.islice(remaining, len(text.sentences))), plan)
             for text in texts
         ]
 
-    def _composed(self, text: SourceText, found: Sequence[Hypothesis], alpha: float) -> Translation:
+    def _composed(
+        self, text: SourceText, found: Sequence[Hypothesis], plan: SearchPlan
+    ) -> Translation:
+        if not text.pieces:
+            empty = replace(_EMPTY, detected=text.detected)
+            return replace(empty, others=(empty,) * (plan.hypotheses - 1))
         if len(text.pieces) == _PIECES_OF_ONE and text.sentences:
-            return self._translation(text.sentences[0], found[0], alpha, text.detected)
+            return self._translation(text.sentences[0], found[0], plan.alpha, text.detected)
         return Translation(
             join(text.pieces, map(self._text, text.sentences, found)),
             sum(len(one.ids) for one in found),
             all(one.complete for one in found),
-            _score(found, alpha),
+            _score(found, plan.alpha),
             confidence=_confidence(found),
             detected=text.detected,
         )
 
     def candidates(
-        self, texts: Sequence[SourceText], found: Sequence[Hypothesis]
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Candidate]:
         """The same as what may be assessed, in the order of translations and their others."""
         remaining = iter(found)
-        return [one for text in texts for one in self._candidates(text.pieces, remaining)]
+        empty = [Candidate("", "", ())] * plan.hypotheses
+        return [
+            one
+            for text in texts
+            for one in (self._candidates(text.pieces, remaining) if text.pieces else empty)
+        ]
 
     def _candidates(
         self, pieces: Sequence[Piece], remaining: Iterator[Hypothesis]

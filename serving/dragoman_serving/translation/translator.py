@@ -220,7 +220,7 @@ class Translator:
             self._engine.release(request.turns)
         stream.follow(futures)
         stream.future = when_all_done(
-            futures, lambda found: self._composer.compose([source], found, plan.alpha)
+            futures, lambda found: self._composer.compose([source], found, plan)
         )
         stream.future.add_done_callback(lambda _: changed())
         return stream
@@ -280,9 +280,7 @@ class Translator:
         follow_up = FollowUp(plan, self._tokenizer, submit, self._scorer)
         futures = follow_up.submit(sentences)
         if not plan.assessed:
-            return when_all_done(
-                futures, lambda found: self._composer.compose(texts, found, plan.alpha)
-            )
+            return when_all_done(futures, lambda found: self._composer.compose(texts, found, plan))
         return followed_by(
             when_all_done(futures, list), lambda found: self._assessed(texts, found, plan)
         )
@@ -314,8 +312,8 @@ class Translator:
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> Future[list[Translation]]:
         """Translations with their assessments."""
-        translations = self._composer.compose(texts, found, plan.alpha)
-        candidates = self._composer.candidates(texts, found)
+        translations = self._composer.compose(texts, found, plan)
+        candidates = self._composer.candidates(texts, found, plan)
         assessing = self._assessor.assess(candidates, plan)
 
         def attach(done: list[list[Assessment]]) -> list[Translation]:

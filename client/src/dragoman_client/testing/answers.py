@@ -53,6 +53,10 @@ _LACKING = (("return_attention", True), ("return_alignments", "soft"))
 _TEXTS = ("text_input", "target_input")
 
 
+_EMPTY = Translation("", 0, "stop", score=0.0, confidence=0.0)
+"""Of a text with nothing to translate."""
+
+
 def translated(text: str) -> str:
     """The text in capitals and angle brackets: `<GOOD MORNING.>`."""
     return f"<{text.upper()}>"
@@ -98,16 +102,13 @@ class Answers:
             return {INFO: [json.dumps(INFORMATION)]}
         texts, inputs = request.inputs["text_input"], request.inputs
         options = _options(request)
-        for index, text in enumerate(texts):
-            if not text.strip():
-                raise InvalidRequest(f"text {index} is empty")
         for name, value in _LACKING:
             if options.get(name) == value:
                 raise InvalidRequest(f"the stand-in does not answer {name}={value!r}")
         outputs: Outputs = {}
         begin_s = time.monotonic()
         if request.model == SCORE:
-            found = [Translation(target, 0, "") for target in inputs["target_input"]]
+            found = _given(texts, inputs["target_input"])
         else:
             each = options.get("num_return_sequences", 1)
             found = [one for text in texts for one in [self._one(text)] * each]
@@ -131,8 +132,24 @@ class Answers:
         yield whole
 
     def _one(self, text: str) -> Translation:
+        if not text.strip():
+            return _EMPTY
         found = self._translate(text)
         return Translation(found, len(text), "stop") if isinstance(found, str) else found
+
+
+def _given(texts: list[str], targets: list[str]) -> list[Translation]:
+    """Given translations.
+
+    Raises:
+        InvalidRequest: of a text and its translation, one is empty.
+    """
+    for index, sides in enumerate(zip(texts, targets, strict=True)):
+        text, target = (bool(side.strip()) for side in sides)
+        if text != target:
+            what, other = ("target", "text") if text else ("text", "target")
+            raise InvalidRequest(f"{what} {index} is empty, but its {other} is not")
+    return [Translation(one, 0, "") if one.strip() else _EMPTY for one in targets]
 
 
 def _options(request: Request) -> dict[str, Any]:
@@ -160,9 +177,11 @@ def _requested(model: str, options: Mapping[str, Any], found: list[Translation])
         ],
         "token_scores": [
             json.dumps({"tokens": [one.text, "</s>"], "log_probs": [score, 0.0]})
+            if one.text
+            else json.dumps({"tokens": [], "log_probs": []})
             for one, score in zip(found, scores, strict=True)
         ],
-        "alignments": ["0-0"] * len(found),
+        "alignments": ["0-0" if one.text else "" for one in found],
         "detected_language": ["en"] * len(found),
         "detected_probability": [1.0] * len(found),
         "bundle": ["0" * 64] * len(found),
