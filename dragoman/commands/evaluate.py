@@ -228,6 +228,7 @@ def _engine(arguments: argparse.Namespace) -> _System:
             beam_width=arguments.beam_width,
             length_penalty=arguments.length_penalty,
             split_sentences=False,  # a line is a sentence
+            repair=False,  # what the model itself translates
         )
         return [(found.text, found.complete) for found in translator.translate(texts, options)]
 

@@ -142,6 +142,8 @@ def _answer(translation: Translation) -> dict[str, Any]:
         found["score"] = translation.score
     if translation.confidence is not None:
         found["confidence"] = translation.confidence
+    if translation.warnings:
+        found["warnings"] = list(translation.warnings)
     found |= requested_as_json(translation)
     if translation.alternatives:
         found["alternatives"] = list(map(_answer, translation.alternatives))

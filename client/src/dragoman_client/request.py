@@ -36,6 +36,12 @@ def is_last(part: Part) -> bool:
     return reasons is not None and bool(reasons.size) and reasons[0, 0] in _LAST
 
 
+def has_text(part: Part) -> bool:
+    """Whether a part of a stream has text."""
+    texts = part.get("text_output")
+    return texts is None or any(texts.reshape(-1))
+
+
 @dataclasses.dataclass(frozen=True)
 class Translation:
     """One translated text.
@@ -58,6 +64,9 @@ class Translation:
         detected_language: that of the text, with a `source_language` of "auto"; None as well for a
             text without any.
         detected_probability: of that language, from 0 to 1.
+        warnings: of "repetition", "short", "long", "untranslated", what its sentences' translations
+            are; docs/options.md has the rules.
+        delta: in a stream, what this part adds to the text of the one before.
     """
 
     text: str
@@ -73,6 +82,8 @@ class Translation:
     bundle: str | None = None
     detected_language: str | None = None
     detected_probability: float | None = None
+    warnings: tuple[str, ...] = ()
+    delta: str | None = dataclasses.field(default=None, compare=False)
 
 
 def build_inputs(
@@ -117,6 +128,8 @@ def read_outputs(
     """
     each = options.get("num_return_sequences", 1)
     columns = _columns(outputs, ALWAYS, count * each)
+    given = outputs.get("warnings")
+    warnings = [b""] * (count * each) if given is None else given.reshape(-1)
     assessments = read_assessments(outputs, count * each, options)
     with _faults():
         found = [
@@ -125,9 +138,12 @@ def read_outputs(
                 int(tokens),
                 reason.decode("utf-8"),
                 elapsed_s=elapsed_s,
+                warnings=tuple(filter(None, names.decode("utf-8").split(","))),
                 **assessment,
             )
-            for text, tokens, reason, assessment in zip(*columns, assessments, strict=True)
+            for text, tokens, reason, names, assessment in zip(
+                *columns, warnings, assessments, strict=True
+            )
         ]
     if each == 1:
         return found

@@ -41,7 +41,7 @@ class Answered:
     Attributes:
         sentences: texts translated.
         tokens: of their translations.
-        first_s: when the first part of the answer came, by `time.perf_counter`; None: it was not
+        first_s: when the first part with text came, by `time.perf_counter`; None: it was not
             asked for in parts.
         parts: in which it came.
     """
@@ -163,9 +163,10 @@ async def _grpc_stream(
     reader = streams.read(method(iter([message])), target.timeout_s)
     with _grpc_failures(functools.partial(grpc_wire.stream_error, target.address)):
         while (part := await reader.next()) is not None:
-            first_s = first_s or time.perf_counter()
-            parts += 1
             answer = messages.read_grpc_part(part)
+            if any(answer.texts):
+                first_s = first_s or time.perf_counter()
+            parts += 1
             if answer.last:
                 return _answered(answer, texts, first_s, parts)
     raise ServerError(ENDED_EARLY)
@@ -237,7 +238,8 @@ async def _http_stream(
                 answer = messages.read_event(line)
                 if answer is None:
                     continue
-                first_s = first_s or time.perf_counter()
+                if any(answer.texts):
+                    first_s = first_s or time.perf_counter()
                 parts += 1
                 if answer.last:
                     last = answer  # read on: a connection is used again only at its end

@@ -235,6 +235,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
             only_with="split_sentences",
         ),
         Option(
+            "repair",
+            "switch",
+            "search again for sentences whose translations repeat themselves, or are far too short "
+            "or long",
+            default=True,
+            streams=False,
+        ),
+        Option(
             "return_scores",
             "switch",
             "return the translations' scores",
@@ -315,6 +323,19 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             "`stop`, `length` where the limit of tokens cut the translation, or empty where a "
             "stream goes on",
             (TRANSLATE, STREAM),
+            (TRANSLATE, STREAM),
+        ),
+        Output(
+            "delta",
+            "BYTES",
+            "text that an event adds to the one before it",
+            (STREAM,),
+            (STREAM,),
+        ),
+        Output(
+            "warnings",
+            "BYTES",
+            "`repetition`, `short`, `long`, `untranslated`, with commas; left out if there is none",
             (TRANSLATE, STREAM),
         ),
         Output("scores", "FP32", "score of the translation", (TRANSLATE, SCORE), (SCORE,)),

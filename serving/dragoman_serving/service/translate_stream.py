@@ -27,7 +27,8 @@ class _Growing:
         self.stream: TextStream | None = None
         self.bundle = ""
         """Its identity."""
-        self.sent = ""
+        self.sent: str | None = None
+        """The beginning that was sent; the first event is sent at once, without text."""
         self.waits = False
         """To be looked at."""
 
@@ -105,7 +106,8 @@ class TranslateStreamModel(Model):
                 of_stream_error(failure, growing.form.number)
                 if failure
                 else answers.of_translations(
-                    stream.future.result(), stream.outputs, growing.form, growing.bundle
+                    *(stream.future.result(), stream.outputs, growing.form, growing.bundle),
+                    sent=growing.sent or "",
                 )
             )
             self._connection.send(answer.pack())
@@ -113,5 +115,7 @@ class TranslateStreamModel(Model):
         text = stream.read()
         # Who reads slowly holds nothing up, and hears of what came in between later.
         if text != growing.sent and not self._connection.is_behind:
+            delta = text.removeprefix(growing.sent or "")
             growing.sent = text
-            self._connection.send(answers.of_beginning(text, growing.form).pack())
+            answer = answers.of_beginning(text, delta, stream.tokens, growing.form)
+            self._connection.send(answer.pack())

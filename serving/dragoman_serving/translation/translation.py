@@ -13,6 +13,7 @@ from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import Restored
 from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
+from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy
 from dragoman_serving.translation.segments import Piece, SourceSentence, SourceText, join
 
 _PIECES_OF_ONE = 2
@@ -37,6 +38,8 @@ class Translation:
     """Where something of it was asked for."""
     detected: Detected | None = None
     """The language of its text, where that was to be detected."""
+    warnings: tuple[str, ...] = ()
+    """Faults of its sentences' translations; see `faults`."""
 
 
 _EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0)
@@ -74,13 +77,15 @@ class Composer:
             return replace(empty, others=(empty,) * (plan.hypotheses - 1))
         if len(text.pieces) == _PIECES_OF_ONE and text.sentences:
             return self._translation(text.sentences[0], found[0], plan.alpha, text.detected)
+        translated = list(map(self._text, text.sentences, found))
         return Translation(
-            join(text.pieces, map(self._text, text.sentences, found)),
+            join(text.pieces, translated),
             sum(len(one.ids) for one in found),
             all(one.complete for one in found),
             _score(found, plan.alpha),
             confidence=_confidence(found),
             detected=text.detected,
+            warnings=_warnings(text.sentences, found, translated),
         )
 
     def candidates(
@@ -126,18 +131,31 @@ class Composer:
         return text
 
     def _translation(
-        self, sentence: Sentence, found: Hypothesis, alpha: float, detected: Detected | None
+        self, sentence: SourceSentence, found: Hypothesis, alpha: float, detected: Detected | None
     ) -> Translation:
         """A text that is one sentence."""
+        text = self._text(sentence, found)
         return Translation(
-            self._text(sentence, found),
+            text,
             len(found.ids),
             found.complete,
             _score([found], alpha),
             tuple(self._translation(sentence, other, alpha, detected) for other in found.others),
             confidence=_confidence([found]),
             detected=detected,
+            warnings=_warnings([sentence], [found], [text]),
         )
+
+
+def _warnings(
+    sentences: Sequence[SourceSentence], found: Sequence[Hypothesis], translated: Sequence[str]
+) -> tuple[str, ...]:
+    faults: set[str | None] = set()
+    for sentence, one, text in zip(sentences, found, translated, strict=True):
+        faults.add(fault_of(sentence.src_ids, one))
+        if is_copy(sentence.text, text):
+            faults.add(UNTRANSLATED)
+    return tuple(sorted(filter(None, faults)))
 
 
 def _score(found: Sequence[Hypothesis], alpha: float) -> float | None:

@@ -278,12 +278,12 @@ class Translator:
             self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
         submit = partial(self._engine.submit, turns=request.turns)
         follow_up = FollowUp(plan, self._tokenizer, submit, self._scorer)
-        futures = follow_up.submit(sentences)
-        if not plan.assessed:
-            return when_all_done(futures, lambda found: self._composer.compose(texts, found, plan))
-        return followed_by(
-            when_all_done(futures, list), lambda found: self._assessed(texts, found, plan)
-        )
+        found = when_all_done(follow_up.submit(sentences), list)
+        if plan.repairs:
+            found = followed_by(found, partial(follow_up.repair, sentences))
+        if plan.assessed:
+            return followed_by(found, lambda found: self._assessed(texts, found, plan))
+        return when_all_done([found], lambda found: self._composer.compose(texts, found[0], plan))
 
     def _check_assessment(self, sentences: Sequence[SourceSentence], plan: SearchPlan) -> None:
         """Refuse early what could not be assessed."""

@@ -125,11 +125,15 @@ class Answers:
         Raises:
             TranslationError: it is refused.
         """
-        whole = self.whole(request)
+        try:
+            whole = self.whole(request)
+        except DeadlineExceeded:
+            yield _part("", 0)  # which is sent before anything is translated
+            raise
         (text,) = whole["text_output"]
-        for end in range(1, len(text)):
-            yield {"text_output": [text[:end]], "output_tokens": [0], "finish_reason": [""]}
-        yield whole
+        for end in range(len(text)):
+            yield _part(text, end)
+        yield whole | {"delta": [text[-1:]]}
 
     def _one(self, text: str) -> Translation:
         if not text.strip():
@@ -150,6 +154,16 @@ def _given(texts: list[str], targets: list[str]) -> list[Translation]:
             what, other = ("target", "text") if text else ("text", "target")
             raise InvalidRequest(f"{what} {index} is empty, but its {other} is not")
     return [Translation(one, 0, "") if one.strip() else _EMPTY for one in targets]
+
+
+def _part(text: str, end: int) -> Outputs:
+    """A translation so far."""
+    return {
+        "text_output": [text[:end]],
+        "output_tokens": [end],
+        "finish_reason": [""],
+        "delta": [text[max(end - 1, 0) : end]],
+    }
 
 
 def _options(request: Request) -> dict[str, Any]:
