@@ -1,4 +1,4 @@
-"""What is wrong with a translation at first sight, by rules that cost 2 us a sentence.
+"""What is wrong with a translation at first sight, by rules that cost microseconds.
 
 Figures of how often a fault is found, and how often a reference translation has one:
 docs/options.md, "Faulty translations".
@@ -14,10 +14,10 @@ from dragoman.kernel.hypothesis import Hypothesis
 REPETITION, SHORT, LONG, UNTRANSLATED = "repetition", "short", "long", "untranslated"
 """Names of faults, as answers have them."""
 
-_LONGEST_PERIOD = 12
-"""Tokens of what a loop repeats."""
-_FEWEST_LOOPED = 6
-"""Tokens of a loop."""
+_LOOP = re.compile(r"(.)\1{5}|(..)\2{3}|(.{3,12})\3{2}", re.DOTALL)
+"""A token six times, two four times, up to twelve three times; each token is a character."""
+_FEWEST_REPEATED = 5
+"""Tokens of a loop that stand before in it."""
 _SHORTEST_RATIO, _LONGEST_RATIO = 0.35, 3.0
 """Tokens of a translation for each token of its sentence."""
 _FEWEST_TOKENS = 10
@@ -53,17 +53,7 @@ def is_copy(text: str, translation: str) -> bool:
 
 
 def has_loop(ids: Sequence[int]) -> bool:
-    """Whether tokens are repeated in a row: one or two of them four times, more three times."""
-    if len(ids) - len(set(ids)) < _FEWEST_LOOPED - 2:
-        return False  # a loop has more repeated tokens
-    return any(_loops(ids, period) for period in range(1, _LONGEST_PERIOD + 1))
-
-
-def _loops(ids: Sequence[int], period: int) -> bool:
-    least = max((4 if period <= 2 else 3) * period, _FEWEST_LOOPED) - period
-    same = 0
-    for token, earlier in zip(ids[period:], ids, strict=False):
-        same = same + 1 if token == earlier else 0
-        if same >= least:
-            return True
-    return False
+    """Whether tokens are repeated in a row, as in "menmenmenmenmenmen"."""
+    if len(ids) - len(set(ids)) < _FEWEST_REPEATED:
+        return False
+    return _LOOP.search("".join(map(chr, ids))) is not None
