@@ -152,6 +152,7 @@ def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -
                     target_language=target,
                     beam_width=width,
                     split_sentences=False,
+                    repair=False,
                 )
             assert [(t.text, t.output_tokens) for t in found] == expected
 

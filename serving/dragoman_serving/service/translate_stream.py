@@ -28,7 +28,7 @@ class _Growing:
         self.bundle = ""
         """Its identity."""
         self.sent: str | None = None
-        """The beginning that was sent; the first event is sent at once, without text."""
+        """The beginning that was sent; the first event comes at once, without text."""
         self.waits = False
         """To be looked at."""
 
@@ -99,6 +99,9 @@ class TranslateStreamModel(Model):
                 self._connection.send(of_stream_error(error, growing.form.number).pack())
 
     def _tell(self, growing: _Growing, stream: TextStream) -> None:
+        if growing.sent is None:
+            growing.sent = ""
+            self._connection.send(answers.of_beginning("", "", 0, growing.form).pack())
         if stream.future.done():
             growing.stream = None  # nothing comes any more
             failure = outcome_error(stream.future)
@@ -107,7 +110,7 @@ class TranslateStreamModel(Model):
                 if failure
                 else answers.of_translations(
                     *(stream.future.result(), stream.outputs, growing.form, growing.bundle),
-                    sent=growing.sent or "",
+                    sent=growing.sent,
                 )
             )
             self._connection.send(answer.pack())
@@ -115,7 +118,7 @@ class TranslateStreamModel(Model):
         text = stream.read()
         # Who reads slowly holds nothing up, and hears of what came in between later.
         if text != growing.sent and not self._connection.is_behind:
-            delta = text.removeprefix(growing.sent or "")
+            delta = text.removeprefix(growing.sent)
             growing.sent = text
             answer = answers.of_beginning(text, delta, stream.tokens, growing.form)
             self._connection.send(answer.pack())
