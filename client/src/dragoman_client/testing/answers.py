@@ -131,7 +131,7 @@ class Answers:
             yield _part("", 0)  # which is sent before anything is translated
             raise
         (text,) = whole["text_output"]
-        for end in range(len(text)):
+        for end in range(max(len(text), 1)):
             yield _part(text, end)
         yield whole | {"delta": [text[-1:]]}
 
