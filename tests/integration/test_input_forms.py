@@ -50,8 +50,9 @@ def test_an_empty_text_without_a_client(shipped: Served) -> None:
     for text in ("", " \n\t "):
         status, answer = shipped.generate({"text_input": text})
         assert (status, answer["text_output"], answer["finish_reason"]) == (200, "", "stop")
-        (event,) = shipped.events(text_input=text)
-        assert (event["text_output"], event["finish_reason"]) == ("", "stop")
+        first, last = shipped.events(text_input=text)
+        assert (first["text_output"], first["finish_reason"]) == ("", "")
+        assert (last["text_output"], last["finish_reason"]) == ("", "stop")
 
 
 def test_empty_lines_of_files(

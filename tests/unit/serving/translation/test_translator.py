@@ -55,7 +55,7 @@ def test_a_large_request_is_translated_in_parts_as_a_whole(translator: Translato
 def test_an_error_in_a_late_part_ends_the_request_at_once(translator: Translator) -> None:
     texts = [*TEXTS * 1000, "red " * 300, "pink"]
     with pytest.raises(InvalidRequest, match="text 4000 has 302 tokens"):
-        translate(translator, texts)
+        translate(translator, texts, split_sentences=False)
     deadline = time.monotonic() + 60
     while translator.load.waiting or translator.load.rows:
         assert time.monotonic() < deadline
@@ -66,7 +66,11 @@ def test_an_error_in_a_late_part_ends_the_request_at_once(translator: Translator
 def test_a_request_that_fails_gives_its_space_back(translator: Translator) -> None:
     for _ in range(5):
         with pytest.raises(InvalidRequest, match="text 14999 has 302 tokens"):
-            translate(translator, [*["red"] * 14_999, "red " * 300], max_tokens=1, beam_width=1)
+            translate(
+                translator,
+                [*["red"] * 14_999, "red " * 300],
+                **{"max_tokens": 1, "beam_width": 1, "split_sentences": False},
+            )
 
 
 def test_a_large_request_that_is_cancelled_gives_its_space_back(translator: Translator) -> None:
