@@ -38,10 +38,14 @@ __all__ = [
 
 _ZIGLANG = "ziglang>=0.17,<0.18"
 _TARGETS = {
-    "x86_64": "-target x86_64-linux-gnu.2.28 -mcpu=x86_64_v2",
+    "x86_64": "-target x86_64-linux-gnu.2.28 -mcpu=x86_64",
     "aarch64": "-target aarch64-linux-gnu.2.28",
 }
-"""By machine. Without a target, Zig compiles for the very CPU and glibc of the machine."""
+"""By machine. Without a target, Zig compiles for the very CPU and glibc of the machine.
+
+`x86_64_v2` stands for CPUs that are slow at unaligned vectors of 32 bytes, so that Clang would load
+them in two halves.
+"""
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:

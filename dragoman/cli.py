@@ -35,7 +35,7 @@ COMMANDS = (
 )
 
 _OF_EXTRAS = {
-    *("torch", "tensorboard", "sacrebleu", "safetensors", "py3langid", "google"),  # protobuf
+    *("torch", "tensorboard", "sacrebleu", "safetensors", "fasttext", "google"),  # protobuf
     *("onnx", "ml_dtypes", "onnxruntime", "pytriton", "matplotlib"),
     *("dragoman_client", "dragoman_options", "dragoman_load_test", "tritonclient", "grpc"),
     *("aiohttp", "hdrh", "jinja2", "prometheus_client", "pydantic"),

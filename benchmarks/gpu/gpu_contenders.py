@@ -106,7 +106,7 @@ def _build_plans(bundle: Path, rows: int, sources: Sequence[Sequence[int]]) -> s
             settings = PlanSettings(
                 precision, library=library.name, max_rows=rows, calibration=sources
             )
-            list(build_plans(bundle, settings))
+            list(build_plans(bundle, settings, force=True))
     except DragomanError as error:
         return str(error)
     return None

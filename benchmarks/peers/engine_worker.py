@@ -56,6 +56,7 @@ class TextAnswerer:
             beam_width=search.beam_width,
             length_penalty=search.length_penalty,
             split_sentences=False,  # as the peer does
+            repair=False,
         )
         found: list[Translation] = []
         begin = time.perf_counter()

@@ -123,7 +123,7 @@ class Generators:
                 *("--texts", str(self._texts), "--metrics-url", "none"),
                 *("--concurrency", str(case.concurrency), "--warm-up-s", "1"),
                 *("--window-s", str(self._window_s), "--windows", str(_WINDOWS)),
-                *("--json", str(file)),
+                *("--json", str(file), "--force"),
             ]
         )
         (point,) = Run.read(file).points

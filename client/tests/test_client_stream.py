@@ -110,10 +110,10 @@ def test_only_what_has_not_begun_is_tried_again() -> None:
     """Else a reader would see the beginning twice."""
 
     class Breaking(FakeTransport):
-        """Breaks after the first part."""
+        """Breaks after the first part with text."""
 
         def stream(self, inputs, timeout_s=1.0):  # type: ignore[no-untyped-def]
-            yield next(super().stream(inputs, timeout_s))
+            yield from itertools.islice(super().stream(inputs, timeout_s), 2)
             raise ServerUnavailable("gone")
 
     transport = Breaking()

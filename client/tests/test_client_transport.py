@@ -32,8 +32,11 @@ EMPTY_SETTINGS = b"\0\0\0\x04\0\0\0\0\0"
 @pytest.mark.parametrize(
     "url",
     [
-        "localhost:8001",
         "//localhost:8001",
+        "localhost:port",
+        "user@localhost:8001",
+        "localhost:8001/path",
+        "",
         "ftp://localhost:8000",
         "grpc://",
         "http:///v2",
@@ -50,6 +53,21 @@ def test_a_url_that_names_no_server_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="URL ") as caught:
         Translator(url)
     assert url in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "full"),
+    [
+        ("localhost:8001", "grpc://localhost:8001"),
+        ("localhost", "grpc://localhost:8001"),
+        ("localhost:8000", "http://localhost:8000"),
+        ("127.0.0.1:9000/path", "http://127.0.0.1:9000/path"),
+        ("[::1]:8001", "grpc://[::1]:8001"),
+    ],
+)
+def test_a_url_may_lack_its_scheme(url: str, full: str) -> None:
+    """Triton's usual ports say which it is."""
+    assert read_url(url, Access()) == read_url(full, Access())
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http", "grpcs", "https"])
@@ -219,11 +237,27 @@ def test_http_says_when_it_is_no_server_of_ours(http_url: str) -> None:
             translator.translate("!nonsense")
 
 
-def test_the_wrong_port_is_unavailable(grpc_url: str, http_url: str) -> None:
-    """HTTP to gRPC's port and the other way round."""
-    for url in (grpc_url.replace("grpc", "http"), http_url.replace("http", "grpc")):
-        with Translator(url, timeout_s=1.0) as translator, pytest.raises(ServerUnavailable):
+def test_the_wrong_port_is_named_with_the_right_url(grpc_url: str, http_url: str) -> None:
+    """HTTP to gRPC's port and the other way round, and a port that says nothing."""
+    host = grpc_url.removeprefix("grpc://")
+    for url, kind, right in (
+        (f"http://{host}", ServerError, f"{host} speaks gRPC, not HTTP: write {grpc_url}"),
+        (host, ServerError, f"{host} speaks gRPC, not HTTP: write {grpc_url}"),
+        (http_url.replace("http", "grpc"), ServerUnavailable, f"write {http_url}"),
+    ):
+        with Translator(url, timeout_s=1.0) as translator, pytest.raises(kind) as caught:
             translator.translate("a")
+        assert right in str(caught.value)
+
+        async def ask(url: str = url) -> None:
+            async with AsyncTranslator(url, timeout_s=1.0) as translator:
+                await translator.translate("a")
+
+        with pytest.raises(kind) as caught:
+            asyncio.run(ask())
+        assert right in str(caught.value)
+    with Translator(http_url.removeprefix("http://")) as translator:
+        assert translator.translate("a").text == translated("a")
 
 
 def test_http_keeps_its_connection(http_url: str, http_connections: set[Any]) -> None:

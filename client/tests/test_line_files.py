@@ -111,14 +111,63 @@ def test_what_was_begun_with_something_else_is_not_added_to(tmp_path: Path) -> N
         source.write_text("else\n")
         with pytest.raises(ValueError, match="begun with another input"):
             translator.translate_file(source, target, resume=True, beam_width=1)
-        with pytest.raises(ValueError, match="an interrupted run left it"):
+        with pytest.raises(FileExistsError, match="give resume=True to continue it or force=True"):
             translator.translate_file(source, target)
         assert (tmp_path / "target.partial").read_bytes() == before
-        (tmp_path / "target.partial").unlink()
-        translator.translate_file(source, target)  # anew
+        translator.translate_file(source, target, force=True)
         assert target.read_text() == f"{translated('else')}\n"
-        with pytest.raises(FileExistsError, match="is there already"):
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_options_at_their_default_are_the_same_options(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("".join(f"line {n}\n" for n in range(50)))
+    interrupt(source, target, suppress=["Tee"], min_tokens=0)
+    with Translator(transport=FakeTransport()) as translator:
+        done = translator.translate_file(source, target, resume=True, suppress="Tee")
+    assert done.resumed_at > 0
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_file_that_is_there_is_replaced_by_force_alone(tmp_path: Path, resume: bool) -> None:
+    """Whether or not it is of the same input; once the new one is whole."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("".join(f"line {n}\n" for n in range(50)))
+    target.write_text("precious\n")
+    transport = FakeTransport()
+    with Translator(transport=transport) as translator:
+        with pytest.raises(FileExistsError, match="give force=True to replace it"):
+            translator.translate_file(source, target, resume=resume)
+        with pytest.raises(ValueError, match="resume and force: give one of them"):
+            translator.translate_file(source, target, resume=True, force=True)
+    assert not transport.requests
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+    interrupt(source, target, force=True)
+    assert target.read_text() == "precious\n"
+    with Translator(transport=FakeTransport()) as translator:
+        if resume:  # what was begun by force goes on by force
+            done = translator.translate_file(source, target, resume=True)
+        else:
+            done = translator.translate_file(source, target, force=True)
+    assert bool(done.resumed_at) == resume
+    assert target.read_text().splitlines() == [translated(f"line {n}") for n in range(50)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_a_file_that_comes_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("".join(f"line {n}\n" for n in range(50)))
+    interrupt(source, target)
+    target.write_text("precious\n")
+    with Translator(transport=FakeTransport()) as translator:
+        with pytest.raises(FileExistsError):
             translator.translate_file(source, target, resume=True)
+        target.unlink()
+        with pytest.raises(FileExistsError):
+            translator.translate_file(
+                source, target, resume=True, tell=lambda _: target.write_text("precious\n")
+            )
+    assert target.read_text() == "precious\n"
 
 
 def test_refused_lines_are_numbered_in_the_file(tmp_path: Path) -> None:
@@ -240,7 +289,10 @@ def test_a_refused_object_says_so(tmp_path: Path) -> None:
 
     class Refusing(FakeTransport):
         def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
-            raise InvalidRequest("text 0 is bad")
+            texts = inputs["text_input"][0].tolist()
+            if b"a" in texts:
+                raise InvalidRequest(f"text {texts.index(b'a')} is bad")
+            return super().infer(inputs)
 
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text('{"text": ""}\n{"text": "a"}\n')
@@ -264,7 +316,7 @@ def test_a_hundred_thousand_lines_in_constant_memory(tmp_path: Path) -> None:
             file.writelines(f"line {n} of a file that is long\n" for n in range(lines))
         tracemalloc.start()
         with Translator(transport=Forgetful()) as translator:
-            done = translator.translate_file(source, target, batch_size=500)
+            done = translator.translate_file(source, target, batch_size=500, force=True)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert done.lines == lines

@@ -118,11 +118,13 @@ def test_a_transport_answers_without_a_server() -> None:
         assert list(translator.translate_stream("Hello."))[-1].text == "Hallo."
         assert translator.languages() == ("en", "de")
         assert translator.is_ready()
-        with pytest.raises(InvalidRequest, match="text 1 is empty"):
-            translator.translate(["Hello.", " "])
+        empty = Translation("", 0, "stop", score=0.0)
+        assert translator.translate(["Hello.", " "], return_scores=True)[1] == empty
+        with pytest.raises(InvalidRequest, match="target 1 is empty, but its text is not"):
+            translator.score(["", "Hello."], ["", " "])
     assert transport.closed
     assert [request.model for request in transport.requests] == [
-        *("translate", "translate_stream", "info", "translate")
+        *("translate", "translate_stream", "info", "translate", "score")
     ]
 
 

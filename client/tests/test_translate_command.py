@@ -68,7 +68,7 @@ def test_arguments_give_a_line_each(run: Run, transport: FakeTransport) -> None:
     )
     assert lines == ["<GRÜSSE>", "<TWO LINES>", ""]
     assert transport.requests[0].inputs == {
-        "text_input": ["Grüße", "two\nlines"],
+        "text_input": ["Grüße", "two\nlines", " "],
         "source_language": ["en"],
         "target_language": ["de"],
         "max_tokens": [9],
@@ -82,13 +82,13 @@ def test_arguments_give_a_line_each(run: Run, transport: FakeTransport) -> None:
 def test_the_filter_keeps_order_and_count(
     run: Run, transport: FakeTransport, batch_size: str
 ) -> None:
-    """Blank lines stay where they are and are not sent."""
+    """Blank lines stay where they are."""
     texts = [("" if n % 3 == 0 else " \t" if n % 7 == 0 else f"line {n}") for n in range(60)]
     texts = ["", *texts, "", "  "]
     lines = run("--batch-size", batch_size, stdin="".join(f"{t}\n" for t in texts).encode())
     assert lines == [translated(text) if text.strip() else "" for text in texts]
     sent = [text for request in transport.requests for text in request.inputs["text_input"]]
-    assert sorted(sent) == sorted(text for text in texts if text.strip())
+    assert sorted(sent) == sorted(texts)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,14 @@ def test_json_says_all_that_is_known(run: Run, transport: FakeTransport) -> None
         _row(" ", "", 0, "stop"),
         _row("cut", "<CUT>", 3, "length"),
     ]
+
+
+def test_blank_lines_have_all_that_was_requested(run: Run, transport: FakeTransport) -> None:
+    """As the server answers them."""
+    words = ("--json", "--return-scores", "--num-return-sequences", "2")
+    (row,) = (json.loads(line) for line in run(*words, stdin=b" \n"))
+    empty = {"translation": "", "output_tokens": 0, "finish_reason": "stop", "score": 0.0}
+    assert row == {"source": " ", **empty, "alternatives": [empty]}
 
 
 def _row(source: str, translation: str, output_tokens: int, finish_reason: str) -> dict[str, Any]:
@@ -153,7 +161,7 @@ def test_what_is_not_utf_8_is_told_with_its_line(run: Run, transport: FakeTransp
 @pytest.mark.parametrize(
     "words",
     [
-        ("--url", "localhost:8001"),
+        ("--url", "localhost:port"),
         ("--beam-width", "0"),
         ("--length-penalty", "nan"),
         ("--timeout-s", "0"),
@@ -187,7 +195,7 @@ def test_errors_of_the_server_end_it_in_one_line(
         run("--batch-size", "1", "--url", "http://host:1", stdin=b"a\n\nb\nc\n")
     assert caught.value.exit_code == exit_code
     expected = "too long" if exit_code == 2 else "away"
-    assert str(caught.value) == f"http://host:1 after line 3: {expected}"
+    assert str(caught.value) == f"http://host:1 after line 2: {expected}"
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 32])
@@ -343,12 +351,41 @@ def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_
     assert sorted(sent) == sorted(f"line {n}" for n in range(20))
 
 
+def test_no_file_is_written_over_without_force(
+    run: Run, transport: FakeTransport, tmp_path: Path
+) -> None:
+    """The error says what can be done; --resume is for what is not whole."""
+    source, target, partial = (tmp_path / name for name in ("in", "out", "out.partial"))
+    source.write_text("a\n")
+    words = ("--input", str(source), "--output", str(target))
+    partial.write_text("half\n")
+    with pytest.raises(UsageError) as caught:
+        run(*words)
+    either = f"{partial} exists: give --force to replace it, or --resume to continue it"
+    assert str(caught.value) == either
+    with pytest.raises(UsageError, match="begun with another input, format or options"):
+        run(*words, "--resume")
+    assert run(*words, "--force") == []
+    assert (target.read_text(), partial.exists()) == ("<A>\n", False)
+    source.write_text("b\n")
+    for more in ((), ("--resume",)):
+        with pytest.raises(UsageError) as caught:
+            run(*words, *more)
+        assert str(caught.value) == f"{target} exists: give --force to replace it"
+    assert target.read_text() == "<A>\n"
+    run(*words, "--force")
+    assert target.read_text() == "<B>\n"
+    with pytest.raises(SystemExit):
+        run(*words, "--force", "--resume")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--output", "out"), "--output: give an --input"),
         (("--output", "out", "--input", "in", "a text"), "--output: give an --input"),
         (("--resume",), "--resume: give the --output"),
+        (("--force",), "--force: give the --output"),
         (("--input", "nowhere"), "nowhere: cannot be read"),
         (("--json", "--format", "tsv"), "--json is for text"),
         (("--format", "tsv", "--column", "0"), "columns are counted from 1"),

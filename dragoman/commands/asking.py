@@ -20,8 +20,8 @@ def configure_server(parser: argparse.ArgumentParser, *other_names: str) -> None
     parser.add_argument(
         *("--url", *other_names),
         default=os.environ.get("DRAGOMAN_URL") or DEFAULT_URL,
-        help="grpc://HOST:PORT or http://HOST:PORT, with TLS grpcs:// or https:// "
-        f"(default: $DRAGOMAN_URL or {DEFAULT_URL})",
+        help="grpc://HOST:PORT or http://HOST:PORT, with TLS grpcs:// or https://; HOST:8001 is "
+        f"gRPC and other ports without a scheme are HTTP (default: $DRAGOMAN_URL or {DEFAULT_URL})",
     )
     parser.add_argument(
         "--token-file",

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.commands.asking import configure_server, one_line, open_translator
+from dragoman.commands.folders import configure_force
 from dragoman.commands.options import configure_options, flag, given_options
 from dragoman.kernel.errors import DragomanError, UsageError, writing
+from dragoman.kernel.replacement import check_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"a page, {_PAGE}, or a picture: {', '.join(_PRINT)}",
     )
+    configure_force(parser)
     parser.add_argument(
         "--figure",
         choices=("attention", "positions", "architecture"),
@@ -94,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.kind = arguments.kind or _KIND
     if arguments.figure == "attention":
         attention, translation = _look(arguments)
+        if not attention.source:
+            raise UsageError("the text is empty: give a sentence to look at")
         _check_choice(arguments, attention)
         _draw(arguments, attention, translation)
     else:
@@ -114,8 +119,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--out {out}: name a file that ends in {', '.join(known)}")
     if not out.parent.is_dir():
         raise UsageError(f"--out {out}: {out.parent} is no folder")
-    if out.is_dir():
-        raise UsageError(f"--out {out}: is a folder; name a file")
+    check_file(out, arguments.force)
     if arguments.positions is not None and figure != "positions":
         raise UsageError(f"--positions {arguments.positions}: is for --figure positions")
     if figure == "attention":
@@ -190,15 +194,15 @@ def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
         raise UsageError(f"--model {arguments.model}: there is no such folder")
     if (arguments.model / FILE_NAME).exists():
         return _by_bundle(arguments)
+    from dragoman_options.languages import fold_language
+    from dragoman_training.config import RunConfig
+    from dragoman_training.run.checkpoint import CONFIG
     from dragoman_training.run.reading import read_attention
 
-    return read_attention(
-        arguments.model,
-        arguments.text,
-        arguments.source_language,
-        arguments.target_language,
-        arguments.translation,
-    )
+    known = RunConfig.from_json(arguments.model / CONFIG).data.languages
+    given = arguments.source_language, arguments.target_language
+    source, target = (code and (fold_language(code, known) or code) for code in given)
+    return read_attention(arguments.model, arguments.text, source, target, arguments.translation)
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.folders import check_folder
+from dragoman.commands.folders import check_folder, configure_force
 from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.replacement import check_file
 
 if TYPE_CHECKING:
     from dragoman_training.config import RunConfig
@@ -38,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, help="folder for the text; --data-dir of the training"
     )
+    configure_force(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a corpus")
 
 
@@ -124,6 +126,8 @@ def _check_targets(arguments: argparse.Namespace, config: RunConfig) -> None:
                     "hide one another; remove it, or name another"
                 )
             targets.add(target)
+    for target in (*sorted(targets), arguments.out / REPORT):
+        check_file(target, arguments.force)
 
 
 def _line(row: dict[str, object]) -> str:

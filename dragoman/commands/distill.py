@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.commands.folders import check_count, check_folder
+from dragoman.commands.folders import check_count, check_folder, configure_force
 
 if TYPE_CHECKING:
     from dragoman_training.text.distillation import Task
@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, help="where those of the text begin; may be --data-dir"
     )
+    configure_force(parser)
     parser.add_argument("--beam-width", type=int, default=4, help="1: greedy (default: 4)")
     parser.add_argument("--length-penalty", type=float, help="default: the teacher's")
     parser.add_argument(
@@ -159,4 +160,7 @@ def _distil(arguments: argparse.Namespace, task: Task, teacher: _Engine) -> dict
     ) as progress:
         # Counting takes reading all of a text, which only a bar is worth.
         bar = progress.add_task(task.written.name, total=None if quiet else task.count())
-        return distil(task, teacher, lambda sources: progress.update(bar, completed=sources))
+        return distil(
+            *(task, teacher, lambda sources: progress.update(bar, completed=sources)),
+            force=arguments.force,
+        )

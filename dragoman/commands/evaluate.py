@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.folders import check_count, check_folder
+from dragoman.commands.folders import check_count, check_folder, configure_force
 from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.replacement import check_file
 
 if TYPE_CHECKING:
     from dragoman_training.text.parallel_text import Side
@@ -56,6 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--length-penalty", type=float, help="default: the model's")
     parser.add_argument("--first", type=int, help="only so many sentences a direction")
     parser.add_argument("--out", type=Path, help="folder for the translations, a file a direction")
+    configure_force(parser)
     parser.add_argument(
         "--record", action="store_true", help="write the scores into the bundle's manifest"
     )
@@ -91,6 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
     for prefix, directions in tests.items():
         for src, tgt in directions:
             _check_texts(system, prefix, src, tgt.language)
+            if arguments.out:
+                check_file(_file(arguments.out, prefix, src, tgt), arguments.force)
     if arguments.out:
         with writing(f"--out {arguments.out}"):
             arguments.out.mkdir(parents=True, exist_ok=True)
@@ -131,6 +135,12 @@ def _check_texts(system: _System, prefix: str, src: Side, target: str) -> None:
             raise UsageError(f"{prefix}: sentence {number} in {src.language!r} {reason}")
 
 
+def _file(out: Path, prefix: str, src: Side, tgt: Side) -> Path:
+    """Where the translations of a test set go."""
+    name = ".".join(part for part in Path(prefix).parts if part not in ("/", ".."))
+    return out / f"{name}.{src.language}-{tgt.language}.txt"
+
+
 def _evaluate(
     arguments: argparse.Namespace, system: _System, prefix: str, src: Side, tgt: Side
 ) -> None:
@@ -153,8 +163,7 @@ def _evaluate(
     quality = measure([text for text, _ in found], tgt.texts)
     cut = sum(not complete for _, complete in found)
     if arguments.out:
-        name = ".".join(part for part in Path(prefix).parts if part not in ("/", ".."))
-        path = arguments.out / f"{name}.{direction}.txt"
+        path = _file(arguments.out, prefix, src, tgt)
         with writing(f"--out {path}"):
             path.write_text("".join(f"{text}\n" for text, _ in found), "utf-8")
     if arguments.record:
@@ -220,6 +229,7 @@ def _engine(arguments: argparse.Namespace) -> _System:
             beam_width=arguments.beam_width,
             length_penalty=arguments.length_penalty,
             split_sentences=False,  # a line is a sentence
+            repair=False,  # what the model itself translates
         )
         return [(found.text, found.complete) for found in translator.translate(texts, options)]
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from dragoman.commands import align_heads
-from dragoman.commands.folders import check_count, check_folder
+from dragoman.commands.folders import check_count, check_folder, configure_force
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 
@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _configure_onnx(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint")
     parser.add_argument("--out", type=Path, required=True, help="folder of the bundle to make")
+    configure_force(parser)
     parser.add_argument(
         "--storage",
         choices=("fp32", "fp16"),
@@ -54,6 +55,7 @@ def _configure_onnx(parser: argparse.ArgumentParser) -> None:
 
 def _configure_tensorrt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", type=Path, help="folder of a bundle")
+    configure_force(parser)
     parser.add_argument(
         "--precision",
         choices=("fp32", "fp16", "bf16", "int8", "fp8"),
@@ -135,6 +137,7 @@ def _onnx(arguments: argparse.Namespace) -> int:
         *(arguments.checkpoint, arguments.out, arguments.storage),
         length_penalty=arguments.length_penalty,
         max_sentence_tokens=arguments.max_sentence_tokens,
+        force=arguments.force,
     )
     if (text := arguments.alignment_text) is not None:
         try:
@@ -166,7 +169,7 @@ def _tensorrt(arguments: argparse.Namespace) -> int:
         calibration=_calibration(arguments),
     )
     with build_progress(settings.library, quiet=arguments.quiet) as monitor:
-        for plan in build_plans(arguments.bundle, settings, monitor):
+        for plan in build_plans(arguments.bundle, settings, monitor, arguments.force):
             print(arguments.bundle / plan.file, flush=True)
     return 0
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
+
+
+def configure_force(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup) -> None:
+    """Declare the flag of all commands that write files; see `dragoman.kernel.replacement`."""
+    parser.add_argument("--force", action="store_true", help="replace what is there")
 
 
 def check_folder(option: str, folder: Path) -> None:

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.folders import check_folder
+from dragoman.commands.folders import check_folder, configure_force
 from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Helsinki-NLP/opus-mt-en-de",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint to make")
+    configure_force(parser)
     parser.add_argument(
         "--source",
         nargs="+",
@@ -60,14 +61,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Import, and print the checkpoint's folder."""
     from dragoman_training.marian.hub import ENDPOINT, Hub, is_hub_name
-    from dragoman_training.marian.importing import import_marian
+    from dragoman_training.marian.importing import import_marian, own_files
+
+    from dragoman.kernel import replacement
 
     check_folder("--out", arguments.out)
-    if arguments.out.exists():
-        raise UsageError(f"{arguments.out}: exists already; name another folder, or remove it")
+    replacement.check_folder(arguments.out, arguments.force, own_files)
     languages = _languages(arguments)
     if Path(arguments.model).is_dir():
-        import_marian(Path(arguments.model), arguments.out, languages)
+        import_marian(Path(arguments.model), arguments.out, languages, force=arguments.force)
     elif is_hub_name(arguments.model):
         endpoint = arguments.endpoint or os.environ.get(_ENDPOINT) or ENDPOINT
         hub = Hub(endpoint, arguments.revision)
@@ -75,7 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
             commit = _fetch(hub, arguments.model, Path(folder), arguments.quiet)
             log.info("%s: --revision %s gives the same files again", arguments.model, commit)
             try:
-                import_marian(Path(folder), arguments.out, languages, arguments.model)
+                import_marian(
+                    *(Path(folder), arguments.out, languages, arguments.model),
+                    force=arguments.force,
+                )
             except UsageError as error:  # of a file that will not be there any more
                 raise UsageError(str(error).replace(folder, arguments.model)) from error
     else:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from dragoman.commands.asking import configure_server, one_line, open_translator, read_token
 from dragoman.commands.demo import SENTENCES
+from dragoman.commands.folders import configure_force
 from dragoman.commands.options import configure_options, flag, given_options
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
+from dragoman.kernel.replacement import check_file
 
 if TYPE_CHECKING:
     from dragoman_load_test.load_test import LoadTest, Watcher
@@ -100,6 +102,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     result.add_argument("--csv", type=Path, metavar="FILE", help="a line for each window")
     result.add_argument("--html", type=Path, metavar="FILE", help="a page with pictures")
     result.add_argument("--svg", type=Path, metavar="FILE", help="the page's picture alone")
+    configure_force(parser)
     result.add_argument(
         "--compare",
         nargs=2,
@@ -270,12 +273,13 @@ def _loads(arguments: argparse.Namespace) -> Iterator[tuple[Load, int]]:
 def _texts(arguments: argparse.Namespace) -> tuple[str, list[str]]:
     """Texts, and where they are from."""
     from dragoman_load_test.texts import read_texts
+    from dragoman_options.languages import fold_language
 
     if arguments.texts is not None:
         return arguments.texts.name, read_texts(arguments.texts)
-    language = arguments.source_language or "en"
-    if language not in SENTENCES:
-        raise UsageError(f"--texts: give a file with texts, for --source-language {language}")
+    given = arguments.source_language or "en"
+    if (language := fold_language(given, list(SENTENCES))) is None:
+        raise UsageError(f"--texts: give a file with texts, for --source-language {given}")
     return f"the built-in sentences ({language})", list(SENTENCES[language])
 
 
@@ -330,8 +334,9 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
     for file in (arguments.json, arguments.csv, arguments.html, arguments.svg):
         if file is None:
             continue
-        if file.is_dir() or not file.parent.is_dir():
+        if not file.parent.is_dir():
             raise UsageError(f"{file}: cannot be written: name a file in a folder that is there")
+        check_file(file, arguments.force)
         if not os.access(file if file.exists() else file.parent, os.W_OK):
             raise UsageError(f"{file}: cannot be written: permission denied")
 

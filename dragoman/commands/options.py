@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
     from dragoman_options.option import Kind, Option
 
 _SIDES = 2
-_TYPES: dict[Kind, type] = {"whole number": int, "number": float, "terms": Path}
+_TYPES: dict[Kind, type] = {"whole number": int, "number": float}
 _METAVARS: dict[Kind, str] = {
     "texts": "TEXT",
-    "terms": "FILE",
+    "terms": "JSON",
     "whole number": "N",
     "number": "X",
 }
-_FILE = "; the file has a source term, a tab and its target term on each line"
+_FILE = '; JSON such as {"tea": "Tee"}, or a file that holds it'
 
 
 def configure_options(
@@ -41,14 +42,17 @@ def given_options(arguments: argparse.Namespace) -> OptionArguments:
     """What `configure_options` has declared, as far as it was given.
 
     Raises:
-        UsageError: the file of a glossary cannot be read, or is none.
+        UsageError: a glossary cannot be read, or is none.
     """
     from dragoman_options.table import OPTIONS
 
     found = {name: getattr(arguments, name, None) for name in OPTIONS}
     for name, value in found.items():
-        if isinstance(value, Path):
-            found[name] = read_terms(value, flag(name))
+        if OPTIONS[name].kind == "terms" and value is not None:
+            try:
+                found[name] = OPTIONS[name].read(read_terms(value, flag(name)), {})
+            except (TypeError, ValueError) as error:
+                raise UsageError(str(error)) from error
     return cast("OptionArguments", {k: v for k, v in found.items() if v is not None})
 
 
@@ -65,29 +69,47 @@ def outputs_given(options: Collection[str]) -> list[str]:
     return [flag(name) for name in options if OPTIONS[name].output or name == several]
 
 
-def read_terms(file: Path, name: str) -> dict[str, str]:
-    """Source and target terms of a file, a pair a line, with a tab between them.
+def read_terms(given: str, name: str) -> Any:
+    """Target terms by source term, as a JSON object holds them.
 
     Args:
-        file: in UTF-8.
+        given: the object, or the name of a file in UTF-8 that holds it. Until the next release, the
+            file may hold a pair a line, with a tab between them.
         name: of the flag, for messages.
 
+    Returns:
+        What was read; `Option.read` checks that it is a mapping of texts.
+
     Raises:
-        UsageError: the file cannot be read, or a line has not two terms, by number.
+        UsageError: the file cannot be read, or holds neither.
     """
+    if given.lstrip().startswith("{"):
+        return _parsed(given, name)
     try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{name} {file}: cannot be read: {error}") from error
+        content = Path(given).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise UsageError(f"{name} {given}: cannot be read: {error}") from error
+    if content.lstrip().startswith("{"):
+        return _parsed(content, f"{name} {given}")
     terms: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip():
             continue
         pair = line.split("\t")
         if len(pair) != _SIDES or not all(term.strip() for term in pair):
-            raise UsageError(f"{name} {file}: line {number} is not TERM, tab, TERM")
+            raise UsageError(
+                f'{name} {given}: is not JSON such as {{"tea": "Tee"}}, and line {number} is not '
+                "TERM, tab, TERM"
+            )
         terms[pair[0].strip()] = pair[1].strip()
     return terms
+
+
+def _parsed(written: str, what: str) -> Any:
+    try:
+        return json.loads(written)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{what}: is not valid JSON: {error}") from error
 
 
 def _declare(group: argparse._ArgumentGroup, option: Option) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.asking import configure_server, one_line, open_translator
+from dragoman.commands.folders import configure_force
 from dragoman.commands.options import configure_options, given_options, outputs_given
 from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.replacement import exists
 
 if TYPE_CHECKING:
     from dragoman_client import FileProgress, InvalidRequest, Translator
@@ -51,9 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--output", type=Path, metavar="FILE", help="written as FILE.partial until it is whole"
     )
-    files.add_argument(
+    existing = files.add_mutually_exclusive_group()
+    existing.add_argument(
         "--resume", action="store_true", help="go on with the --output of an interrupted run"
     )
+    configure_force(existing)
     files.add_argument(
         "--format",
         choices=_FORMATS,
@@ -147,13 +151,15 @@ class _Work:
                     form=self._form,
                     batch_size=self._arguments.batch_size,
                     resume=self._arguments.resume,
+                    force=self._arguments.force,
                     tell=tell,
                     refuse=self._note_refusal,
                     **self._options,
                 )
                 self.refused = done.refused
             except FileExistsError as error:
-                _log.warning("%s: %s", error.filename, error.strerror)
+                path = Path(error.filename)
+                raise exists(path, resumable=path != target) from error
             except OSError as error:
                 file = error.filename or target
                 raise DragomanError(f"{file}: {error.strerror or error}") from error
@@ -167,8 +173,9 @@ class _Work:
         arguments = self._arguments
         if arguments.text and arguments.input:
             raise UsageError("--input: give a file, or texts, not both")
-        if arguments.resume:
-            raise UsageError("--resume: give the --output of the interrupted run")
+        if arguments.resume or arguments.force:
+            name = "--resume" if arguments.resume else "--force"
+            raise UsageError(f"{name}: give the --output that it is for")
         # A person at the keyboard wants an answer to each line, not to the thirty-second.
         interactive = not arguments.text and arguments.input is None and sys.stdin.isatty()
         batch_size = 1 if interactive else arguments.batch_size
@@ -196,7 +203,7 @@ class _Work:
                     sys.stdout.buffer.write((written + end).encode())
                     sys.stdout.buffer.flush()
                     self.lines += 1
-                    self.cut += translation is not None and translation.finish_reason == "length"
+                    self.cut += translation.finish_reason == "length"
                     show(self.lines, 0, None)
         except OSError as error:
             if isinstance(error, BrokenPipeError):

@@ -277,6 +277,11 @@ class Manifest:
         written = json.dumps(_without_defaults(plain), sort_keys=True)
         return hashlib.sha256(written.encode()).hexdigest()
 
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """All files of the bundle, the manifest included."""
+        return (*self.files, *(plan.file for plan in self.plans), FILE_NAME)
+
     def write(self, bundle: Path) -> None:
         """Write `manifest.json` into a bundle."""
         text = json.dumps(dataclasses.asdict(self), indent=1) + "\n"

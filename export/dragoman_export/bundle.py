@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import os
 import platform
 import shutil
 from dataclasses import fields
@@ -27,6 +26,7 @@ from dragoman.kernel.manifest import (
     SpecialIds,
     digests,
 )
+from dragoman.kernel.replacement import check_folder, replace_folder
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman_export.graphs.blocks import OpenBlocks
 from dragoman_export.graphs.graph_builder import GraphBuilder, WeightsFile
@@ -43,6 +43,7 @@ def export_bundle(
     limits: Limits | None = None,
     length_penalty: float | None = None,
     max_sentence_tokens: int | None = None,
+    force: bool = False,
 ) -> Manifest:
     """Write a bundle, which is a checkpoint too: its weights are the graphs' weights.
 
@@ -53,15 +54,18 @@ def export_bundle(
         limits: what requests may ask; None for those of the checkpoint.
         length_penalty: of requests that do not give one; None for that of the limits.
         max_sentence_tokens: of a sentence of a longer text, the same.
+        force: replace a bundle that is there.
 
     Returns:
         The bundle's manifest.
 
     Raises:
-        UsageError: `bundle` exists, the checkpoint cannot be read, or a default is out of range.
+        UsageError: `bundle` exists and may not be replaced, the checkpoint cannot be read, or a
+            default is out of range.
     """
-    if bundle.exists():
-        raise UsageError(f"{bundle}: exists already; name another folder, or remove it")
+    if bundle.exists() and bundle.samefile(source):
+        raise UsageError(f"{bundle} is to be read and to be written: name another folder")
+    check_folder(bundle, force, lambda folder: Manifest.load(folder).own_files)
     loaded = checkpoint.load(source)
     config = loaded.config
     limits = limits or loaded.limits
@@ -107,7 +111,7 @@ def export_bundle(
         activation=config.model.activation,
     )
     manifest.write(partial)
-    os.replace(partial, bundle)
+    replace_folder(partial, bundle)
     return manifest
 
 

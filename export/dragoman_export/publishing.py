@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 from dragoman_options.table import SCORE, STREAM, TRANSLATE
 from dragoman_serving.service.model_config import config_text
 
-from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import FILE_NAME, Manifest
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.replacement import check_folder, replace_folder
 from dragoman_export.triton_configs import GRAPHS, graph_configs
 
 _GRAPH_CONFIG = """\
@@ -30,18 +29,18 @@ TritonPythonModel = graph_model(__file__)
 '''
 
 
-def publish(bundle: Path, repository: Path) -> None:
+def publish(bundle: Path, repository: Path, force: bool = False) -> None:
     """Make a Triton model repository that serves a bundle.
 
     Args:
         bundle: a bundle.
         repository: folder to make.
+        force: replace a repository that this wrote.
 
     Raises:
-        UsageError: `repository` exists, or the bundle is not whole.
+        UsageError: `repository` exists and may not be replaced, or the bundle is not whole.
     """
-    if repository.exists():
-        raise UsageError(f"{repository}: exists already; name another folder, or remove it")
+    check_folder(repository, force, _own_files)
     manifest = Manifest.load(bundle)
     partial = repository.with_name(f".{repository.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -50,9 +49,17 @@ def publish(bundle: Path, repository: Path) -> None:
         (partial / path).write_text(text, encoding="utf-8")
     target = partial / TRANSLATE / "1" / "bundle"
     target.mkdir(parents=True)
-    for name in (*manifest.files, *(plan.file for plan in manifest.plans), FILE_NAME):
+    for name in manifest.own_files:
         shutil.copyfile(bundle / name, target / name)
-    os.replace(partial, repository)
+    replace_folder(partial, repository)
+
+
+def _own_files(repository: Path) -> list[str]:
+    """What `publish` wrote into a repository; see `replacement.OwnFiles`."""
+    bundle = repository / TRANSLATE / "1" / "bundle"
+    manifest = Manifest.load(bundle)
+    of_bundle = [str((bundle / name).relative_to(repository)) for name in manifest.own_files]
+    return [*repository_files(manifest), *of_bundle]
 
 
 def repository_files(manifest: Manifest) -> dict[str, str]:

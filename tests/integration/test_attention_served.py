@@ -99,7 +99,7 @@ def test_the_servers_refusals_are_one_line(
 ) -> None:
     url, out = shipped.server.grpc_url, str(tmp_path / "a.html")
     for words, message in (
-        (["", "--target-language", "de"], "text 0 is empty"),
+        (["", "--target-language", "de"], "the text is empty: give a sentence"),
         (["a", "--target-language", "xx"], "target_language 'xx' is unknown"),
         (["a", "--layer", "9"], "--layer 9: encoder attention has layers 0 to 5"),
     ):

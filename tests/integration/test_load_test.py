@@ -102,7 +102,10 @@ def test_two_tests_are_compared(
         assert load_test(shipped, "--concurrency", "1", "--json", str(file)) == 0
     capsys.readouterr()
     command = ["load-test", "--compare", str(before), str(after), "--html", str(page)]
-    assert main(command) == 0
+    page.write_text("precious")
+    assert main(command) == 2
+    assert "both.html exists: give --force to replace it" in capsys.readouterr().err
+    assert main([*command, "--force"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len([line for line in lines if line.startswith("1 at once")]) == 5
     assert "before and after" in page.read_text()
@@ -113,6 +116,7 @@ def test_two_tests_are_compared(
     [
         (("--target-language", "xx"), "target_language 'xx' is unknown"),
         (("--source-language", "it"), "--texts: give a file with texts, for --source-language it"),
+        (("--source-language", "en-US", "--target-language", "xx"), "'xx' is unknown"),
         (("--texts", "nowhere"), "nowhere: cannot be read"),
         (("--slo", "fast"), "objective 'fast': write it like"),
         (("--find-capacity",), "--find-capacity: give an objective"),

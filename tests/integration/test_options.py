@@ -171,16 +171,18 @@ def test_the_endpoint_for_json_takes_lists(shipped: Served) -> None:
 def test_the_command_line_asks_for_them(
     shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    glossary = tmp_path / "terms.tsv"
-    glossary.write_text("tea\tKräutertee\n\ncup\tTasse\n", encoding="utf-8")
+    glossary = tmp_path / "terms.json"
+    glossary.write_text('{"tea": "Kräutertee", "cup": "Tasse"}', encoding="utf-8")
     arguments = ["translate", "--url", shipped.server.grpc_url, "--target-language", "de"]
     arguments.append(TEXTS[0])
-    assert main([*arguments, "--glossary", str(glossary), "--prefix", "Ich"]) == 0
-    found = capsys.readouterr().out
-    assert "Kräutertee" in found
-    assert found.startswith("Ich ")
+    for given in (str(glossary), glossary.read_text("utf-8")):
+        assert main([*arguments, "--glossary", given, "--prefix", "Ich"]) == 0
+        found = capsys.readouterr().out
+        assert "Kräutertee" in found
+        assert found.startswith("Ich ")
     assert main([*arguments, "--temperature", "0"]) == 2
     assert "temperature is 0.0" in capsys.readouterr().err
-    glossary.write_text("tea\tTee\nonly one\n", encoding="utf-8")
-    assert main([*arguments, "--glossary", str(glossary)]) == 2
-    assert "line 2 is not TERM, tab, TERM" in capsys.readouterr().err
+    for given in ("only one", '{"tea": 1}'):
+        glossary.write_text(given, encoding="utf-8")
+        assert main([*arguments, "--glossary", str(glossary)]) == 2
+        assert '{"tea": "Tee"}' in capsys.readouterr().err

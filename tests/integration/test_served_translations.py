@@ -56,7 +56,16 @@ def test_the_server_tells_its_languages(shipped: Served) -> None:
 def test_the_source_language_is_found_out(shipped: Served) -> None:
     french = "Je ne sais pas quoi dire à ma mère, qui est malade depuis hier."
     texts = ["I would like a cup of coffee.", "Ich habe heute keine Zeit.", french]
-    found = [one.text for one in shipped.grpc.translate(texts, source_language="auto")]
+    for client in (shipped.grpc, shipped.http):
+        translations = client.translate(texts, source_language="auto")
+        assert [one.detected_language for one in translations] == ["en", "de", "fr"]
+        assert all(0.9 < (one.detected_probability or 0) <= 1 for one in translations)
+        assert client.translate(texts[0]).detected_language is None
+        mixed = client.translate(["", texts[1]], source_language="auto")
+        assert [one.detected_language for one in mixed] == [None, "de"]
+        *_, last = client.translate_stream(texts[1], source_language="auto")
+        assert last.detected_language == "de"
+    found = [one.text for one in translations]
     assert found[0] == shipped.grpc.translate(texts[0], target_language="de").text
     for text, translation in zip(texts[1:], found[1:], strict=True):
         assert translation == shipped.grpc.translate(text, target_language="en").text
@@ -143,6 +152,7 @@ def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -
                     target_language=target,
                     beam_width=width,
                     split_sentences=False,
+                    repair=False,
                 )
             assert [(t.text, t.output_tokens) for t in found] == expected
 

@@ -50,8 +50,7 @@ def test_greedy_comes_token_by_token(shipped: Served) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"text_input": ""}, "INVALID_ARGUMENT: text 0 is empty"),
-        ({"text_input": "a", "beam_width": 99}, "beam_width is 99: give 1 to 8"),
+        ({"text_input": "a", "beam_width": 99}, "INVALID_ARGUMENT: beam_width is 99: give 1 to 8"),
         ({"text_input": ["a", "b"]}, "text_input has 2 texts: give one"),
         ({"text_input": "a", "num_return_sequences": 2}, "num_return_sequences: not taken"),
         ({"text_input": "a", "return_scores": True}, "return_scores: not taken in a stream"),
@@ -59,12 +58,23 @@ def test_greedy_comes_token_by_token(shipped: Served) -> None:
         ({"text_input": "a", "return_alignments": "hard"}, "return_alignments: not taken"),
         ({"text_input": "a", "return_confidence": True}, "return_confidence: not taken"),
         ({"text_input": "a", "colour": 1}, "unknown option 'colour'"),
-        ({"text_input": TEXT, "timeout": 1}, "CANCELLED: the deadline passed"),
     ],
 )
 def test_errors_end_the_stream(shipped: Served, body: dict[str, Any], message: str) -> None:
     (only,) = shipped.events(**body)
     assert message in only["error"]
+
+
+def test_events_say_what_is_new(shipped: Served) -> None:
+    """The first one comes before anything is translated, and is followed by an error as well."""
+    first, *events = shipped.events(text_input=f"{TEXT} " * 20, beam_width=1)
+    assert (first["text_output"], first["delta"], first["output_tokens"]) == ("", "", 0)
+    assert "".join(event["delta"] for event in events) == events[-1]["text_output"]
+    tokens = [event["output_tokens"] for event in events]
+    assert tokens == sorted(tokens)
+    assert 0 < tokens[0] < tokens[-1]
+    *_, last = shipped.events(text_input=TEXT, timeout=1)
+    assert "CANCELLED: the deadline passed" in last["error"]
 
 
 def test_grpc_streams_and_many_at_once(shipped: Served) -> None:

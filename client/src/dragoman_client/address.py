@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 from dragoman_client.access import Access
@@ -27,23 +28,30 @@ class Address:
     authority: str
     path: str = ""
 
+    def url(self, protocol: Literal["grpc", "http"]) -> str:
+        """The URL of the same host and port for a protocol."""
+        return f"{protocol}{'s' if self.tls else ''}://{self.authority}"
+
 
 def read_url(url: str, access: Access) -> Address:
     """What a URL says.
 
     Args:
         url: `grpc://host:port`, `http://host:port/path`, or `grpcs` and `https` with TLS; the
-            usual port where none is given.
+            usual port where none is given. Without a scheme, `host` and `host:8001` are gRPC, and
+            other ports HTTP.
         access: what goes with every request.
 
     Raises:
         ValueError: a URL that names no server, or certificates that it has no use for.
     """
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url if "://" in url else f"//{url}")
         port = parts.port
     except ValueError as error:
         raise ValueError(f"URL {url!r}: {error}") from error
+    if "://" not in url:
+        parts = parts._replace(scheme="grpc" if port in (None, _PORTS["grpc"]) else "http")
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(
             f"URL {url!r}: write grpc://localhost:8001 or http://localhost:8000, or grpcs:// or "

@@ -16,6 +16,8 @@ Weights = npt.NDArray[np.float32]
 
 _DIGITS = 6
 """Of a weight, as the server has it."""
+_LAYERS_AND_HEADS = 2
+"""Dimensions of weights before those of tokens."""
 _LINKS = re.compile(r"(\d+-\d+( \d+-\d+)*)?", re.ASCII)
 
 
@@ -200,7 +202,9 @@ def _weights(found: dict[str, Any], name: str, queries: int, keys: int) -> Weigh
         weights = np.array(found.get(name), np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: no weights of layers and heads") from error
-    if weights.shape[2:] != (queries, keys) or not weights.size:
+    if queries == keys == 0 and weights.ndim > _LAYERS_AND_HEADS:  # of an empty text
+        weights = weights.reshape(*weights.shape[:_LAYERS_AND_HEADS], 0, 0)
+    if weights.shape[2:] != (queries, keys) or not all(weights.shape[:_LAYERS_AND_HEADS]):
         raise ValueError(f"{name}: weights {list(weights.shape)} for {queries} by {keys} tokens")
     if not np.isfinite(weights).all():
         raise ValueError(f"{name}: some weights are not finite")

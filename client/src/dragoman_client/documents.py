@@ -52,10 +52,10 @@ class Document:
         """A paragraph without the white space around it; see `LineFormat`."""
         return line.strip()
 
-    def write(self, line: str, translation: Translation | None) -> str:
+    def write(self, line: str, translation: Translation) -> str:
         """The translation between the same white space; what was refused stays as it was."""
         text = line.strip()
-        if translation is None or translation.finish_reason == "refused" or not text:
+        if translation.finish_reason == "refused":
             return line
         begin = line.index(text)
         return line[:begin] + translation.text + line[begin + len(text) :]

@@ -21,6 +21,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol, TypeVar, Unpack, overload
 
 from dragoman_options.arguments import OptionArguments, ScoringArguments
@@ -34,6 +35,7 @@ from dragoman_client.request import (
     Part,
     Translation,
     build_inputs,
+    has_text,
     is_last,
     read_outputs,
 )
@@ -219,10 +221,11 @@ class Exchange:
     ) -> AsyncGenerator[Translation, None]:
         async def begin(timeout_s: float) -> tuple[Part, AsyncGenerator[Part, None]]:
             parts = self._transport.stream(inputs, timeout_s)
-            first = await anext(parts, None)
-            if first is None:
-                raise ServerError(ENDED_EARLY)
-            return first, parts  # what fails later has been read in part
+            async for part in parts:
+                # The first one comes at once, without text; the request can still be sent again.
+                if has_text(part) or is_last(part):
+                    return part, parts  # what fails later has been read in part
+            raise ServerError(ENDED_EARLY)
 
         begin_s = time.monotonic()
         first, parts = await self._explained(self._with_retries(begin))
@@ -315,7 +318,9 @@ class Exchange:
 def _part_read(part: Part, begin_s: float, options: Mapping[str, Any]) -> Translation:
     """A part of an answer; what was asked for beside the text comes with the last one."""
     asked = options if is_last(part) else {}
-    return read_outputs(part, 1, time.monotonic() - begin_s, asked)[0]
+    (found,) = read_outputs(part, 1, time.monotonic() - begin_s, asked)
+    delta = part.get("delta")
+    return found if delta is None else replace(found, delta=delta[0, 0].decode("utf-8"))
 
 
 async def _batches_of(texts: Texts, size: int) -> AsyncGenerator[tuple[int, list[str]], None]:

@@ -3,7 +3,8 @@
 Of a document (`Document`) the lines are paragraphs.
 
 What is written goes into `NAME.partial`, which gets its name when it is whole. Beside it stands
-`NAME.partial.json`, which says of what it is a translation, so that nothing else is added to it.
+`NAME.partial.json`, with a digest of the input, its format and the options, so that nothing else is
+added to it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from dragoman_options.arguments import OptionArguments
+from dragoman_options.table import check
 
 from dragoman_client.documents import Document, line_end
 from dragoman_client.errors import InvalidRequest
@@ -62,6 +64,7 @@ def translate_file(
     batch_size: int,
     concurrency: int,
     resume: bool,
+    force: bool,
     options: OptionArguments,
     tell: Tell,
     refuse: Refuse,
@@ -69,10 +72,13 @@ def translate_file(
     """See `Translator.translate_file`.
 
     Raises:
+        FileExistsError: the target exists, or was begun.
         OSError: a file cannot be read or written.
         TranslationError: a request failed; what was written stays, to be resumed.
         ValueError: the source is not of the format, or what is there is of another translation.
     """
+    if resume and force:
+        raise ValueError("resume and force: give one of them")
     if not source.is_file():
         source.stat()  # which says that it is not there
         raise ValueError(f"{source}: not a file, and only a file can be read once more")
@@ -80,10 +86,9 @@ def translate_file(
     digest, count = _digest(source), sum(1 for _ in read_lines(source, form))
     if isinstance(form, Document):
         options = form.with_sentences(options)
-    given = {name: value for name, value in options.items() if value is not None}
-    asked = {"source_sha256": digest, "format": repr(form), "options": given}
+    asked = {"source_sha256": digest, "format": repr(form), "options": check(options)}
     by_line = bool(line_end(form))
-    with _PartialFile.opened(source, target, asked, resume, by_line) as output:
+    with _PartialFile.opened(source, target, asked, resume, force, by_line) as output:
         if output.lines > count:
             raise ValueError(f"{output.path}: has more lines than {source}")
         progress = FileProgress(output.lines, count, output.lines, output.refused)
@@ -107,7 +112,7 @@ def translate_file(
                 refuse=note,
             ):
                 output.write(form.write(line.line, translation) + line_end(form))
-                cut = translation is not None and translation.finish_reason == "length"
+                cut = translation.finish_reason == "length"
                 progress = dataclasses.replace(
                     progress, lines=progress.lines + 1, cut=progress.cut + cut
                 )
@@ -163,6 +168,12 @@ def _digest(source: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _check_absent(target: Path) -> None:
+    if target.exists():
+        message = "exists, give force=True to replace it"
+        raise FileExistsError(errno.EEXIST, message, str(target))
+
+
 def _lock(file: BinaryIO, path: Path) -> None:
     """Keep other runs away, until the file is closed."""
     try:
@@ -191,6 +202,7 @@ class _PartialFile:
         self._note = path.with_name(path.name + ".json")
         self._new_note = path.with_name(path.name + ".json.new")
         self._asked: Mapping[str, object] = {}
+        self._replaces = False
         self.lines = self.refused = 0
         self._written = self._written_bytes = 0
 
@@ -202,6 +214,7 @@ class _PartialFile:
         target: Path,
         asked: Mapping[str, object],
         resume: bool,
+        force: bool,
         by_line: bool = True,
     ) -> Iterator[Self]:
         """Make it, or find what was written before.
@@ -211,13 +224,13 @@ class _PartialFile:
             target: its name when it is whole.
             asked: of what it is a translation.
             resume: add to what is there.
+            force: replace what is there.
             by_line: what is written are lines, which can be counted; else each is noted.
 
         Raises:
-            FileExistsError: it is whole already, and there is nothing to resume.
+            FileExistsError: it was begun, or the target exists.
             OSError: it cannot be written.
-            ValueError: what is there is of another translation, or is not to be added to, or
-                somebody writes to it.
+            ValueError: what is there is of another translation, or somebody writes to it.
         """
         path = target.with_name(target.name + ".partial")
         if target.is_dir():
@@ -226,17 +239,19 @@ class _PartialFile:
             if taken.exists() and taken.samefile(source):
                 raise ValueError(f"{source}: is to be read and to be written")
         begun = path.exists() and path.stat().st_size > 0
-        if resume and not begun and target.exists():
-            message = "is there already, and nothing is left to resume"
-            raise FileExistsError(errno.EEXIST, message, str(target))
-        if begun and not resume:
-            raise ValueError(f"{path}: an interrupted run left it: resume that, or remove it")
+        if begun and not (resume or force):
+            message = "exists, give resume=True to continue it or force=True to replace it"
+            raise FileExistsError(errno.EEXIST, message, str(path))
+        if not (begun or force):
+            _check_absent(target)
         with path.open("ab") as file:
             _lock(file, path)
             output = cls(path, target, file, by_line)
-            if begun:
+            if force:
+                file.truncate(0)
+            elif begun:
                 output._go_on(asked)
-            output._asked = asked
+            output._asked, output._replaces = asked, output._replaces or force
             output.keep_refused(output.refused)
             yield output
 
@@ -256,7 +271,11 @@ class _PartialFile:
         self._write_note()
 
     def _write_note(self) -> None:
-        note: dict[str, object] = {"asked": self._asked, "refused": self.refused}
+        note: dict[str, object] = {
+            "asked": self._asked,
+            "refused": self.refused,
+            "replaces": self._replaces,
+        }
         if not self._by_line:
             note["written"] = [self._written, self._written_bytes]
         self._new_note.write_text(json.dumps(note, sort_keys=True), encoding="utf-8")
@@ -265,7 +284,13 @@ class _PartialFile:
         )  # a note that is half written would lose what was done
 
     def finish(self) -> None:
-        """Give it its name."""
+        """Give it its name.
+
+        Raises:
+            FileExistsError: meanwhile another file has it.
+        """
+        if not self._replaces:
+            _check_absent(self._target)
         os.fsync(self._file.fileno())
         os.replace(self.path, self._target)
         self._note.unlink(missing_ok=True)
@@ -278,13 +303,15 @@ class _PartialFile:
             note = None
         if not isinstance(note, dict) or note.get("asked") != json.loads(json.dumps(asked)):
             raise ValueError(
-                f"{self.path}: begun with another input, format or options: remove it to start anew"
+                f"{self.path}: begun with another input, format or options: force replaces it"
             )
-        self.refused = int(note.get("refused", 0))
+        self.refused, self._replaces = note.get("refused", 0), note.get("replaces", False)
+        if not self._replaces:
+            _check_absent(self._target)
         if not self._by_line:
             self._written, self._written_bytes = note["written"]
             if self.path.stat().st_size < self._written_bytes:
-                raise ValueError(f"{self.path}: lacks what was written: remove it to start anew")
+                raise ValueError(f"{self.path}: lacks what was written: force replaces it")
             self.lines = self._written
             self._file.truncate(self._written_bytes)
             return

@@ -84,7 +84,7 @@ class GrpcTransport(abc.ABC):
         try:
             return await self._call(method, request, timeout_s)
         except grpc.RpcError as error:
-            raise grpc_wire.call_error(error) from error
+            raise grpc_wire.call_error(self._address, error) from error
 
     def _open(self, grpc: Any) -> tuple[Any, Any]:
         """A channel of `grpc` or `grpc.aio`, and Triton's service on it."""

@@ -5,6 +5,7 @@ gRPC is imported where it is needed: it is heavy, and a client over HTTP does wi
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,8 @@ _CHANNEL_ARGUMENTS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
+_NO_GRPC = re.compile("failed to connect .*(Socket closed|Failed parsing HTTP/2|reset by peer)")
+"""What gRPC reports where something listens that does not speak it."""
 _DAMAGED = (
     *(AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error),
     InferenceServerException,
@@ -114,23 +117,26 @@ def read_stream_response(message: Any) -> Part:
     return {name: None if v is None else v.reshape(1, -1) for name, v in found.items()}
 
 
-def call_error(error: Any) -> TranslationError:
+def call_error(address: Address, error: Any) -> TranslationError:
     """What a call that failed stands for.
 
     Args:
+        address: of the server.
         error: `grpc.RpcError` of a call, or `grpc.aio.AioRpcError`.
     """
-    return from_status(str(error.code()), error.details())
+    message = error.details()
+    if _NO_GRPC.match(message or ""):
+        message += f": if this is its port for HTTP, write {address.url('http')}"
+    return from_status(str(error.code()), message)
 
 
 def stream_error(address: Address, error: Any) -> TranslationError:
     """As `call_error`, of a stream, which proxies may not publish: it can crash Triton 24.10."""
     if error.code().name != "UNIMPLEMENTED":
-        return call_error(error)
-    scheme, s = ("grpcs", "s") if address.tls else ("grpc", "")
+        return call_error(address, error)
     return ServerError(
-        f"{scheme}://{address.authority} has no streams over gRPC: for translate_stream use "
-        f"http{s}://{address.authority}"
+        f"{address.url('grpc')} has no streams over gRPC: for translate_stream use "
+        f"{address.url('http')}"
     )
 
 

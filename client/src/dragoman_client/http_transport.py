@@ -41,7 +41,7 @@ class HttpTransport(abc.ABC):
         Raises:
             ValueError: a file of `access` does not hold what it should.
         """
-        self._authority = address.authority
+        self._address, self._authority = address, address.authority
         self._models_path = f"{address.path}/v2/models"
         self._timeout_s = settings.timeout_s
         self._headers = {**settings.access.all_headers, **http_wire.JSON_HEADERS}
@@ -164,6 +164,7 @@ class BlockingHttpTransport(HttpTransport):
             message = f"{self._authority}: the connection closed before the end of the answer"
             raise ServerUnavailable(message) from error
         except http.client.HTTPException as error:
+            http_wire.check_protocol(self._address, error)
             raise ServerUnavailable(f"{self._authority} does not speak HTTP: {error!r}") from error
 
     def _connection(self, timeout_s: float) -> tuple[http.client.HTTPConnection, bool]:
@@ -234,6 +235,7 @@ class AsyncioHttpTransport(HttpTransport):
         except aiohttp.ClientSSLError as error:
             raise AccessDenied(f"{self._authority}: TLS: {error}") from error
         except (aiohttp.ClientError, OSError) as error:
+            http_wire.check_protocol(self._address, error)
             raise ServerUnavailable(f"{self._authority}: {error}") from error
 
     def _open_session(self) -> Any:

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import http
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from dragoman_client.address import Address
 from dragoman_client.errors import ServerError, from_status
 from dragoman_client.request import ALWAYS, Part, microseconds
 from dragoman_client.tensors import Array
 
 JSON_HEADERS = {"content-type": "application/json"}
 RETRY_AFTER = "Retry-After"
+_SETTINGS = re.compile(r"\0\0.\x04|\\+x00\\+x00(\\+x..|.)\\+x04", re.DOTALL)
+"""How a server of gRPC begins: HTTP/2's frame SETTINGS, as it is or as exceptions quote it."""
 _OF_TRITON = frozenset(("id", "model_name", "model_version"))
 """What stands in an answer beside the outputs."""
 
@@ -38,6 +42,22 @@ def generate_body(inputs: Mapping[str, Array], timeout_s: float) -> bytes:
     values = {name: _plain(tensor.reshape(-1).tolist()) for name, tensor in inputs.items()}
     values["timeout"] = microseconds(timeout_s)
     return json.dumps(values, ensure_ascii=False).encode()
+
+
+def check_protocol(address: Address, error: Exception) -> None:
+    """See that an answer that is no HTTP is not gRPC.
+
+    Args:
+        address: of the server.
+        error: of `http.client` or aiohttp, which quotes the answer.
+
+    Raises:
+        ServerError: it is.
+    """
+    if _SETTINGS.search(str(error)):
+        raise ServerError(
+            f"{address.authority} speaks gRPC, not HTTP: write {address.url('grpc')}"
+        ) from error
 
 
 def read_answer(

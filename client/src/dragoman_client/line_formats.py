@@ -25,8 +25,8 @@ class LineFormat(Protocol):
             ValueError: the line is not of this format.
         """
 
-    def write(self, line: str, translation: Translation | None) -> str:
-        """A line with its translation; None: it was blank."""
+    def write(self, line: str, translation: Translation) -> str:
+        """A line with its translation."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PlainLines:
         """See `LineFormat`."""
         return line
 
-    def write(self, line: str, translation: Translation | None) -> str:
+    def write(self, line: str, translation: Translation) -> str:
         """See `LineFormat`."""
         return _in_one_line(translation)
 
@@ -50,7 +50,7 @@ class PlainLinesToJson:
         """See `LineFormat`."""
         return line
 
-    def write(self, line: str, translation: Translation | None) -> str:
+    def write(self, line: str, translation: Translation) -> str:
         """See `LineFormat`."""
         return _json({"source": line, **_answer(translation)})
 
@@ -77,7 +77,7 @@ class JsonLines:
         _json(found)  # so that what cannot be written is told before it is translated
         return text
 
-    def write(self, line: str, translation: Translation | None) -> str:
+    def write(self, line: str, translation: Translation) -> str:
         """See `LineFormat`."""
         return _json({**self._object(line), **_answer(translation)})
 
@@ -120,20 +120,19 @@ class TabColumns:
             raise ValueError(f"{len(columns)} columns: there is no column {self.column}")
         return columns[self.column - 1]
 
-    def write(self, line: str, translation: Translation | None) -> str:
+    def write(self, line: str, translation: Translation) -> str:
         """See `LineFormat`."""
         column = _in_one_line(translation).replace("\t", " ")
         return f"{line}\t{column}"
 
 
-def _in_one_line(translation: Translation | None) -> str:
+def _in_one_line(translation: Translation) -> str:
     """A translation in one line, whatever it holds."""
     text = translation.text if translation else ""
     return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
-def _answer(translation: Translation | None) -> dict[str, Any]:
-    translation = translation or Translation("", 0, "stop")
+def _answer(translation: Translation) -> dict[str, Any]:
     found: dict[str, Any] = {
         "translation": translation.text,
         "output_tokens": translation.output_tokens,
@@ -143,6 +142,8 @@ def _answer(translation: Translation | None) -> dict[str, Any]:
         found["score"] = translation.score
     if translation.confidence is not None:
         found["confidence"] = translation.confidence
+    if translation.warnings:
+        found["warnings"] = list(translation.warnings)
     found |= requested_as_json(translation)
     if translation.alternatives:
         found["alternatives"] = list(map(_answer, translation.alternatives))
@@ -160,6 +161,9 @@ def requested_as_json(found: Translation | PairScore) -> dict[str, Any]:
         requested["attention"] = found.attention.as_json()
     if found.bundle is not None:
         requested["bundle"] = found.bundle
+    if isinstance(found, Translation) and found.detected_language is not None:
+        requested["detected_language"] = found.detected_language
+        requested["detected_probability"] = found.detected_probability
     return requested
 
 

@@ -26,11 +26,6 @@ class Line:
     line: str
     text: str
 
-    @property
-    def is_blank(self) -> bool:
-        """Whether there is nothing to translate."""
-        return not self.text.strip()
-
 
 class BatchTranslator(Protocol):
     """What is asked of a translator; see `Translator`."""
@@ -58,8 +53,8 @@ def translate_lines(
     concurrency: int,
     options: OptionArguments,
     refuse: Refuse | None,
-) -> Iterator[tuple[Line, Translation | None]]:
-    """Each line with its translation; a blank one has None, a refused one `REFUSED`.
+) -> Iterator[tuple[Line, Translation]]:
+    """Each line with its translation; a refused one has `REFUSED`.
 
     Args:
         translator: the client.
@@ -80,8 +75,7 @@ def translate_lines(
     def to_send() -> Iterator[str]:
         while (line := waiting.popleft() if waiting else next(incoming, None)) is not None:
             unanswered.append(line)
-            if not line.is_blank:
-                yield line.text
+            yield line.text
 
     while True:
         translations = translator.translate_batches(
@@ -89,17 +83,12 @@ def translate_lines(
         )
         try:
             for translation in translations:
-                while unanswered[0].is_blank:
-                    answered += 1
-                    yield unanswered.popleft(), None
                 answered += 1
                 yield unanswered.popleft(), translation
         except InvalidRequest as error:
             if refuse is None or not _TEXT_REFUSED.match(str(error)):
                 raise
         else:
-            for line in unanswered:
-                yield line, None
             return
         # One text of the first batch without an answer was refused: ask for each by itself.
         waiting.extendleft(reversed(unanswered))
@@ -116,10 +105,8 @@ def _translate_alone(
     options: OptionArguments,
     number: int,
     refuse: Refuse,
-) -> Translation | None:
-    """A line's translation; None if it is blank."""
-    if line.is_blank:
-        return None
+) -> Translation:
+    """A line's translation."""
     try:
         return next(translator.translate_batches([line.text], concurrency=1, **options))
     except InvalidRequest as error:

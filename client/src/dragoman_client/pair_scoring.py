@@ -89,5 +89,5 @@ def read_scores(
     """
     # Scores and confidences are always in the answer.
     told = {**options, "return_scores": True, "return_confidence": True}
-    found = read_assessments(outputs, count, told)
+    found = read_assessments(outputs, count, told, SCORE)
     return [PairScore(elapsed_s=elapsed_s, **one) for one in found]

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from dragoman_options.table import OPTIONS, OUTPUTS, TRANSLATE
+from dragoman_options.table import OUTPUTS, TRANSLATE, requested_outputs
 
 from dragoman_client.assessment import Alignments, Attention, TokenScores, parse_alignments
 from dragoman_client.errors import ServerError
@@ -36,6 +36,12 @@ def is_last(part: Part) -> bool:
     return reasons is not None and bool(reasons.size) and reasons[0, 0] in _LAST
 
 
+def has_text(part: Part) -> bool:
+    """Whether a part of a stream has text."""
+    texts = part.get("text_output")
+    return texts is None or any(texts.reshape(-1))
+
+
 @dataclasses.dataclass(frozen=True)
 class Translation:
     """One translated text.
@@ -55,6 +61,12 @@ class Translation:
         confidence: the log-probability of a token on average, the end symbol included.
         attention: the weights of every head.
         bundle: identity of the bundle that translated.
+        detected_language: that of the text, with a `source_language` of "auto"; None as well for a
+            text without any.
+        detected_probability: of that language, from 0 to 1.
+        warnings: of "repetition", "short", "long", "untranslated", what its sentences' translations
+            are; docs/options.md has the rules.
+        delta: in a stream, what this part adds to the text of the one before.
     """
 
     text: str
@@ -68,6 +80,10 @@ class Translation:
     confidence: float | None = None
     attention: Attention | None = None
     bundle: str | None = None
+    detected_language: str | None = None
+    detected_probability: float | None = None
+    warnings: tuple[str, ...] = ()
+    delta: str | None = dataclasses.field(default=None, compare=False)
 
 
 def build_inputs(
@@ -112,6 +128,8 @@ def read_outputs(
     """
     each = options.get("num_return_sequences", 1)
     columns = _columns(outputs, ALWAYS, count * each)
+    given = outputs.get("warnings")
+    warnings = [b""] * (count * each) if given is None else given.reshape(-1)
     assessments = read_assessments(outputs, count * each, options)
     with _faults():
         found = [
@@ -120,9 +138,12 @@ def read_outputs(
                 int(tokens),
                 reason.decode("utf-8"),
                 elapsed_s=elapsed_s,
+                warnings=tuple(filter(None, names.decode("utf-8").split(","))),
                 **assessment,
             )
-            for text, tokens, reason, assessment in zip(*columns, assessments, strict=True)
+            for text, tokens, reason, names, assessment in zip(
+                *columns, warnings, assessments, strict=True
+            )
         ]
     if each == 1:
         return found
@@ -133,7 +154,10 @@ def read_outputs(
 
 
 def read_assessments(
-    outputs: Mapping[str, Array | None], count: int, options: Mapping[str, Any]
+    outputs: Mapping[str, Array | None],
+    count: int,
+    options: Mapping[str, Any],
+    model: str = TRANSLATE,
 ) -> list[dict[str, Any]]:
     """Read the outputs that were asked for.
 
@@ -141,6 +165,7 @@ def read_assessments(
         outputs: see `read_outputs`.
         count: how many translations there are.
         options: by name, that say what was asked for.
+        model: that answers.
 
     Returns:
         Fields of `Translation` by name.
@@ -155,9 +180,11 @@ def read_assessments(
         "alignments": ("alignments", lambda value: parse_alignments(value.decode("utf-8"), form)),
         "confidences": ("confidence", float),
         "attention": ("attention", lambda value: Attention.parse(value.decode("utf-8"))),
+        "detected_language": ("detected_language", lambda value: value.decode("utf-8") or None),
+        "detected_probability": ("detected_probability", float),
         "bundle": ("bundle", lambda value: value.decode("utf-8")),
     }
-    names = [output for name in options if (output := OPTIONS[name].output) is not None]
+    names = [name for name in requested_outputs(options) if model in OUTPUTS[name].models]
     fields: list[dict[str, Any]] = [{} for _ in range(count)]
     with _faults():
         for name, column in zip(names, _columns(outputs, names, count), strict=True):

@@ -53,7 +53,8 @@ class Translator:
         """Prepare a connection, which the first request makes.
 
         Args:
-            url: `grpc://host:port` or `http://host:port`; `grpcs` and `https` are with TLS.
+            url: `grpc://host:port` or `http://host:port`; `grpcs` and `https` are with TLS. Without
+                a scheme it is HTTP, or gRPC at port 8001 or without a port.
             timeout_s: longest time for a request with its retries, after which the server gives it
                 up too. Over HTTP it bounds each wait for the server.
             retries: how often a request is sent again that no server could take
@@ -250,6 +251,7 @@ class Translator:
         batch_size: int = 32,
         concurrency: int = 2,
         resume: bool = False,
+        force: bool = False,
         tell: Callable[[FileProgress], None] = lambda _: None,
         refuse: Callable[[int, InvalidRequest], None] = lambda number, error: None,
         **options: Unpack[OptionArguments],
@@ -260,11 +262,12 @@ class Translator:
 
         Args:
             source: in UTF-8.
-            target: written anew; a line for each of the source's.
+            target: to write; a line for each of the source's.
             form: of its lines; None: `PlainLines`. Of a `Document` they are paragraphs.
             batch_size: lines in a request.
             concurrency: requests under way at once.
             resume: go on with what an interrupted call has written.
+            force: replace a target that is there, and what an interrupted call has written.
             tell: called after each line.
             refuse: called with the number of a line that the server refused, and why; the line is
                 left empty.
@@ -274,6 +277,7 @@ class Translator:
             What was done.
 
         Raises:
+            FileExistsError: the target exists, or an interrupted call has written some of it.
             OSError: a file cannot be read or written.
             TypeError: an option of another type.
             TranslationError: a request failed; what was written stays, to be resumed.
@@ -290,6 +294,7 @@ class Translator:
             batch_size=batch_size,
             concurrency=concurrency,
             resume=resume,
+            force=force,
             options=options,
             tell=tell,
             refuse=refuse,

@@ -32,7 +32,7 @@ class Answer:
 
     Attributes:
         texts: as many as were sent.
-        tokens: of all of them, without end symbols; 0 in a part that others follow.
+        tokens: of all of them, without end symbols.
         last: whether no part follows.
     """
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman_client import grpc_wire, http_wire
+from dragoman_client.address import Address
 from dragoman_client.errors import (
     DeadlineExceeded,
     ServerError,
@@ -40,7 +41,7 @@ class Answered:
     Attributes:
         sentences: texts translated.
         tokens: of their translations.
-        first_s: when the first part of the answer came, by `time.perf_counter`; None: it was not
+        first_s: when the first part with text came, by `time.perf_counter`; None: it was not
             asked for in parts.
         parts: in which it came.
     """
@@ -134,7 +135,7 @@ async def _grpc_connection(
             method = functools.partial(
                 channel.unary_unary(messages.INFER), timeout=target.timeout_s, metadata=metadata
             )
-            call = functools.partial(_grpc_unary, method)
+            call = functools.partial(_grpc_unary, method, target)
         try:
             yield [
                 functools.partial(
@@ -148,8 +149,10 @@ async def _grpc_connection(
             await streams.wait()
 
 
-async def _grpc_unary(method: Callable[..., Any], message: bytes, texts: int) -> Answered:
-    with _grpc_failures(grpc_wire.call_error):
+async def _grpc_unary(
+    method: Callable[..., Any], target: Target, message: bytes, texts: int
+) -> Answered:
+    with _grpc_failures(functools.partial(grpc_wire.call_error, target.address)):
         return _answered(messages.read_grpc_answer(await method(message)), texts)
 
 
@@ -160,9 +163,10 @@ async def _grpc_stream(
     reader = streams.read(method(iter([message])), target.timeout_s)
     with _grpc_failures(functools.partial(grpc_wire.stream_error, target.address)):
         while (part := await reader.next()) is not None:
-            first_s = first_s or time.perf_counter()
-            parts += 1
             answer = messages.read_grpc_part(part)
+            if any(answer.texts):
+                first_s = first_s or time.perf_counter()
+            parts += 1
             if answer.last:
                 return _answered(answer, texts, first_s, parts)
     raise ServerError(ENDED_EARLY)
@@ -199,7 +203,7 @@ async def _http_senders(
     ) as session:
         way = f"{STREAM}/generate_stream" if target.streamed else f"{TRANSLATE}/generate"
         post = functools.partial(session.post, f"{models}/{way}")
-        call = functools.partial(_http_stream if target.streamed else _http_unary, post)
+        call = functools.partial(_http_stream if target.streamed else _http_unary, post, address)
         yield [
             functools.partial(
                 call,
@@ -210,8 +214,10 @@ async def _http_senders(
         ]
 
 
-async def _http_unary(post: Callable[..., Any], body: bytes, texts: int) -> Answered:
-    with _http_failures():
+async def _http_unary(
+    post: Callable[..., Any], address: Address, body: bytes, texts: int
+) -> Answered:
+    with _http_failures(address):
         async with post(data=body) as response:
             came = await response.read()
             retry_after = response.headers.get(http_wire.RETRY_AFTER)
@@ -219,9 +225,11 @@ async def _http_unary(post: Callable[..., Any], body: bytes, texts: int) -> Answ
         return _answered(messages.read_generated(came), texts)
 
 
-async def _http_stream(post: Callable[..., Any], body: bytes, texts: int) -> Answered:
+async def _http_stream(
+    post: Callable[..., Any], address: Address, body: bytes, texts: int
+) -> Answered:
     first_s, parts, last = None, 0, None
-    with _http_failures():
+    with _http_failures(address):
         async with post(data=body) as response:
             if response.status != http.HTTPStatus.OK:
                 retry_after = response.headers.get(http_wire.RETRY_AFTER)
@@ -230,7 +238,8 @@ async def _http_stream(post: Callable[..., Any], body: bytes, texts: int) -> Ans
                 answer = messages.read_event(line)
                 if answer is None:
                     continue
-                first_s = first_s or time.perf_counter()
+                if any(answer.texts):
+                    first_s = first_s or time.perf_counter()
                 parts += 1
                 if answer.last:
                     last = answer  # read on: a connection is used again only at its end
@@ -240,7 +249,7 @@ async def _http_stream(post: Callable[..., Any], body: bytes, texts: int) -> Ans
 
 
 @contextlib.contextmanager
-def _http_failures() -> Iterator[None]:
+def _http_failures(address: Address) -> Iterator[None]:
     import aiohttp
 
     try:
@@ -250,6 +259,7 @@ def _http_failures() -> Iterator[None]:
     except (aiohttp.ClientError, OSError) as error:
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             raise NotSent("too many connections are open") from error
+        http_wire.check_protocol(address, error)
         raise ServerUnavailable(str(error) or repr(error)) from error
     except ValueError as error:
         raise ServerError(str(error)) from error

@@ -47,3 +47,4 @@ class OptionArguments(ScoringArguments, total=False):
     keep_placeholders: bool | None
     split_sentences: bool | None
     max_sentence_tokens: int | None
+    repair: bool | None

@@ -19,6 +19,8 @@ SCORE: Final = "score"
 """Names of Triton's models that take options."""
 INFO: Final = "info"
 """Name of the one that says what the server is, and of its output."""
+AUTO: Final = "auto"
+"""The source language of texts whose languages are to be detected."""
 MOST_SEQUENCES: Final = 64
 MOST_LENGTH_PENALTY: Final = 10
 
@@ -233,6 +235,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
             only_with="split_sentences",
         ),
         Option(
+            "repair",
+            "switch",
+            "search again for sentences whose translations repeat themselves, or are far too short "
+            "or long",
+            default=True,
+            streams=False,
+        ),
+        Option(
             "return_scores",
             "switch",
             "return the translations' scores",
@@ -315,6 +325,19 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             (TRANSLATE, STREAM),
             (TRANSLATE, STREAM),
         ),
+        Output(
+            "delta",
+            "BYTES",
+            "text that an event adds to the one before it",
+            (STREAM,),
+            (STREAM,),
+        ),
+        Output(
+            "warnings",
+            "BYTES",
+            "`repetition`, `short`, `long`, `untranslated`, with commas; left out if there is none",
+            (TRANSLATE, STREAM),
+        ),
         Output("scores", "FP32", "score of the translation", (TRANSLATE, SCORE), (SCORE,)),
         Output(
             "confidences",
@@ -326,6 +349,13 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", (TRANSLATE, SCORE)),
         Output("alignments", "BYTES", "links of words, or weights in JSON", (TRANSLATE, SCORE)),
         Output("attention", "BYTES", "attention of every head, JSON", (TRANSLATE, SCORE)),
+        Output(
+            "detected_language",
+            "BYTES",
+            "language of the text, with a `source_language` of auto",
+            (TRANSLATE, STREAM),
+        ),
+        Output("detected_probability", "FP32", "probability of that language", (TRANSLATE, STREAM)),
         Output("bundle", "BYTES", "identity of the bundle", (TRANSLATE, STREAM, SCORE)),
     )
 }
@@ -341,6 +371,14 @@ def splits(options: Mapping[str, Any]) -> bool:
     """Whether options, by name, let texts be cut into sentences."""
     given = options.get("split_sentences")
     return _WHOLE.isdisjoint(options) if given is None else bool(given)
+
+
+def requested_outputs(options: Mapping[str, Any]) -> list[str]:
+    """Names of the outputs that options, by name, ask for."""
+    found = [output for name in options if (output := OPTIONS[name].output) is not None]
+    if str(options.get("source_language")).lower() == AUTO:
+        found += ("detected_language", "detected_probability")
+    return found
 
 
 def sampled(options: Collection[str]) -> bool:

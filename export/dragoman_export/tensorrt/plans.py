@@ -29,6 +29,7 @@ from dragoman_serving.engine.settings import Precision, QuantizedPrecision
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Limits, Manifest, PlanEntry, Profile, sha256
+from dragoman.kernel.replacement import check_file
 from dragoman.kernel.tensors import best_name, cache_tensors, plain_name, plan_name
 from dragoman_export.tensorrt.plain_cache import without_scatter
 from dragoman_export.tensorrt.quantized_products import Products, quantize_products
@@ -114,21 +115,23 @@ class PlanRequest:
         return self.graph if self.cache_tokens is None else f"{self.graph}_c{self.cache_tokens}"
 
 
-def build_plans(bundle: Path, settings: PlanSettings, monitor: Any = None) -> Iterator[PlanEntry]:
+def build_plans(
+    bundle: Path, settings: PlanSettings, monitor: Any = None, force: bool = False
+) -> Iterator[PlanEntry]:
     """Build what the engine needs, and note each plan in the bundle's manifest.
-
-    Plans of the same kind that the bundle had before are replaced.
 
     Args:
         bundle: folder of a bundle.
         settings: what to build.
         monitor: TensorRT's own progress monitor, if progress is to be shown.
+        force: replace plans of the same kind that the bundle has.
 
     Yields:
         The plans, as they are done.
 
     Raises:
-        UsageError: the bundle is not whole, or TensorRT or the GPU that is asked for is not there.
+        UsageError: the bundle is not whole or has such a plan, or TensorRT or the GPU that is asked
+            for is not there.
         BuildFailed: TensorRT refused a graph.
     """
     manifest = Manifest.load(bundle)
@@ -136,14 +139,19 @@ def build_plans(bundle: Path, settings: PlanSettings, monitor: Any = None) -> It
         raise UsageError(f"{bundle}: may not be written to, and the plans go there")
     library = load(settings.library)
     capability = settings.compute_capability or local_compute_capability()
+    files = {
+        plan_name(request.name, settings.precision, capability, library.name): request
+        for request in requests(manifest, settings)
+    }
+    for file in files:
+        check_file(bundle / file, force)
     products: Products = {}
     if settings.is_quantized:
         # Imports what translates, which building alone does not need.
         from dragoman_export.tensorrt.calibration import calibrate
 
         products = calibrate(bundle, manifest, settings.calibration)
-    for request in requests(manifest, settings):
-        file = plan_name(request.name, settings.precision, capability, library.name)
+    for file, request in files.items():
         plan = build(bundle, manifest, request, library, settings, capability, products, monitor)
         partial = bundle / f"{file}.partial"
         partial.write_bytes(plan)

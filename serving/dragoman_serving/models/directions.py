@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from reprlib import repr as brief
 
+from dragoman_options.languages import fold_language
+from dragoman_options.table import AUTO
+
 from dragoman.kernel.errors import InvalidRequest
-from dragoman.kernel.language import OtherLanguage, detect_language
+from dragoman.kernel.language import Detected, OtherLanguage, detect_language
 from dragoman.kernel.manifest import Manifest
 
-AUTO = "auto"
+Direction = tuple[str, str, Detected | None]
+"""Source and target language, and what was detected, if something was to be."""
+
+
+_NONE = Detected("", 0.0)
+"""That of a text without any."""
 
 
 class Directions:
@@ -21,47 +29,53 @@ class Directions:
 
     def of_texts(
         self, texts: Sequence[str], source: str | None, target: str | None, first: int = 0
-    ) -> Iterator[tuple[str, str]]:
-        """Source and target language of each text, detected when they are asked for.
+    ) -> Iterator[Direction]:
+        """The direction of each text, detected when it is asked for.
 
         Args:
             texts: some texts of a request.
-            source: language that the request names, or `AUTO`.
+            source: language that the request names, or `AUTO`; like the next, see `fold_language`.
             target: language that the request names.
             first: index of the first of the texts, for messages.
 
         Raises:
             InvalidRequest: a language or a direction that the model does not have.
         """
+        source = self._folded("source_language", source, (*self._known, AUTO))
+        target = self._folded("target_language", target, self._known)
         languages = self._languages(source, target)
         for index, text in enumerate(texts, start=first):
-            if source == AUTO:
-                languages = self._direction(index, text, target)
-            yield languages
+            if source != AUTO:
+                yield (*languages, None)
+            elif text.strip():
+                yield self._detected(index, text, target)
+            else:
+                yield (*languages, _NONE)
 
-    def _direction(self, index: int, text: str, target: str | None) -> tuple[str, str]:
-        """The languages of a text whose source language is to be detected.
+    def _detected(self, index: int, text: str, target: str | None) -> Direction:
+        """The direction of a text whose source language is to be detected.
 
         Only what the model translates from, into the target if there is one, is in question.
         """
         sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
         try:
-            source = detect_language(text, sources, [*sources, *([target] if target else [])])
+            found = detect_language(text, sources, [*sources, *([target] if target else [])])
         except OtherLanguage as error:
             if error.language in self._known:
                 raise self._untrained(error.language, target, f"text {index}: ") from error
             raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
-        return self._trained(source, target)
+        return (*self._trained(found.language, target), found)
+
+    def _folded(self, name: str, given: str | None, known: Sequence[str]) -> str | None:
+        if given is None:
+            return None
+        if (language := fold_language(given, known)) is None:
+            raise InvalidRequest(
+                f"{name} {brief(given)} is unknown; known: {', '.join(self._known)}"
+            )
+        return language
 
     def _languages(self, source: str | None, target: str | None) -> tuple[str, str]:
-        known = self._known
-        for name, language in (("source_language", source), ("target_language", target)):
-            if name == "source_language" and language == AUTO:
-                continue
-            if language is not None and language not in known:
-                raise InvalidRequest(
-                    f"{name} {brief(language)} is unknown; known: {', '.join(known)}"
-                )
         if source == AUTO:
             return self._trained(None, target)  # that of each text is detected later
         if source is not None and source == target:

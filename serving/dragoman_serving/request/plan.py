@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from dragoman_options.arguments import AlignmentForm, OptionArguments
-from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE, sampled, splits
+from dragoman_options.table import SCORE, STREAM, TRANSLATE, requested_outputs, sampled, splits
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
@@ -41,6 +41,8 @@ _OF_SCORER = frozenset(("token_scores", "alignments", "attention"))
 """Outputs that the search knows, and those that are read off the graphs."""
 _ALTERING = ("keep_placeholders", "repetition_penalty", "coverage_penalty")
 """Options with which a search's scores are not the model's own."""
+_WHOLE_SEARCHES = frozenset(("repair", "keep_placeholders", "coverage_penalty"))
+"""Options with which nothing is searched for again; that of the first is false then."""
 _WIDTH_WITH_TERMS = 8
 """Where a term must be generated, hypotheses with it and without it share the beam."""
 
@@ -81,6 +83,8 @@ class SearchPlan(ScoringPlan):
     prefixes: tuple[str, ...]
     """Of each text; empty: none has one."""
     terms: RequiredTerms
+    repairs: bool
+    """Whether a faulty translation is searched for again."""
     guidance: Guidance
     """Of sentences that have nothing of their own."""
     target: Tokenizer
@@ -197,6 +201,11 @@ def plan_request(
         lengths=Lengths.of(options, limits, tokenizer.tags + 1),
         prefixes=prefixes,
         terms=RequiredTerms(_glossary(options), keep_placeholders, target),
+        repairs=model == TRANSLATE
+        and hypotheses == 1
+        and not prefixes
+        and not sampled(options)
+        and _WHOLE_SEARCHES.isdisjoint(options),
         guidance=_guidance(options, target),
         target=target,
     )
@@ -237,8 +246,7 @@ def with_sample(search: SearchOptions, number: int) -> SearchOptions:
 
 
 def _outputs(options: OptionArguments) -> frozenset[str]:
-    outputs = (OPTIONS[name].output for name in options)
-    return frozenset(output for output in outputs if output is not None)
+    return frozenset(requested_outputs(options))
 
 
 def _alpha(options: OptionArguments, limits: Limits) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
+import numpy as np
 from dragoman_options.arguments import AlignmentForm
 
 from dragoman.kernel.attention_maps import MOST_WEIGHTS, Attention, count_weights, shifted
@@ -190,11 +191,20 @@ class Assessor:
                 alignment = self._alignment(candidate, scored, plan.alignment_form)
             attention = None
             if "attention" in plan.outputs:
-                attention = self._attention(candidate.sentences[0], tokens, scored[0])
+                attention = self._attention(candidate.sentences, tokens, scored)
             assessments.append(Assessment(tuple(tokens), log_probs, alignment, attention))
         return assessments
 
-    def _attention(self, pair: SentencePair, said: Sequence[str], found: Scored) -> Attention:
+    def _attention(
+        self, sentences: Sequence[SentencePair], said: Sequence[str], scored: Sequence[Scored]
+    ) -> Attention:
+        """That of the only sentence; of an empty text there is none."""
+        if not sentences:
+            sizes = self._manifest.dimensions
+            layers = sizes.encoder_layers, sizes.decoder_layers, sizes.decoder_layers
+            weights = (np.zeros((number, sizes.heads, 0, 0), np.float32) for number in layers)
+            return Attention((), (), (), *weights)
+        (pair,), (found,) = sentences, scored
         assert found.heads is not None  # they were asked for
         piece = self._tokenizer.piece
         read = shifted(said, piece(self._manifest.special_ids.begin))

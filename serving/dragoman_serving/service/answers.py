@@ -24,9 +24,11 @@ _DATATYPES = {one.name: DataType[one.datatype] for one in OUTPUTS.values()}
 
 FINISHED, CUT, GOING_ON = "stop", "length", ""
 """Why a translation ends where it ends."""
-_VALUES: dict[str, Callable[[Translation], Any]] = {
+_VALUES: dict[str, Callable[[Translation], Any]] = {  # None where it is not known
     "scores": lambda one: one.score,
     "confidences": lambda one: one.confidence,
+    "detected_language": lambda one: one.detected and one.detected.language.encode(),
+    "detected_probability": lambda one: one.detected and one.detected.probability,
 }
 _OF_ASSESSMENTS: dict[str, Callable[[Assessment], str]] = {
     "token_scores": lambda one: one.token_scores,
@@ -49,7 +51,11 @@ class Form:
 
 
 def of_translations(
-    translations: Sequence[Translation], wanted: Collection[str], form: Form, bundle: str
+    translations: Sequence[Translation],
+    wanted: Collection[str],
+    form: Form,
+    bundle: str,
+    sent: str | None = None,
 ) -> Answer:
     """The last answer to a request: one element a text, or several that follow each other.
 
@@ -58,6 +64,7 @@ def of_translations(
         wanted: names of the outputs that the request asks for.
         form: of the answer.
         bundle: identity of the bundle.
+        sent: in a stream, what of the translation was sent before.
     """
     all_of_them = [one for best in translations for one in (best, *best.others)]
     each = len(all_of_them) // len(translations)
@@ -66,10 +73,14 @@ def of_translations(
     tokens = [translation.output_tokens for translation in all_of_them]
     texts = [translation.text for translation in all_of_them]
     more: Columns = {}
+    if sent is not None:
+        more["delta"] = [text.removeprefix(sent).encode("utf-8") for text in texts]
     for name, value_of in _VALUES.items():
         values = [value_of(one) for one in all_of_them] if name in wanted else [None]
         if None not in values:
             more[name] = values
+    if any(one.warnings for one in all_of_them):
+        more["warnings"] = [",".join(one.warnings).encode() for one in all_of_them]
     if wanted:
         assessments = [t.assessment for t in all_of_them if t.assessment is not None]
         more |= _assessed(assessments, wanted) | _named(len(all_of_them), wanted, bundle)
@@ -103,9 +114,17 @@ def _named(count: int, wanted: Collection[str], bundle: str) -> Columns:
     return {"bundle": [bundle.encode()] * count} if "bundle" in wanted else {}
 
 
-def of_beginning(text: str, form: Form) -> Answer:
-    """An answer with what is certain of a translation so far, which others follow."""
-    return Answer(form.number, _outputs([text], [0], [GOING_ON], form), last=False)
+def of_beginning(text: str, delta: str, tokens: int, form: Form) -> Answer:
+    """An answer with what is certain of a translation so far, which others follow.
+
+    Args:
+        text: the translation so far.
+        delta: what of it the answer before did not have.
+        tokens: of the text.
+        form: of the answer.
+    """
+    outputs = _outputs([text], [tokens], [GOING_ON], form, {"delta": [delta.encode("utf-8")]})
+    return Answer(form.number, outputs, last=False)
 
 
 def of_error(error: BaseException, number: int) -> Failure:
@@ -130,7 +149,7 @@ def of_stream_error(error: BaseException, number: int) -> Failure:
     """The last answer to a request that failed, where no status travels along.
 
     Triton sends an error in a stream as a message and nothing else, so every message begins with
-    its status, as in `INVALID_ARGUMENT: text 0 is empty`.
+    its status, as in `INVALID_ARGUMENT: beam_width is 99: give 1 to 8`.
     """
     failure = of_error(error, number)
     if failure.code != ErrorCode.INVALID_ARG:

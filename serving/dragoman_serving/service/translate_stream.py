@@ -27,7 +27,8 @@ class _Growing:
         self.stream: TextStream | None = None
         self.bundle = ""
         """Its identity."""
-        self.sent = ""
+        self.sent: str | None = None
+        """The beginning that was sent; the first event comes at once, without text."""
         self.waits = False
         """To be looked at."""
 
@@ -98,6 +99,9 @@ class TranslateStreamModel(Model):
                 self._connection.send(of_stream_error(error, growing.form.number).pack())
 
     def _tell(self, growing: _Growing, stream: TextStream) -> None:
+        if growing.sent is None:
+            growing.sent = ""
+            self._connection.send(answers.of_beginning("", "", 0, growing.form).pack())
         if stream.future.done():
             growing.stream = None  # nothing comes any more
             failure = outcome_error(stream.future)
@@ -105,7 +109,8 @@ class TranslateStreamModel(Model):
                 of_stream_error(failure, growing.form.number)
                 if failure
                 else answers.of_translations(
-                    stream.future.result(), stream.outputs, growing.form, growing.bundle
+                    *(stream.future.result(), stream.outputs, growing.form, growing.bundle),
+                    sent=growing.sent,
                 )
             )
             self._connection.send(answer.pack())
@@ -113,5 +118,7 @@ class TranslateStreamModel(Model):
         text = stream.read()
         # Who reads slowly holds nothing up, and hears of what came in between later.
         if text != growing.sent and not self._connection.is_behind:
+            delta = text.removeprefix(growing.sent)
             growing.sent = text
-            self._connection.send(answers.of_beginning(text, growing.form).pack())
+            answer = answers.of_beginning(text, delta, stream.tokens, growing.form)
+            self._connection.send(answer.pack())

@@ -1,4 +1,4 @@
-"""Sentences for which the engine is asked more than once: samples, alternatives, placeholders."""
+"""Sentences that are searched for more than once: samples, alternatives, placeholders, faults."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from functools import partial
 import numpy as np
 
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman.kernel.text import Tokenizer
-from dragoman_serving.engine.constraints import Guidance
+from dragoman.kernel.text import END_ID, Tokenizer
+from dragoman_serving.engine.constraints import FewestTokens, Guidance, NoRepeatedNgrams, Rule
 from dragoman_serving.engine.futures import followed_by, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
 from dragoman_serving.request.plan import SearchPlan, with_sample
 from dragoman_serving.scoring.score_graphs import Pair
 from dragoman_serving.scoring.scorer import Scored, Scorer
+from dragoman_serving.translation.faults import SHORT, fault_of
 from dragoman_serving.translation.segments import SourceSentence
 
 _LEAST_SEEN = 1e-6
 """What a source token counts as that nothing looked at, so that a score stays finite."""
+_LONGEST_REPEATED = 3
+_FEWEST_RATIO = 0.6
+"""In the search for a translation that is not too short, of the sentence's tokens."""
 Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
 """Lets the engine translate sentences."""
 
@@ -67,6 +71,31 @@ class FollowUp:
         if self._plan.coverage_penalty:
             return self._cover(sentences)
         return self._submit(sentences)
+
+    def repair(
+        self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis]
+    ) -> Future[list[Hypothesis]]:
+        """Search again for sentences with faulty translations; one with the fault again is kept.
+
+        Args:
+            sentences: that were translated.
+            found: their translations.
+        """
+        faults = [
+            (index, fault)
+            for index, (sentence, one) in enumerate(zip(sentences, found, strict=True))
+            if (fault := fault_of(sentence.src_ids, one)) is not None
+        ]
+        again = [_without_fault(sentences[index], fault) for index, fault in faults]
+
+        def join(better: list[Hypothesis]) -> list[Hypothesis]:
+            repaired = list(found)
+            for (index, _), sentence, one in zip(faults, again, better, strict=True):
+                if one.complete and fault_of(sentence.src_ids, one) is None:
+                    repaired[index] = one
+            return repaired
+
+        return when_all_done(self._submit(again) if again else [], join)
 
     def _sample(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """Each sentence several times, every time by other chances."""
@@ -197,6 +226,17 @@ class FollowUp:
         most, search = self._plan.of_part(text, src_ids)
         most = min(most, sentence.max_tokens)
         return replace(sentence, src_ids=src_ids, max_tokens=most, options=search)
+
+
+def _without_fault(sentence: SourceSentence, fault: str) -> SourceSentence:
+    """A sentence with a search whose result cannot have the fault."""
+    rule: Rule = NoRepeatedNgrams(_LONGEST_REPEATED)
+    if fault == SHORT:
+        fewest = min(int(_FEWEST_RATIO * len(sentence.src_ids)), sentence.max_tokens - 1)
+        rule = FewestTokens(fewest, END_ID)
+    guidance = sentence.options.guidance or Guidance()
+    guidance = replace(guidance, rules=(*guidance.rules, rule))
+    return replace(sentence, options=replace(sentence.options, guidance=guidance))
 
 
 def _together(found: list[Hypothesis]) -> Hypothesis:

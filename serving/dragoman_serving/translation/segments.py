@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dragoman.kernel.cutting import Span, cut_sentence
+from dragoman.kernel.language import Detected
 from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
@@ -25,6 +26,19 @@ class SourceSentence(Sentence):
 
 Piece = Sentence | LineBreaks | str
 """A sentence to translate, the line breaks of the one before, or what stays as it is."""
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A text taken apart, and its language, if that was to be detected."""
+
+    pieces: Sequence[Piece]
+    detected: Detected | None = None
+
+    @property
+    def sentences(self) -> list[SourceSentence]:
+        """What is to be translated."""
+        return [piece for piece in self.pieces if isinstance(piece, SourceSentence)]
 
 
 def pieces_of_text(

@@ -13,7 +13,12 @@ from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.models.directions import Directions
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
 from dragoman_serving.scoring.assessment import Candidate, SentencePair
-from dragoman_serving.translation.segments import Piece, SourceSentence, pieces_of_text
+from dragoman_serving.translation.segments import (
+    Piece,
+    SourceSentence,
+    SourceText,
+    pieces_of_text,
+)
 
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
@@ -59,7 +64,7 @@ class SourceTexts:
         self._directions = Directions(manifest)
         self._tokenizer = tokenizer
 
-    def pieces(self, texts: Sequence[str], part: range, plan: SearchPlan) -> list[list[Piece]]:
+    def pieces(self, texts: Sequence[str], part: range, plan: SearchPlan) -> list[SourceText]:
         """Some texts of a request as sentences to translate and what stays as it is.
 
         Args:
@@ -67,28 +72,34 @@ class SourceTexts:
             part: indices of those texts.
             plan: of the request.
 
+        Returns:
+            Of each text; a text with nothing to translate has none.
+
         Raises:
-            InvalidRequest: a text is empty or too long, or its language is not the model's.
+            InvalidRequest: a text is too long, or its language is not the model's.
         """
         of_part = [texts[index] for index in part]
         directions = self._directions.of_texts(of_part, *plan.languages, part.start)
         return [
-            self._pieces(index, text, *direction, plan)
-            for index, text, direction in zip(part, of_part, directions, strict=True)
+            SourceText(self._pieces(index, text, source, target, plan), detected)
+            for index, text, (source, target, detected) in zip(
+                part, of_part, directions, strict=True
+            )
         ]
 
     def given_pairs(
         self, texts: Sequence[str], targets: Sequence[str], plan: ScoringPlan
     ) -> list[Candidate]:
-        """Given translations of texts.
+        """Given translations of texts; an empty translation of an empty text has no sentence.
 
         Raises:
-            InvalidRequest: a text or target is empty or too long, or its language not the model's.
+            InvalidRequest: a text or target is too long, or alone in being empty, or its language
+                is not the model's.
         """
         directions = self._directions.of_texts(texts, *plan.languages)
         return [
             self._given_pair(index, text, target, language)
-            for index, (text, target, (_, language)) in enumerate(
+            for index, (text, target, (_, language, _)) in enumerate(
                 zip(texts, targets, directions, strict=True)
             )
         ]
@@ -122,7 +133,7 @@ class SourceTexts:
         if not any(isinstance(piece, Sentence) for piece in pieces) and not (
             splits and text.strip()
         ):
-            raise InvalidRequest(f"text {index} is empty")
+            return []
         return pieces
 
     def _parts(
@@ -140,10 +151,12 @@ class SourceTexts:
     def _given_pair(self, index: int, text: str, target: str, language: str) -> Candidate:
         src_ids = self._tokenizer.encode_source(text, language)
         tgt_ids = self._tokenizer.target.encode(target)
-        if len(src_ids) == self._tokenizer.tags + 1:
-            raise InvalidRequest(f"text {index} is empty")
-        if not tgt_ids:
-            raise InvalidRequest(f"target {index} is empty")
+        is_empty = {"text": len(src_ids) == self._tokenizer.tags + 1, "target": not tgt_ids}
+        if all(is_empty.values()):
+            return Candidate("", "", ())
+        for what, other in (("text", "target"), ("target", "text")):
+            if is_empty[what]:
+                raise InvalidRequest(f"{what} {index} is empty, but its {other} is not")
         for what, tokens, most in (
             ("text", len(src_ids), self._limits.max_source_tokens),
             ("target", len(tgt_ids) + 1, self._limits.max_target_tokens),

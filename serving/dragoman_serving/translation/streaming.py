@@ -21,6 +21,8 @@ _LEAST_GROWTH = 1024
 class TextStream:
     """The certain beginning of a translation: what was read once does not change any more."""
 
+    tokens: int
+    """Of what was read last."""
     future: Future[Any]
     """Of a list with the whole translation; cancelling it gives the text up."""
 
@@ -49,6 +51,7 @@ class TextStream:
         self._settled: list[str] = []
         """The text of the pieces before `_next`, which do not change any more."""
         self._settled_characters = 0
+        self.tokens = self._settled_tokens = 0
         self._next = self._sentence = 0
 
     def reports(self, sentences: int) -> list[Progress]:
@@ -73,6 +76,8 @@ class TextStream:
         text = (self._settled[0] + growing).rstrip(_UNFINISHED_CHARACTER)
         if text.startswith(self._read):
             self._read = text
+            running = self._certain.get(self._sentence, ()) if growing else ()
+            self.tokens = self._settled_tokens + len(running)
         return self._read
 
     def _growing(self) -> str:
@@ -95,6 +100,7 @@ class TextStream:
             if future.cancelled() or future.exception() is not None:
                 break
             translation = self._decode(future.result().ids)
+            self._settled_tokens += len(future.result().ids)
             self._settle(translation if breaks is None else breaks.put_into(translation))
             self._next += breaks is not None
             self._certain.pop(self._sentence, None)

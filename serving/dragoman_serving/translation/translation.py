@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.language import Detected
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import Restored
+from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
-from dragoman_serving.translation.segments import Piece, SourceSentence, join
+from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy
+from dragoman_serving.translation.segments import Piece, SourceSentence, SourceText, join
 
 _PIECES_OF_ONE = 2
 """Of a text that was not split: a sentence, and nothing behind it."""
@@ -33,6 +36,14 @@ class Translation:
     confidence: float | None = None
     assessment: Assessment | None = None
     """Where something of it was asked for."""
+    detected: Detected | None = None
+    """The language of its text, where that was to be detected."""
+    warnings: tuple[str, ...] = ()
+    """Faults of its sentences' translations; see `faults`."""
+
+
+_EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0)
+"""Of a text with nothing to translate, which no search sees."""
 
 
 class Composer:
@@ -43,40 +54,51 @@ class Composer:
         self._target = tokenizer.target
 
     def compose(
-        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], alpha: float
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Translation]:
         """Translations of texts.
 
         Args:
-            pieces: of each text.
+            texts: taken apart.
             found: for all their sentences, in their order.
-            alpha: exponent of the length penalty.
+            plan: of the request.
         """
         remaining = iter(found)
-        translations = []
-        for of_text in pieces:
-            if len(of_text) == _PIECES_OF_ONE and isinstance(of_text[0], Sentence):
-                translations.append(self._translation(of_text[0], next(remaining), alpha))
-                continue
-            sentences = [piece for piece in of_text if isinstance(piece, Sentence)]
-            of_sentences = list(itertools.islice(remaining, len(sentences)))
-            translations.append(
-                Translation(
-                    join(of_text, map(self._text, sentences, of_sentences)),
-                    sum(len(one.ids) for one in of_sentences),
-                    all(one.complete for one in of_sentences),
-                    _score(of_sentences, alpha),
-                    confidence=_confidence(of_sentences),
-                )
-            )
-        return translations
+        return [
+            self._composed(text, list(itertools.islice(remaining, len(text.sentences))), plan)
+            for text in texts
+        ]
+
+    def _composed(
+        self, text: SourceText, found: Sequence[Hypothesis], plan: SearchPlan
+    ) -> Translation:
+        if not text.pieces:
+            empty = replace(_EMPTY, detected=text.detected)
+            return replace(empty, others=(empty,) * (plan.hypotheses - 1))
+        if len(text.pieces) == _PIECES_OF_ONE and text.sentences:
+            return self._translation(text.sentences[0], found[0], plan.alpha, text.detected)
+        translated = list(map(self._text, text.sentences, found))
+        return Translation(
+            join(text.pieces, translated),
+            sum(len(one.ids) for one in found),
+            all(one.complete for one in found),
+            _score(found, plan.alpha),
+            confidence=_confidence(found),
+            detected=text.detected,
+            warnings=_warnings(text.sentences, found, translated),
+        )
 
     def candidates(
-        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis]
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Candidate]:
         """The same as what may be assessed, in the order of translations and their others."""
         remaining = iter(found)
-        return [one for of_text in pieces for one in self._candidates(of_text, remaining)]
+        empty = [Candidate("", "", ())] * plan.hypotheses
+        return [
+            one
+            for text in texts
+            for one in (self._candidates(text.pieces, remaining) if text.pieces else empty)
+        ]
 
     def _candidates(
         self, pieces: Sequence[Piece], remaining: Iterator[Hypothesis]
@@ -108,16 +130,32 @@ class Composer:
             return Restored(text, sentence.altered).text
         return text
 
-    def _translation(self, sentence: Sentence, found: Hypothesis, alpha: float) -> Translation:
+    def _translation(
+        self, sentence: SourceSentence, found: Hypothesis, alpha: float, detected: Detected | None
+    ) -> Translation:
         """A text that is one sentence."""
+        text = self._text(sentence, found)
         return Translation(
-            self._text(sentence, found),
+            text,
             len(found.ids),
             found.complete,
             _score([found], alpha),
-            tuple(self._translation(sentence, other, alpha) for other in found.others),
+            tuple(self._translation(sentence, other, alpha, detected) for other in found.others),
             confidence=_confidence([found]),
+            detected=detected,
+            warnings=_warnings([sentence], [found], [text]),
         )
+
+
+def _warnings(
+    sentences: Sequence[SourceSentence], found: Sequence[Hypothesis], translated: Sequence[str]
+) -> tuple[str, ...]:
+    faults: set[str | None] = set()
+    for sentence, one, text in zip(sentences, found, translated, strict=True):
+        faults.add(fault_of(sentence.src_ids, one))
+        if is_copy(sentence.text, text):
+            faults.add(UNTRANSLATED)
+    return tuple(sorted(filter(None, faults)))
 
 
 def _score(found: Sequence[Hypothesis], alpha: float) -> float | None:

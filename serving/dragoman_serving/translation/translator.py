@@ -30,7 +30,7 @@ from dragoman_serving.scoring.assessment import Assessment, Assessor
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.follow_up import FollowUp
 from dragoman_serving.translation.preparation import Preparation, cut, is_small
-from dragoman_serving.translation.segments import Piece, SourceSentence
+from dragoman_serving.translation.segments import SourceSentence, SourceText
 from dragoman_serving.translation.source_texts import SourceTexts, check_length, check_together
 from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translation import Composer, Translation, with_assessment
@@ -210,9 +210,9 @@ class Translator:
         check_length(0, text)
         plan = plan_stream(options, self.manifest.limits, self._tokenizer, urgency)
         request = _Request([text], plan)
-        (pieces,) = self._texts.pieces(request.texts, range(1), plan)
-        stream = TextStream(pieces, self._tokenizer.target.decode, changed, plan.outputs)
-        sentences = self._sentences(request, [pieces])
+        (source,) = self._texts.pieces(request.texts, range(1), plan)
+        stream = TextStream(source.pieces, self._tokenizer.target.decode, changed, plan.outputs)
+        sentences = self._sentences(request, [source])
         self._engine.reserve(sentences, request.turns, len(sentences))
         try:
             futures = self._engine.submit(sentences, stream.reports(len(sentences)), request.turns)
@@ -220,7 +220,7 @@ class Translator:
             self._engine.release(request.turns)
         stream.follow(futures)
         stream.future = when_all_done(
-            futures, lambda found: self._composer.compose([pieces], found, plan.alpha)
+            futures, lambda found: self._composer.compose([source], found, plan)
         )
         stream.future.add_done_callback(lambda _: changed())
         return stream
@@ -268,8 +268,8 @@ class Translator:
     def _begin(self, request: _Request, part: range) -> Future[list[Translation]]:
         """Begin to translate some of a request's texts."""
         plan = request.plan
-        pieces = self._texts.pieces(request.texts, part, plan)
-        sentences = self._sentences(request, pieces)
+        texts = self._texts.pieces(request.texts, part, plan)
+        sentences = self._sentences(request, texts)
         self._check_assessment(sentences, plan)
         if part.start == 0:
             searches = len(sentences) * request.searches_each
@@ -278,14 +278,12 @@ class Translator:
             self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
         submit = partial(self._engine.submit, turns=request.turns)
         follow_up = FollowUp(plan, self._tokenizer, submit, self._scorer)
-        futures = follow_up.submit(sentences)
-        if not plan.assessed:
-            return when_all_done(
-                futures, lambda found: self._composer.compose(pieces, found, plan.alpha)
-            )
-        return followed_by(
-            when_all_done(futures, list), lambda found: self._assessed(pieces, found, plan)
-        )
+        found = when_all_done(follow_up.submit(sentences), list)
+        if plan.repairs:
+            found = followed_by(found, partial(follow_up.repair, sentences))
+        if plan.assessed:
+            return followed_by(found, lambda found: self._assessed(texts, found, plan))
+        return when_all_done([found], lambda found: self._composer.compose(texts, found[0], plan))
 
     def _check_assessment(self, sentences: Sequence[SourceSentence], plan: SearchPlan) -> None:
         """Refuse early what could not be assessed."""
@@ -296,11 +294,9 @@ class Translator:
         if plan.coverage_penalty:
             self._assessor.check(len(sentences) * plan.width, plan)
 
-    def _sentences(
-        self, request: _Request, pieces: Sequence[Sequence[Piece]]
-    ) -> list[SourceSentence]:
+    def _sentences(self, request: _Request, texts: Sequence[SourceText]) -> list[SourceSentence]:
         """The sentences of some of a request's texts."""
-        found = [one for of_text in pieces for one in of_text if isinstance(one, SourceSentence)]
+        found = [sentence for text in texts for sentence in text.sentences]
         request.searches += request.searches_each * len(found)
         self._check_number(request.searches)
         return found
@@ -313,11 +309,11 @@ class Translator:
             )
 
     def _assessed(
-        self, pieces: Sequence[Sequence[Piece]], found: Sequence[Hypothesis], plan: SearchPlan
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> Future[list[Translation]]:
         """Translations with their assessments."""
-        translations = self._composer.compose(pieces, found, plan.alpha)
-        candidates = self._composer.candidates(pieces, found)
+        translations = self._composer.compose(texts, found, plan)
+        candidates = self._composer.candidates(texts, found, plan)
         assessing = self._assessor.assess(candidates, plan)
 
         def attach(done: list[list[Assessment]]) -> list[Translation]:

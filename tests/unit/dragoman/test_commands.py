@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -106,8 +107,15 @@ def test_what_evaluating_cannot_write_at_the_end_is_one_line(
     (text / "held.en-de.txt").mkdir()
     assert main(words) == 2
     printed = capsys.readouterr()
-    assert "held.en-de.txt: cannot be written: Is a directory" in printed.err
+    assert "held.en-de.txt is a folder: name a file" in printed.err
     assert (printed.out, len(printed.err.splitlines())) == ("", 1)
+    (text / "held.en-de.txt").rmdir()
+    (text / "held.en-de.txt").write_text("precious")
+    assert main(words) == 2
+    assert "held.en-de.txt exists: give --force to replace it" in capsys.readouterr().err
+    assert (text / "held.en-de.txt").read_text() == "precious"
+    assert main([*words, "--force"]) == 0
+    assert (text / "held.en-de.txt").read_text() != "precious"
     bundle = shutil.copytree(random_bundle, tmp_path / "bundle")
     (bundle / "manifest.json.partial").mkdir()
     before = Manifest.load(bundle)
@@ -170,7 +178,7 @@ def test_text_and_numbers_that_give_nothing_are_refused(
         ["publish", "none", "--to", "y"],
         ["serve", "--repository", "none"],
         ["demo", "--repository", "none"],
-        ["translate", "--url", "nonsense", "text"],
+        ["translate", "--url", "ftp://nonsense", "text"],
     ],
 )
 def test_a_user_s_error_is_one_line(
@@ -242,9 +250,33 @@ def test_a_demonstration_without_sentences_is_one_line(
     )
 
 
-def test_a_byte_order_mark_is_no_part_of_a_term(tmp_path: Path) -> None:
-    (tmp_path / "terms").write_text("tea\tTee\n", encoding="utf-8-sig")
-    assert read_terms(tmp_path / "terms", "--glossary") == {"tea": "Tee"}
+@pytest.mark.parametrize("written", ['{"tea": "Tee"}', '\n {\n\t"tea": "Tee"\n}\n', "tea\tTee\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_glossary_is_a_json_object(tmp_path: Path, written: str, encoding: str) -> None:
+    """Given as it is, or in a file, which may also be of the former form."""
+    file = tmp_path / "terms"
+    file.write_text(written, encoding=encoding)
+    assert read_terms(str(file), "--glossary") == {"tea": "Tee"}
+    if "{" in written:
+        assert read_terms(written, "--glossary") == {"tea": "Tee"}
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ('{"tea": "Tee"', "terms: is not valid JSON: "),
+        ("{" * 100_000, "terms: is not valid JSON: "),
+        ("tea\tTee\ntea", 'terms: is not JSON such as {"tea": "Tee"}, and line 2 is not TERM, tab'),
+        ('["tea"]', "and line 1 is not TERM, tab, TERM"),
+    ],
+)
+def test_what_is_no_glossary_is_named(tmp_path: Path, written: str, message: str) -> None:
+    file = tmp_path / "terms"
+    file.write_text(written)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        read_terms(str(file), "--glossary")
+    with pytest.raises(UsageError, match="--glossary nowhere: cannot be read"):
+        read_terms("nowhere", "--glossary")
 
 
 def test_a_byte_order_mark_is_not_scored(

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -104,11 +105,36 @@ def test_graphs_and_checkpoint_share_their_weights(
     assert graph_bytes < 6 * 4 * 320 * 32 + 450_000
 
 
-def test_folders_in_use_are_not_overwritten(random_bundle: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="exists already"):
-        export_bundle(random_bundle, tmp_path)
-    with pytest.raises(UsageError, match="exists already"):
-        publish(random_bundle, tmp_path)
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("make", [export_bundle, publish])
+def test_folders_in_use_are_replaced_by_force_alone(
+    make: Callable[..., Any], random_bundle: Path, tmp_path: Path
+) -> None:
+    """And only if this has written all that is in them."""
+    out, foreign = tmp_path / "out", tmp_path / "home"
+    foreign.mkdir()
+    (foreign / "letter.txt").write_text("precious")
+    make(random_bundle, out)
+    made = files_of(out)
+    with pytest.raises(UsageError, match="out exists: give --force to replace it"):
+        make(random_bundle, out)
+    make(random_bundle, out, force=True)
+    assert files_of(out).keys() == made.keys()
+    for folder in (foreign, out):
+        (folder / "letter.txt").write_text("precious")
+        before = files_of(folder)
+        with pytest.raises(UsageError):
+            make(random_bundle, folder, force=True)
+        assert files_of(folder) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "out"]
+
+
+def test_a_bundle_is_not_exported_into_itself(random_bundle: Path) -> None:
+    with pytest.raises(UsageError, match="is to be read and to be written"):
+        export_bundle(random_bundle, random_bundle, force=True)
 
 
 def test_limits_must_fit_the_vocabulary(random_checkpoint: MakeCheckpoint, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.replacement import check_folder
 from dragoman.kernel.text import Tokenizer
 from dragoman_training.config import DataConfig, ImportConfig, RunConfig, VocabularyConfig
 from dragoman_training.marian.languages import Languages, find_languages
@@ -30,7 +31,11 @@ _MOST_TOKENS = 512
 
 
 def import_marian(
-    source: Path, out: Path, languages: Languages | None = None, name: str | None = None
+    source: Path,
+    out: Path,
+    languages: Languages | None = None,
+    name: str | None = None,
+    force: bool = False,
 ) -> RunConfig:
     """Write a checkpoint with a Marian model's weights and vocabularies.
 
@@ -39,16 +44,16 @@ def import_marian(
         out: folder to make; it appears whole or not at all.
         languages: where the folder does not say which, or otherwise.
         name: of the model; None for the folder's.
+        force: replace an imported checkpoint that is there.
 
     Returns:
         The checkpoint's configuration.
 
     Raises:
-        UsageError: `out` exists or cannot be written, a file is missing or damaged, or the model is
-            of another kind.
+        UsageError: `out` may not be replaced or cannot be written, a file is missing or damaged, or
+            the model is of another kind.
     """
-    if out.exists():
-        raise UsageError(f"{out}: exists already; name another folder, or remove it")
+    check_folder(out, force, own_files)
     name = name or source.resolve().name
     theirs = MarianSettings.read(source / CONFIG)
     words = read_object(source / TOKENIZER_CONFIG) if (source / TOKENIZER_CONFIG).exists() else {}
@@ -77,6 +82,16 @@ def import_marian(
         _check_pieces(source, *paths)
         checkpoint.save(out, weights, config, paths[0], tgt_tokenizer=paths[1])
     return config
+
+
+def own_files(out: Path) -> tuple[str, ...]:
+    """What `import_marian` wrote into a folder; see `replacement.OwnFiles`."""
+    if RunConfig.from_json(out / checkpoint.CONFIG).imported is None:
+        raise UsageError(f"{out / checkpoint.CONFIG} is of a model that was trained, not imported")
+    return (
+        *(checkpoint.WEIGHTS, checkpoint.CONFIG),
+        *(checkpoint.TOKENIZER, checkpoint.TGT_TOKENIZER),
+    )
 
 
 def _check_pieces(source: Path, path: Path, tgt_path: Path) -> None:

@@ -19,7 +19,7 @@ from dragoman.kernel.language import detectable_languages, most_probable_languag
 from dragoman_training.config import CleaningConfig, CorpusConfig
 from dragoman_training.text.parallel_text import Pairs, some_pairs
 
-_SURE = 0.99
+_SURE = 0.8
 """Probability from which a side counts as one of another language."""
 _FEWEST_LETTERS = 20
 """Of a side whose language can be told; shorter ones look like many."""

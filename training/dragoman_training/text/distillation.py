@@ -20,6 +20,7 @@ import sacrebleu
 
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.manifest import sha256
+from dragoman.kernel.replacement import check_file
 from dragoman_training.config import RunConfig
 from dragoman_training.text.parallel_text import (
     ParallelText,
@@ -150,7 +151,10 @@ def tasks(
 
 
 def distil(
-    task: Task, teacher: Teacher, watch: Callable[[int], None] = lambda sources: None
+    task: Task,
+    teacher: Teacher,
+    watch: Callable[[int], None] = lambda sources: None,
+    force: bool = False,
 ) -> dict[str, int]:
     """Translate a corpus's sources and write them with their translations.
 
@@ -163,6 +167,7 @@ def distil(
         task: what and where.
         teacher: what translates.
         watch: told how many sources are done, after each chunk.
+        force: begin anew, and replace what lies there in the end.
 
     Returns:
         How many pairs were written and left out, by the reason.
@@ -172,7 +177,11 @@ def distil(
             not made by this, or of another text, by another teacher or with other settings.
     """
     settings = _settings(task, teacher)
-    _check_targets(task)
+    _check_targets(task, force)
+    if force:
+        with writing(task.written):
+            for path in (task.report, task.journal):
+                path.unlink(missing_ok=True)
     if all(path.exists() for path in (task.report, *task.files)):
         with writing(task.written):
             return _finished(task, settings)
@@ -325,17 +334,18 @@ def _check_same(path: Path, known: Mapping[str, Any], settings: Mapping[str, obj
         if former != json.loads(json.dumps(value)):
             raise UsageError(
                 f"{path}: was begun with another {name}, {former!r} instead of {value!r}; "
-                "name another --out, or remove it"
+                "name another --out, or give --force to begin anew"
             )
 
 
-def _check_targets(task: Task) -> None:
+def _check_targets(task: Task, force: bool) -> None:
     """See that nothing is written over, or hidden, that is not of such a run."""
     begun = task.report.exists() or task.journal.exists()
     for path, language in zip(task.files, task.direction, strict=True):
         found = find_file(task.written, language)
-        if found and (found != path or not begun):
+        if found and found != path:
             raise UsageError(f"{found}: lies there already; name another --out, or remove it")
+        check_file(path, begun or force)
 
 
 def _finished(task: Task, settings: Mapping[str, object]) -> dict[str, int]:

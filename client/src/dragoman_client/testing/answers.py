@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, check, describe
+from dragoman_options.table import (
+    INFO,
+    OPTIONS,
+    OUTPUTS,
+    SCORE,
+    check,
+    describe,
+    requested_outputs,
+)
 
 from dragoman_client.errors import DeadlineExceeded, InvalidRequest
 from dragoman_client.request import Translation
@@ -43,6 +51,10 @@ INFORMATION: dict[str, Any] = {
 
 _LACKING = (("return_attention", True), ("return_alignments", "soft"))
 _TEXTS = ("text_input", "target_input")
+
+
+_EMPTY = Translation("", 0, "stop", score=0.0, confidence=0.0)
+"""Of a text with nothing to translate."""
 
 
 def translated(text: str) -> str:
@@ -90,16 +102,13 @@ class Answers:
             return {INFO: [json.dumps(INFORMATION)]}
         texts, inputs = request.inputs["text_input"], request.inputs
         options = _options(request)
-        for index, text in enumerate(texts):
-            if not text.strip():
-                raise InvalidRequest(f"text {index} is empty")
         for name, value in _LACKING:
             if options.get(name) == value:
                 raise InvalidRequest(f"the stand-in does not answer {name}={value!r}")
         outputs: Outputs = {}
         begin_s = time.monotonic()
         if request.model == SCORE:
-            found = [Translation(target, 0, "") for target in inputs["target_input"]]
+            found = _given(texts, inputs["target_input"])
         else:
             each = options.get("num_return_sequences", 1)
             found = [one for text in texts for one in [self._one(text)] * each]
@@ -116,15 +125,45 @@ class Answers:
         Raises:
             TranslationError: it is refused.
         """
-        whole = self.whole(request)
+        try:
+            whole = self.whole(request)
+        except DeadlineExceeded:
+            yield _part("", 0)  # which is sent before anything is translated
+            raise
         (text,) = whole["text_output"]
-        for end in range(1, len(text)):
-            yield {"text_output": [text[:end]], "output_tokens": [0], "finish_reason": [""]}
-        yield whole
+        for end in range(max(len(text), 1)):
+            yield _part(text, end)
+        yield whole | {"delta": [text[-1:]]}
 
     def _one(self, text: str) -> Translation:
+        if not text.strip():
+            return _EMPTY
         found = self._translate(text)
         return Translation(found, len(text), "stop") if isinstance(found, str) else found
+
+
+def _given(texts: list[str], targets: list[str]) -> list[Translation]:
+    """Given translations.
+
+    Raises:
+        InvalidRequest: of a text and its translation, one is empty.
+    """
+    for index, sides in enumerate(zip(texts, targets, strict=True)):
+        text, target = (bool(side.strip()) for side in sides)
+        if text != target:
+            what, other = ("target", "text") if text else ("text", "target")
+            raise InvalidRequest(f"{what} {index} is empty, but its {other} is not")
+    return [Translation(one, 0, "") if one.strip() else _EMPTY for one in targets]
+
+
+def _part(text: str, end: int) -> Outputs:
+    """A translation so far."""
+    return {
+        "text_output": [text[:end]],
+        "output_tokens": [end],
+        "finish_reason": [""],
+        "delta": [text[max(end - 1, 0) : end]],
+    }
 
 
 def _options(request: Request) -> dict[str, Any]:
@@ -152,12 +191,16 @@ def _requested(model: str, options: Mapping[str, Any], found: list[Translation])
         ],
         "token_scores": [
             json.dumps({"tokens": [one.text, "</s>"], "log_probs": [score, 0.0]})
+            if one.text
+            else json.dumps({"tokens": [], "log_probs": []})
             for one, score in zip(found, scores, strict=True)
         ],
-        "alignments": ["0-0"] * len(found),
+        "alignments": ["0-0" if one.text else "" for one in found],
+        "detected_language": ["en"] * len(found),
+        "detected_probability": [1.0] * len(found),
         "bundle": ["0" * 64] * len(found),
     }
-    wanted = {OPTIONS[name].output for name in options}
+    wanted = {name for name in requested_outputs(options) if model in OUTPUTS[name].models}
     return {
         name: values
         for name, values in outputs.items()

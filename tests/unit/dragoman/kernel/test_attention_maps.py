@@ -73,22 +73,10 @@ def test_a_checkpoint_draws_its_own_translation(
     random_bundle: Path, random_checkpoint: MakeBundle, tmp_path: Path
 ) -> None:
     found = []
+    languages = ("--target-language", "en_GB", "--source-language", "DE")
     for model in (random_bundle, random_checkpoint("post")):
         out = tmp_path / f"{model.name}.html"
-        assert (
-            run(
-                "red",
-                "--model",
-                model,
-                "--target-language",
-                "en",
-                "--source-language",
-                "de",
-                "--out",
-                out,
-            )
-            == 0
-        )
+        assert run("red", "--model", model, *languages, "--out", out) == 0
         found.append(data_of(out))
     assert found[0]["source"] == found[1]["source"]
     assert found[1]["said"]
@@ -131,13 +119,18 @@ def test_one_token_alone_can_look(random_bundle: Path, tmp_path: Path) -> None:
     assert 0 < lines[1] < lines[0]
 
 
-def test_the_model_itself_is_drawn_with_its_sizes(random_bundle: Path, tmp_path: Path) -> None:
+def test_the_model_itself_is_drawn_with_its_sizes(
+    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "model.svg"
     assert run("--figure", "architecture", "--model", random_bundle, "--out", out) == 0
     told = " ".join(texts_of(out))
     for what in ("2 layers", "3 layers", "4 heads of 16", "64 → 192 → 64", "vocabulary 320"):
         assert what in told
-    assert run("--figure", "positions", "--model", random_bundle, "--out", out) == 0
+    positions = ("--figure", "positions", "--model", random_bundle, "--out", out)
+    assert run(*positions) == 2
+    assert "model.svg exists: give --force to replace it" in capsys.readouterr().err
+    assert run(*positions, "--force") == 0
     assert "position encodings [100, 64]" in texts_of(out)
 
 
@@ -158,11 +151,11 @@ def test_no_text_ends_the_script_it_stands_in() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("",), "text 0 is empty"),
+        (("",), "the text is empty: give a sentence"),
         (("red " * 400,), "more than 256: shorten it\n"),
         (("red", "--target-language", "xx"), "target_language 'xx' is unknown; known: en, de"),
         (("red", "--source-language", "xx"), "source_language 'xx' is unknown"),
-        (("red", "--translation", " "), "target 0 is empty"),
+        (("red", "--translation", " "), "target 0 is empty, but its text is not"),
         (("red", "--layer", "2"), "--layer 2: encoder attention has layers 0 to 1"),
         (("red", "--layer", "-1"), "--layer -1: encoder"),
         (("red", "--head", "0", "4"), "--head 4: the model has heads 0 to 3"),
@@ -343,7 +336,7 @@ def test_a_file_that_cannot_be_written_is_named_at_once(
     (tmp_path / "folder.html").mkdir()
     for out, message in (
         (tmp_path / "none" / "a.html", f"{tmp_path / 'none'} is no folder"),
-        (tmp_path / "folder.html", "is a folder; name a file"),
+        (tmp_path / "folder.html", "is a folder: name a file"),
         (tmp_path / "a.txt", "name a file that ends in .html, .svg, .png, .pdf"),
         (Path("/dev/full.html"), "cannot be written: "),
         (Path("/proc/a.svg"), "cannot be written: "),
@@ -355,7 +348,7 @@ def test_a_file_that_cannot_be_written_is_named_at_once(
         told = capsys.readouterr().err
         assert told.count("\n") == 1
         assert message in told
-        assert f"--out {out}: " in told
+        assert str(out) in told
 
 
 def test_models_that_cannot_be_drawn_are_named(

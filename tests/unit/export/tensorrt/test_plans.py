@@ -212,7 +212,9 @@ def test_the_command_builds_what_the_engine_needs_and_notes_it(
         assert plan.compute_capability == "8.9"
         assert plan.built_from[manifest.weights] == manifest.files[manifest.weights]
         assert set(plan.profiles[0]) == {t.name for t in manifest.graphs[plan.graph].inputs}
-    assert export(copied, *words, "bf16") == 0
+    assert export(copied, *words, "bf16") == 2
+    assert f"{manifest.plans[0].file} exists: give --force" in capsys.readouterr().err
+    assert export(copied, *words, "bf16", "--force") == 0
     assert len(Manifest.load(copied).plans) == len(manifest.plans)
     assert export(copied, *words, "fp16", "--cache-tokens", "320") == 0
     again = Manifest.load(copied)

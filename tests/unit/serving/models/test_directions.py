@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from dragoman_serving.models.directions import AUTO, Directions
+from dragoman_options.table import AUTO
+from dragoman_serving.models.directions import Directions
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
@@ -23,11 +24,13 @@ def detected(
 ) -> tuple[str, str]:
     languages = sorted({language for direction in directions for language in direction})
     manifest = SimpleNamespace(languages=tuple(languages), all_directions=directions)
-    (found,) = Directions(cast(Manifest, manifest)).of_texts([text], AUTO, target)
-    return found
+    ((source, into, found),) = Directions(cast(Manifest, manifest)).of_texts([text], AUTO, target)
+    assert found is not None
+    assert found.language == source
+    return source, into
 
 
-@pytest.mark.parametrize("text", ["Die Hard", "Restaurant", "Hamburg", "Le Mans", "12345", "OK"])
+@pytest.mark.parametrize("text", ["Hotel", "Restaurant", "Hamburg", "12345", "OK"])
 @pytest.mark.parametrize(("target", "found"), [(None, "de"), ("de", "de"), ("fr", "fr")])
 def test_the_only_source_language_is_taken(text: str, target: str | None, found: str) -> None:
     assert detected(text, target, ONE_TO_MANY) == ("en", found)
@@ -58,3 +61,25 @@ def test_a_language_that_is_only_translated_from_is_no_target() -> None:
 
 def test_the_only_source_language_need_not_be_one_that_can_be_detected() -> None:
     assert detected(GERMAN, None, (("xx", "de"), ("xx", "fr"))) == ("xx", "de")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "found"),
+    [
+        ("EN", "de-DE", ("en", "de")),
+        ("en_US", "Fr", ("en", "fr")),
+        (None, "FR", ("en", "fr")),
+        ("Auto", "FR", ("en", "fr")),
+    ],
+)
+def test_codes_are_folded_to_those_of_the_model(
+    source: str | None, target: str, found: tuple[str, str]
+) -> None:
+    manifest = SimpleNamespace(languages=("en", "de", "fr"), all_directions=ONE_TO_MANY)
+    directions = Directions(cast(Manifest, manifest))
+    ((*codes, _),) = directions.of_texts(["Hello."], source, target)
+    assert tuple(codes) == found
+    with pytest.raises(InvalidRequest, match="target_language 'pt-BR' is unknown; known: en, de"):
+        list(directions.of_texts(["Hello."], source, "pt-BR"))
+    with pytest.raises(InvalidRequest, match="are both 'de'"):
+        list(directions.of_texts(["Hello."], "DE", "de-AT"))

@@ -241,8 +241,8 @@ def test_no_text_breaks_the_assessment(
     [
         ([], [], {}, "text_input is empty"),
         (["red"], [], {}, "text_input has 1 texts and target_input 0: give a target for each"),
-        (["red", " "], ["blue"] * 2, {}, "text 1 is empty"),
-        (["red", "red"], ["blue", "\n"], {}, "target 1 is empty"),
+        (["red", " "], ["blue"] * 2, {}, "text 1 is empty, but its target is not"),
+        (["red", "red"], ["blue", "\n"], {}, "target 1 is empty, but its text is not"),
         (["red"], ["red " * 400], {}, "target 0 has 401 tokens, more than 320: shorten it"),
         (["red " * 300], ["red"], {}, "text 0 has 302 tokens, more than 256: shorten it"),
         (["red"], ["x" * 100_001], {}, "target 0 has 100001 characters, more than 100000"),

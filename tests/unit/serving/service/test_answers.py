@@ -19,7 +19,7 @@ from dragoman_serving.translation.translation import Translation
 from dragoman.kernel.errors import InvalidRequest, Status
 
 BUNDLE = "0" * 64
-ALL = ("text_output", "output_tokens", "finish_reason")
+ALL = ("text_output", "output_tokens", "finish_reason", "delta")
 TRANSLATIONS = [Translation("Grün.", 3, True), Translation("Rot", 2, False)]
 
 
@@ -67,12 +67,13 @@ def test_the_bundle_is_named_for_each_translation() -> None:
 
 
 def test_a_beginning_is_followed_by_more() -> None:
-    answer = of_beginning("Gr", Form(7, ALL, (1,)))
+    answer = of_beginning("Grüß", "üß", 3, Form(7, ALL, (1,)))
     assert (answer.number, answer.last) == (7, False)
     assert elements(answer) == {
-        "text_output": [b"Gr"],
-        "output_tokens": [0],
+        "text_output": ["Grüß".encode()],
+        "output_tokens": [3],
         "finish_reason": [b""],
+        "delta": ["üß".encode()],
     }
 
 

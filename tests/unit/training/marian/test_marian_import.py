@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import http.server
 import json
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from dragoman_training.config import RunConfig
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.marian.languages import Languages, find_languages
 from dragoman_training.run import checkpoint
@@ -243,7 +245,13 @@ def test_a_checkpoint_is_like_those_that_training_writes(
     assert capsys.readouterr().out == f"{out}\n"
     assert main(["export", "onnx", str(out), "--out", str(tmp_path / "bundle")]) == 0
     assert main(words) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "exists: give --force to replace it" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 0
+    file = out / checkpoint.CONFIG
+    config = RunConfig.from_json(file)
+    file.write_text(dataclasses.replace(config, imported=None).to_json())
+    assert main([*words, "--force"]) == 2
+    assert "is of a model that was trained, not imported" in capsys.readouterr().err
     assert main(["import-marian", "nowhere", "--out", str(tmp_path / "other")]) == 2
     assert "nowhere: there is no such folder, and a hub's" in capsys.readouterr().err
 

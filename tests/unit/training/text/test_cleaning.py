@@ -183,7 +183,7 @@ def test_the_command_leaves_a_folder_to_train_from(
     assert "holds the text to be cleaned" in capsys.readouterr().err
 
 
-def cleaned(folder: Path, out: Path, data: str) -> int:
+def cleaned(folder: Path, out: Path, data: str, *more: str) -> int:
     """Exit code of the command on corpora `a`, `b` in three languages."""
     source = folder / "corpora"
     source.mkdir(exist_ok=True)
@@ -193,7 +193,7 @@ def cleaned(folder: Path, out: Path, data: str) -> int:
     recipe = folder / "recipe.toml"
     recipe.write_text(f"[data]\n{data}\n[cleaning]\ndetect_languages = false\n")
     words = ["clean", "--config", str(recipe), "--data-dir", str(source), "--out", str(out)]
-    return main(words)
+    return main([*words, *more])
 
 
 TWICE = """languages = ["en", "de", "fr"]
@@ -222,6 +222,19 @@ def test_no_corpus_is_overwritten(
     assert message in printed
     assert "\n" not in printed
     assert not (tmp_path / "out").exists(), "refused before anything is written"
+
+
+def test_cleaned_text_is_replaced_by_force_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert cleaned(tmp_path, out, 'train = ["a"]') == 0
+    capsys.readouterr()
+    assert cleaned(tmp_path, out, 'train = ["a"]') == 2
+    assert "a.de.gz exists: give --force to replace it" in capsys.readouterr().err
+    assert cleaned(tmp_path, out, 'train = ["b"]') == 2
+    assert "cleaning.json exists: give --force to replace it" in capsys.readouterr().err
+    assert cleaned(tmp_path, out, 'train = ["a"]', "--force") == 0
 
 
 def test_nothing_is_written_through_a_link_onto_what_is_read(

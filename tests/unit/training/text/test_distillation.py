@@ -183,13 +183,29 @@ def test_a_recipes_corpora_are_translated_as_far_as_the_teacher_goes(tmp_path: P
         tasks(both, tmp_path, tmp_path, [("en", "de")])
 
 
+def test_what_is_there_is_replaced_by_force(tmp_path: Path) -> None:
+    """Text of another origin, that of other settings, and a run that has begun."""
+    task = written(tmp_path, pairs=10)
+    target = task.files[1]
+    target.parent.mkdir()
+    target.write_text("mine\n")
+    counts = distil(task, Reverser(), force=True)
+    made = target.read_text()
+    assert made != "mine\n"
+    task.report.write_text("{}")
+    with pytest.raises(UsageError, match="name another --out, or give --force to begin anew"):
+        distil(task, Reverser())
+    assert distil(task, Reverser(), force=True) == counts
+    assert target.read_text() == made
+
+
 @pytest.mark.parametrize("name", ["train.en-de.de", "train.en-de.en.gz"])
 def test_text_of_another_origin_is_not_written_over_or_hidden(tmp_path: Path, name: str) -> None:
     task = written(tmp_path, pairs=10)
     there = task.written.with_name(name)
     there.parent.mkdir()
     there.write_text("mine\n")
-    with pytest.raises(UsageError, match="lies there already; name another --out"):
+    with pytest.raises(UsageError, match=r"lies there already; name another --out|exists: give"):
         distil(task, Reverser())
     assert [path.name for path in there.parent.iterdir()] == [name]
     assert there.read_text() == "mine\n"

@@ -1,0 +1,32 @@
+"""Language codes as people write them."""
+
+import pytest
+from dragoman_options.languages import fold_language
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "found"),
+    [
+        ("de", ["en", "de"], "de"),
+        ("DE", ["en", "de"], "de"),
+        (" De ", ["en", "de"], "de"),
+        ("de-DE", ["en", "de"], "de"),
+        ("en_US", ["en", "de"], "en"),
+        ("pt", ["pt-br", "pt"], "pt"),
+        ("pt_BR", ["pt", "pt-br"], "pt-br"),
+        ("PT-pt", ["pt", "pt-br"], "pt"),
+        ("zh-hans-cn", ["zh", "zh_Hans"], "zh_Hans"),
+        ("pt-BR", ["pt_br", "pt-BR"], "pt-BR"),
+        ("PT-BR", ["pt_br", "pt-BR"], "pt_br"),
+        ("pt", ["pt-br"], None),
+        ("deu", ["de"], None),
+        ("d", ["de"], None),
+        ("", ["de"], None),
+        ("-", ["de"], None),
+    ],
+)
+def test_a_code_is_folded_to_one_that_is_known(
+    given: str, known: list[str], found: str | None
+) -> None:
+    """The one that it names most exactly."""
+    assert fold_language(given, known) == found

@@ -1,0 +1,85 @@
+"""How often translations are visibly faulty, what a second search repairs, and what that costs.
+
+Run from the project's folder:
+
+    python -m studies.faulty_translations --data-dir CORPORA
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+from dragoman_serving.translation.translator import Translator
+from dragoman_training.run.evaluation import measure
+from dragoman_training.text.parallel_text import read_pairs
+
+from benchmarks.report import markdown_table
+
+BUNDLE = Path("model_repository/translate/1/bundle")
+TESTS = (
+    ("tatoeba-en-de/test", ("en", "de")),
+    ("tatoeba-en-fr/test", ("en", "fr")),
+    ("flores200/devtest", ("en", "de")),
+    ("newstest/newstest2014.en-de", ("en", "de")),
+    ("newstest/newstest2014.en-fr", ("en", "fr")),
+    ("ntrex128/test", ("en", "de")),
+)
+AT_ONCE = 250
+WAYS: tuple[tuple[str, dict[str, bool]], ...] = (
+    ("one sentence", {"split_sentences": False, "repair": False}),
+    ("cut", {"repair": False}),
+    ("cut and repaired", {}),
+)
+
+
+def main() -> None:
+    """Print a table, then everything as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m studies.faulty_translations")
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the test sets")
+    parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
+    parser.add_argument("--beam-width", type=int, default=4, help="default: 4")
+    parser.add_argument("--first", type=int, default=1000, help="lines of a test set")
+    arguments = parser.parse_args()
+    translator = Translator(arguments.bundle)
+    rows, results = [], []
+    for test, languages in TESTS:
+        pairs = read_pairs(arguments.data_dir / test, languages)[: arguments.first]
+        for src, tgt in (languages, languages[::-1]):
+            ordered = (pair if src == languages[0] else pair[::-1] for pair in pairs)
+            texts, references = zip(*ordered, strict=True)
+            for name, way in WAYS:
+                options = {
+                    **{"source_language": src, "target_language": tgt},
+                    **{"beam_width": arguments.beam_width, **way},
+                }
+                begin_s = time.perf_counter()
+                found = [
+                    one
+                    for begin in range(0, len(texts), AT_ONCE)
+                    for one in translator.translate(texts[begin : begin + AT_ONCE], options)
+                ]
+                took_s = time.perf_counter() - begin_s
+                quality = measure([one.text for one in found], references)
+                warnings = Counter(warning for one in found for warning in one.warnings)
+                result = {"test": test, "direction": f"{src}-{tgt}", "way": name, "seconds": took_s}
+                quality_found = {"bleu": quality.bleu, "chrf": quality.chrf}
+                results.append({**result, **quality_found, "warnings": warnings})
+                counts = (str(warnings[one]) for one in ("repetition", "short", "long"))
+                rows.append(
+                    [
+                        *(test, f"{src}-{tgt}", name, *counts, str(warnings["untranslated"])),
+                        *(f"{quality.bleu:.2f}", f"{quality.chrf:.2f}", f"{took_s:.1f}"),
+                    ]
+                )
+    translator.close()
+    head = ["test", "direction", "text", "repetition", "short", "long", "untranslated"]
+    print(markdown_table([*head, "BLEU", "chrF", "s"], rows))
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What people type: empty texts are taken as they come, the same way on every surface."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from dragoman_client import AsyncTranslator, Translation
+from dragoman_options.arguments import OptionArguments
+
+from dragoman.cli import main
+from tests.integration.conftest import Served
+
+HUNGRY = "Ich habe Hunger."
+EMPTY = Translation("", 0, "stop")
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_an_empty_text_is_an_empty_translation(shipped: Served, protocol: str) -> None:
+    client = getattr(shipped, protocol)
+    assert client.translate("") == client.translate(" \n\t ") == EMPTY
+    found = client.translate(["I'm hungry.", "", "I'm hungry."], num_return_sequences=2)
+    assert [one.text for one in found] == [HUNGRY, "", HUNGRY]
+    assert found[1].alternatives == (EMPTY,)
+    assert list(client.translate_stream(" ")) == [EMPTY]
+    requested = client.translate(
+        ["", "I'm hungry."],
+        return_scores=True,
+        return_token_scores=True,
+        return_confidence=True,
+        return_alignments="hard",
+        return_attention=True,
+    )[0]
+    assert (requested.score, requested.confidence) == (0.0, 0.0)
+    assert requested.token_scores.tokens == requested.alignments.links == ()
+    assert requested.attention.cross.shape[2:] == (0, 0)
+    score = client.score(["I'm hungry.", ""], [HUNGRY, " "], target_language="de")[1]
+    assert (score.score, score.confidence, score.perplexity) == (0.0, 0.0, 1.0)
+
+    async def translate() -> list[Translation]:
+        async with AsyncTranslator(getattr(shipped.server, f"{protocol}_url")) as translator:
+            return await translator.translate(["", " "])
+
+    assert asyncio.run(translate()) == [EMPTY] * 2
+
+
+def test_an_empty_text_without_a_client(shipped: Served) -> None:
+    for text in ("", " \n\t "):
+        status, answer = shipped.generate({"text_input": text})
+        assert (status, answer["text_output"], answer["finish_reason"]) == (200, "", "stop")
+        first, last = shipped.events(text_input=text)
+        assert (first["text_output"], first["finish_reason"]) == ("", "")
+        assert (last["text_output"], last["finish_reason"]) == ("", "stop")
+
+
+def test_empty_lines_of_files(
+    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = ("--url", shipped.server.grpc_url, "--target-language", "de")
+    assert main(["translate", *server, "I'm hungry.", "", " "]) == 0
+    assert capsys.readouterr().out == f"{HUNGRY}\n\n\n"
+    source = tmp_path / "source.jsonl"
+    source.write_text('{"text": " "}\n{"text": "I\'m hungry."}\n')
+    words = ("--input", str(source), "--format", "jsonl", "--return-scores")
+    assert main(["translate", *server, *words]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["translation"], row["finish_reason"]) for row in rows] == [
+        ("", "stop"),
+        (HUNGRY, "stop"),
+    ]
+    assert rows[0]["score"] == 0.0 > rows[1]["score"]
+
+
+@pytest.mark.parametrize("code", ["DE", "de-DE", "de_AT", "De"])
+def test_language_codes_are_folded(
+    shipped: Served, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = OptionArguments(source_language="en_US", target_language=code)
+    for client in (shipped.grpc, shipped.http):
+        assert client.translate("I'm hungry.", **options).text == HUNGRY
+        assert list(client.translate_stream("I'm hungry.", **options))[-1].text == HUNGRY
+        exact = client.score("I'm hungry.", HUNGRY, target_language="de")
+        assert client.score("I'm hungry.", HUNGRY, target_language=code) == exact
+    status, answer = shipped.generate({"text_input": "I'm hungry.", "target_language": code})
+    assert (status, answer["text_output"]) == (200, HUNGRY)
+    for where in (("--url", shipped.server.http_url), ("--url", shipped.server.grpc_url)):
+        assert main(["translate", *where, "--target-language", code, "I'm hungry."]) == 0
+        assert capsys.readouterr().out == f"{HUNGRY}\n"
+
+
+def test_a_url_may_lack_its_scheme(
+    shipped: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port that is not Triton's usual one for gRPC is HTTP; gRPC there is named in the error."""
+    words = ("--target-language", "de", "I'm hungry.")
+    server = shipped.server
+    http, grpc = (url.partition("://")[2] for url in (server.http_url, server.grpc_url))
+    monkeypatch.setenv("DRAGOMAN_URL", http)
+    assert main(["translate", *words]) == 0
+    assert capsys.readouterr().out == f"{HUNGRY}\n"
+    load = ("--windows", "1", "--window-s", "1", "--warm-up-s", "0.1", "--concurrency", "1")
+    for command in (("translate", *words), ("load-test", *load)):
+        assert main([command[0], "--url", grpc, *command[1:]]) == 1
+        assert capsys.readouterr().err == (
+            f"dragoman {command[0]}: {grpc}: {grpc} speaks gRPC, not HTTP: write grpc://{grpc}\n"
+        )

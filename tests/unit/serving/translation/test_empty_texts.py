@@ -1,0 +1,88 @@
+"""Texts with nothing to translate: each option has an empty answer for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dragoman_serving.translation.translator import Translator
+
+from tests.conftest import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[Translator]:
+    running = Translator(REPOSITORY / "model_repository" / "translate" / "1" / "bundle")
+    yield running
+    running.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"beam_width": 1},
+        {"return_scores": True, "return_token_scores": True, "return_confidence": True},
+        {"num_return_sequences": 3, "return_scores": True},
+        {"num_return_sequences": 3, "return_token_scores": True},
+        {"num_return_sequences": 3, "seed": 1},
+        {"num_return_sequences": 3, "return_alternatives": True},
+        {"coverage_penalty": 0.5},
+        {"keep_placeholders": True},
+        {"glossary": {"red": "blue"}},
+        {"prefix": "red"},
+        {"min_tokens": 5},
+        {"split_sentences": True, "return_token_scores": True},
+        {"return_attention": True},
+        {"source_language": "auto"},
+    ],
+    ids=str,
+)
+def test_an_empty_text_is_an_empty_translation(
+    shipped: Translator, options: dict[str, Any]
+) -> None:
+    """Alone and beside others, which it does not change; no search sees it."""
+    text, empty = "I am hungry.", ("", "  \n\t\u00a0")
+    (expected,) = shipped.translate([text], options)
+    before = shipped.counts
+    for blank in empty:
+        (alone,) = shipped.translate([blank], options)
+        for one in (alone, *alone.others):
+            assert (one.text, one.output_tokens, one.complete) == ("", 0, True)
+            assert (one.score, one.confidence) == (0.0, 0.0)
+        assert len(alone.others) == options.get("num_return_sequences", 1) - 1
+        if (assessment := alone.assessment) is not None:
+            assert json.loads(assessment.token_scores) == {"tokens": [], "log_probs": []}
+            assert assessment.attention is None or assessment.attention.source == ()
+    assert shipped.counts == before
+    found = shipped.translate([empty[0], text, empty[1]], options)
+    assert [one.text for one in found] == ["", expected.text, ""]
+    assert [len(one.others) for one in found] == [len(expected.others)] * 3
+
+
+@pytest.mark.parametrize("form", ["hard", "soft"])
+def test_an_empty_text_has_no_alignment(shipped: Translator, form: str) -> None:
+    nothing = {"hard": "", "soft": '{"source": [], "target": [], "weights": []}'}[form]
+    first, second = shipped.translate(["", "I am hungry."], {"return_alignments": form})
+    assert first.assessment is not None
+    assert second.assessment is not None
+    assert first.assessment.alignment == nothing != second.assessment.alignment
+
+
+def test_a_stream_of_an_empty_text_ends_at_once(shipped: Translator) -> None:
+    stream = shipped.stream(" \n", {}, lambda: None)
+    assert stream.read() == ""
+    (found,) = stream.future.result(10)
+    assert (found.text, found.complete) == ("", True)
+
+
+def test_an_empty_translation_of_an_empty_text_is_scored_as_nothing(shipped: Translator) -> None:
+    options = {"return_token_scores": True, "return_alignments": "hard", "return_attention": True}
+    empty, pair = shipped.score([" ", "Yes."], ["", "Ja."], options).future.result(60)
+    (alone,) = shipped.score(["Yes."], ["Ja."], options).future.result(60)
+    assert (empty.score(1.0), empty.confidence, empty.tokens) == (0.0, 0.0, ())
+    assert (empty.alignment, pair.tokens) == ("", alone.tokens)
+    assert empty.attention is not None
+    assert empty.attention.encoder.shape[2:] == empty.attention.cross.shape[2:] == (0, 0)
