@@ -11,13 +11,18 @@ import argparse
 import json
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from dragoman_serving.translation.faults import fault_of, is_copy
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import read_pairs
 
 from benchmarks.report import markdown_table
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.text import Tokenizer
 
 BUNDLE = Path("model_repository/translate/1/bundle")
 TESTS = (
@@ -29,11 +34,25 @@ TESTS = (
     ("ntrex128/test", ("en", "de")),
 )
 AT_ONCE = 250
+RULES = ("repetition", "short", "long", "untranslated")
 WAYS: tuple[tuple[str, dict[str, bool]], ...] = (
     ("one sentence", {"split_sentences": False, "repair": False}),
     ("cut", {"repair": False}),
     ("cut and repaired", {}),
 )
+
+
+def faults_of_references(
+    tokenizer: Tokenizer, texts: Sequence[str], references: Sequence[str], tgt: str
+) -> Counter[str]:
+    """How many references have a fault, which a right translation has none of."""
+    found: Counter[str] = Counter()
+    for text, reference in zip(texts, references, strict=True):
+        right = Hypothesis(tuple(tokenizer.target.encode(reference)), None, complete=True)
+        if fault := fault_of(tokenizer.encode_source(text, tgt), right):
+            found[fault] += 1
+        found["untranslated"] += is_copy(text, reference)
+    return found
 
 
 def main() -> None:
@@ -45,12 +64,18 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1000, help="lines of a test set")
     arguments = parser.parse_args()
     translator = Translator(arguments.bundle)
-    rows, results = [], []
+    tokenizer = translator.manifest.open_tokenizer(arguments.bundle)
+    rows: list[list[str]] = []
+    results: list[dict[str, Any]] = []
+    of_references: Counter[str] = Counter()
+    number_of_references = 0
     for test, languages in TESTS:
         pairs = read_pairs(arguments.data_dir / test, languages)[: arguments.first]
         for src, tgt in (languages, languages[::-1]):
             ordered = (pair if src == languages[0] else pair[::-1] for pair in pairs)
             texts, references = zip(*ordered, strict=True)
+            of_references += faults_of_references(tokenizer, texts, references, tgt)
+            number_of_references += len(references)
             for name, way in WAYS:
                 options = {
                     **{"source_language": src, "target_language": tgt},
@@ -68,16 +93,16 @@ def main() -> None:
                 result = {"test": test, "direction": f"{src}-{tgt}", "way": name, "seconds": took_s}
                 quality_found = {"bleu": quality.bleu, "chrf": quality.chrf}
                 results.append({**result, **quality_found, "warnings": warnings})
-                counts = (str(warnings[one]) for one in ("repetition", "short", "long"))
                 rows.append(
                     [
-                        *(test, f"{src}-{tgt}", name, *counts, str(warnings["untranslated"])),
+                        *(test, f"{src}-{tgt}", name, *(str(warnings[one]) for one in RULES)),
                         *(f"{quality.bleu:.2f}", f"{quality.chrf:.2f}", f"{took_s:.1f}"),
                     ]
                 )
     translator.close()
-    head = ["test", "direction", "text", "repetition", "short", "long", "untranslated"]
-    print(markdown_table([*head, "BLEU", "chrF", "s"], rows))
+    print(markdown_table(["test", "direction", "text", *RULES, "BLEU", "chrF", "s"], rows))
+    counts = ", ".join(f"{rule} {of_references[rule]}" for rule in RULES)
+    print(f"\nof {number_of_references} references: {counts}\n")
     print(json.dumps(results))
 
 

@@ -1,4 +1,4 @@
-"""How well languages are told apart, and how often another language is refused, by length.
+"""Accuracy of language detection, and how often another language is refused, by length.
 
 Text in other languages comes from the translations in a wheel, such as Django's, which are short
 and of 80 languages. Run from the project's folder:

@@ -22,7 +22,7 @@ HELP = "train a model on parallel text"
 EXTRA = "train"
 
 _TEXT = "text"
-"""Folder in that of the run, where one's own text lies divided."""
+"""Folder in that of the run, for a user's text without what is held out, and for that."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def _settings(arguments: argparse.Namespace, tell: bool) -> tuple[RunConfig, boo
 
 
 def _divided(config: RunConfig, out: Path, processes: Processes) -> RunConfig:
-    """The settings after a part of one's own text was held out, if it is to be."""
+    """The settings after a part of a user's text was held out for validation, if it is to be."""
     from dragoman_training.text.holding_out import TRAIN, VALID, hold_out, number_held_out
     from dragoman_training.text.parallel_text import TextFiles
 
@@ -140,7 +140,7 @@ def _is_held_out(data: DataConfig, out: Path) -> bool:
 
 
 def _own_data(arguments: argparse.Namespace, saved: RunConfig | None) -> dict[str, Any]:
-    """Settings of the table `data` for one's own text; without any to validate on, a part of it.
+    """Settings of the table `data` for a user's text; without any to validate on, a part of it.
 
     A run that is resumed validates on what it did before.
     """

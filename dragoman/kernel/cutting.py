@@ -74,7 +74,9 @@ def cut_sentence(
     Raises:
         Uncuttable: a character has more tokens than that.
     """
-    if len(tokenizer.encode(sentence)) <= most_tokens:
+    # Most sentences are short, and a token of ASCII has at least one character.
+    is_short = sentence.isascii() and len(sentence) < most_tokens
+    if is_short or len(tokenizer.encode(sentence)) <= most_tokens:
         return [(sentence, "")]
     cutting = _Cutting(sentence, language, tokenizer, whole)
     pieces: list[tuple[str, str]] = []

@@ -26,6 +26,9 @@ _NARROWEST, _WIDEST = 40, 120
 _FEWEST_LINES = 3
 """So many lines that are all full are a wrapped paragraph, whatever they begin with."""
 
+_PLAIN = re.compile(r"[^\W_][\w ,'’-]*[.!?]?(?<! )")
+"""A sentence that has no place to cut it: looked for first, because most texts are one."""
+
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.$")
 _SHORT_WORD = re.compile(r"(?<!\w)\w{1,2}\.$|J\.-C\.$")
 _LAST_WORD = re.compile(r"[^\s(«„“\"']{1,6}$")
@@ -89,6 +92,8 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
         the first sentence is empty where the text begins with what stays. Joined, they are the
         text.
     """
+    if _PLAIN.fullmatch(text) and _says_something(text):
+        return [(text, "")]
     parts: list[tuple[str, str]] = []
     for paragraph in _unwrapped(text):
         if paragraph.isspace():

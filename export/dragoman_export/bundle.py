@@ -8,7 +8,7 @@ import platform
 import shutil
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import onnx
 import safetensors.torch
@@ -68,13 +68,7 @@ def export_bundle(
     check_folder(bundle, force, lambda folder: Manifest.load(folder).own_files)
     loaded = checkpoint.load(source)
     config = loaded.config
-    limits = limits or loaded.limits
-    defaults: dict[str, Any] = {
-        "length_penalty": length_penalty,
-        "max_sentence_tokens": max_sentence_tokens,
-    }
-    given = {name: value for name, value in defaults.items() if value is not None}
-    limits = dataclasses.replace(limits, **given)
+    limits = _with_defaults(limits or loaded.limits, length_penalty, max_sentence_tokens)
     if limits.top_k > config.model.vocab_size:
         raise UsageError(
             f"limits.top_k is {limits.top_k}: more than the vocabulary's {config.model.vocab_size}"
@@ -113,6 +107,17 @@ def export_bundle(
     manifest.write(partial)
     replace_folder(partial, bundle)
     return manifest
+
+
+def _with_defaults(
+    limits: Limits, length_penalty: float | None, max_sentence_tokens: int | None
+) -> Limits:
+    """Limits with defaults for requests, as far as these are given."""
+    if length_penalty is not None:
+        limits = dataclasses.replace(limits, length_penalty=length_penalty)
+    if max_sentence_tokens is not None:
+        limits = dataclasses.replace(limits, max_sentence_tokens=max_sentence_tokens)
+    return limits
 
 
 def add_attention_graph(bundle: Path) -> Manifest:

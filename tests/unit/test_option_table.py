@@ -12,7 +12,7 @@ from dragoman_options.option import Option
 from dragoman_options.table import OPTIONS, OUTPUTS, check
 
 from dragoman.commands.options import configure_options, flag
-from dragoman.kernel.manifest import MOST_LENGTH_PENALTY
+from dragoman.kernel.manifest import FEWEST_SENTENCE_TOKENS, MOST_LENGTH_PENALTY
 from tests.conftest import REPOSITORY
 
 
@@ -94,6 +94,9 @@ def test_the_manifest_may_have_any_length_penalty_that_a_request_may() -> None:
     range_ = OPTIONS["length_penalty"].range
     assert range_ is not None
     assert range_.most == MOST_LENGTH_PENALTY
+    range_ = OPTIONS["max_sentence_tokens"].range
+    assert range_ is not None
+    assert range_.least == FEWEST_SENTENCE_TOKENS
 
 
 def test_the_typed_arguments_are_the_options() -> None:

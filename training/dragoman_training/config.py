@@ -277,9 +277,7 @@ class RunConfig:
 
 
 def resolve(
-    path: Path | None,
-    words: Sequence[str],
-    data: Mapping[str, Any] | None = None,
+    path: Path | None, words: Sequence[str], data: Mapping[str, Any] | None = None
 ) -> RunConfig:
     """Join a TOML file, `--set` words and the model's preset into one configuration.
 

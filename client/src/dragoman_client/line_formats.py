@@ -128,8 +128,7 @@ class TabColumns:
 
 def _in_one_line(translation: Translation) -> str:
     """A translation in one line, whatever it holds."""
-    text = translation.text if translation else ""
-    return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+    return translation.text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
 def _answer(translation: Translation) -> dict[str, Any]:

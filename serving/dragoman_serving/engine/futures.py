@@ -78,6 +78,26 @@ def when_all_done(
     return joined
 
 
+def result_or(future: Future[_Part], default: _Part) -> Future[_Part]:
+    """A future of a result, or of a default if it fails; cancelling it cancels the other."""
+    chosen: Future[_Part] = Future()
+    under_way = [future]
+
+    def settle(done: Future[_Part]) -> None:
+        under_way.clear()  # it leads here, as in `when_all_done`
+        if chosen.set_running_or_notify_cancel():
+            chosen.set_result(default if outcome_error(done) else done.result())
+
+    def pass_on(done: Future[_Part]) -> None:
+        if done.cancelled():
+            for part in list(under_way):
+                part.cancel()
+
+    chosen.add_done_callback(pass_on)
+    future.add_done_callback(settle)
+    return chosen
+
+
 def followed_by(first: Future[_Part], begin: Callable[[_Part], Future[_Whole]]) -> Future[_Whole]:
     """A future of what is begun with the result of `first`, or of the first error.
 

@@ -16,8 +16,8 @@ Direction = tuple[str, str, Detected | None]
 """Source and target language, and what was detected, if something was to be."""
 
 
-_NONE = Detected("", 0.0)
-"""That of a text without any."""
+_UNDETECTED = Detected("", 0.0)
+"""The language of a text with nothing to translate."""
 
 
 class Directions:
@@ -50,7 +50,7 @@ class Directions:
             elif text.strip():
                 yield self._detected(index, text, target)
             else:
-                yield (*languages, _NONE)
+                yield (*languages, _UNDETECTED)
 
     def _detected(self, index: int, text: str, target: str | None) -> Direction:
         """The direction of a text whose source language is to be detected.

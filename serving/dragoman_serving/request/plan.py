@@ -41,8 +41,9 @@ _OF_SCORER = frozenset(("token_scores", "alignments", "attention"))
 """Outputs that the search knows, and those that are read off the graphs."""
 _ALTERING = ("keep_placeholders", "repetition_penalty", "coverage_penalty")
 """Options with which a search's scores are not the model's own."""
-_WHOLE_SEARCHES = frozenset(("repair", "keep_placeholders", "coverage_penalty"))
-"""Options with which nothing is searched for again; that of the first is false then."""
+_UNREPAIRED = frozenset(("repair", "keep_placeholders", "coverage_penalty"))
+"""Options with which nothing is searched for again; `repair` is among a request's options only if
+it is false, which is not the default."""
 _WIDTH_WITH_TERMS = 8
 """Where a term must be generated, hypotheses with it and without it share the beam."""
 
@@ -205,7 +206,7 @@ def plan_request(
         and hypotheses == 1
         and not prefixes
         and not sampled(options)
-        and _WHOLE_SEARCHES.isdisjoint(options),
+        and _UNREPAIRED.isdisjoint(options),
         guidance=_guidance(options, target),
         target=target,
     )

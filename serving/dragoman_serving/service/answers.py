@@ -24,18 +24,19 @@ _DATATYPES = {one.name: DataType[one.datatype] for one in OUTPUTS.values()}
 
 FINISHED, CUT, GOING_ON = "stop", "length", ""
 """Why a translation ends where it ends."""
-_VALUES: dict[str, Callable[[Translation], Any]] = {  # None where it is not known
+_VALUES: dict[str, Callable[[Translation], Any]] = {
     "scores": lambda one: one.score,
     "confidences": lambda one: one.confidence,
     "detected_language": lambda one: one.detected and one.detected.language.encode(),
     "detected_probability": lambda one: one.detected and one.detected.probability,
 }
+"""Outputs that a request may ask for, by name; None where the translation lacks one."""
 _OF_ASSESSMENTS: dict[str, Callable[[Assessment], str]] = {
     "token_scores": lambda one: one.token_scores,
     "alignments": lambda one: one.alignment or "",
     "attention": lambda one: one.attention.to_json() if one.attention else "",
 }
-"""Outputs that a request may ask for, by name."""
+"""Outputs that a request may ask for and that are read off the graphs."""
 _LONGEST_MESSAGE = 500
 """Characters: it may quote what was asked, which may be long."""
 
@@ -115,7 +116,7 @@ def _named(count: int, wanted: Collection[str], bundle: str) -> Columns:
 
 
 def of_beginning(text: str, delta: str, tokens: int, form: Form) -> Answer:
-    """An answer with what is certain of a translation so far, which others follow.
+    """An answer with the stable prefix of a translation, which others follow.
 
     Args:
         text: the translation so far.

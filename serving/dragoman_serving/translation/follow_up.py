@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -10,10 +11,11 @@ from functools import partial
 
 import numpy as np
 
+from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import END_ID, Tokenizer
 from dragoman_serving.engine.constraints import FewestTokens, Guidance, NoRepeatedNgrams, Rule
-from dragoman_serving.engine.futures import followed_by, when_all_done
+from dragoman_serving.engine.futures import followed_by, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
 from dragoman_serving.request.plan import SearchPlan, with_sample
@@ -24,9 +26,10 @@ from dragoman_serving.translation.segments import SourceSentence
 
 _LEAST_SEEN = 1e-6
 """What a source token counts as that nothing looked at, so that a score stays finite."""
-_LONGEST_REPEATED = 3
+_NGRAM_SIZE = 3
+"""Tokens that the search for a translation without a loop does not repeat."""
 _FEWEST_RATIO = 0.6
-"""In the search for a translation that is not too short, of the sentence's tokens."""
+"""Tokens for each of the sentence's, in the search for a translation that is not too short."""
 Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
 """Lets the engine translate sentences."""
 
@@ -75,27 +78,34 @@ class FollowUp:
     def repair(
         self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis]
     ) -> Future[list[Hypothesis]]:
-        """Search again for sentences with faulty translations; one with the fault again is kept.
+        """Search again for sentences whose translations are faulty.
+
+        A first translation is kept if the second one is faulty too, or if there is none because
+        the engine is overloaded or the request's time is over.
 
         Args:
             sentences: that were translated.
             found: their translations.
         """
-        faults = [
-            (index, fault)
+        faults = {
+            index: fault
             for index, (sentence, one) in enumerate(zip(sentences, found, strict=True))
             if (fault := fault_of(sentence.src_ids, one)) is not None
-        ]
-        again = [_without_fault(sentences[index], fault) for index, fault in faults]
+        }
+        again = [_guarded(sentences[index], fault) for index, fault in faults.items()]
+        futures: list[Future[Hypothesis]] = []
+        with contextlib.suppress(DragomanError):
+            futures = self._submit(again) if again else []
 
-        def join(better: list[Hypothesis]) -> list[Hypothesis]:
+        def join(second: list[Hypothesis]) -> list[Hypothesis]:
             repaired = list(found)
-            for (index, _), sentence, one in zip(faults, again, better, strict=True):
-                if one.complete and fault_of(sentence.src_ids, one) is None:
+            for index, one in zip(faults, second, strict=False):
+                if one.complete and fault_of(sentences[index].src_ids, one) is None:
                     repaired[index] = one
             return repaired
 
-        return when_all_done(self._submit(again) if again else [], join)
+        firsts = (found[index] for index in faults)
+        return when_all_done(list(map(result_or, futures, firsts)), join)
 
     def _sample(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """Each sentence several times, every time by other chances."""
@@ -228,9 +238,9 @@ class FollowUp:
         return replace(sentence, src_ids=src_ids, max_tokens=most, options=search)
 
 
-def _without_fault(sentence: SourceSentence, fault: str) -> SourceSentence:
-    """A sentence with a search whose result cannot have the fault."""
-    rule: Rule = NoRepeatedNgrams(_LONGEST_REPEATED)
+def _guarded(sentence: SourceSentence, fault: str) -> SourceSentence:
+    """A sentence with a search that is guarded against a fault."""
+    rule: Rule = NoRepeatedNgrams(_NGRAM_SIZE)
     if fault == SHORT:
         fewest = min(int(_FEWEST_RATIO * len(sentence.src_ids)), sentence.max_tokens - 1)
         rule = FewestTokens(fewest, END_ID)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from dragoman.kernel.cutting import Span, cut_sentence
 from dragoman.kernel.language import Detected
@@ -35,7 +36,7 @@ class SourceText:
     pieces: Sequence[Piece]
     detected: Detected | None = None
 
-    @property
+    @cached_property
     def sentences(self) -> list[SourceSentence]:
         """What is to be translated."""
         return [piece for piece in self.pieces if isinstance(piece, SourceSentence)]

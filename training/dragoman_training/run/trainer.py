@@ -60,7 +60,7 @@ class Trainer:
             resume: go on from the newest checkpoint in `run`, if there is one.
             processes: those that train together; None: whom `join` finds.
             start: whose weights a new run begins with, and whose vocabulary, with more entries for
-                further languages; not of a run gone on with.
+                further languages; not of a run that is resumed.
 
         Raises:
             UsageError: text that cannot be read, a folder in use, a checkpoint that cannot be gone

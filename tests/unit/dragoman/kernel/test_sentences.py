@@ -8,6 +8,7 @@ import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.kernel import sentences as splitting
 from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
 
 EXPECTED = {
@@ -201,3 +202,18 @@ def test_breaks_that_a_model_makes_up_become_spaces() -> None:
     assert LineBreaks.of("a\nb\nc").put_into(" d ") == "d"
     assert LineBreaks.of("a\nb\nc").put_into("d e") == "d\ne"
     assert LineBreaks.of("a\nb").put_into("") == ""
+
+
+PLAIN_PARTS = ("I am", "Mr", "12", "z", "B", "’s", "-", "_", "'", ",", " ", ".", "!", "日本", ")")
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(st.sampled_from(PLAIN_PARTS), max_size=8), st.sampled_from(["en", "de", "fr", "ja"])
+)
+def test_the_short_way_of_plain_sentences_is_no_other(parts: list[str], language: str) -> None:
+    text = "".join(parts)
+    found = split_sentences(text, language)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(splitting, "_PLAIN", re.compile(r"(?!)"))
+        assert split_sentences(text, language) == found

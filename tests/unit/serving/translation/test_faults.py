@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, cast
 
 import pytest
+from dragoman_serving.engine.constraints import FewestTokens, NoRepeatedNgrams
+from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.request.plan import plan_request
 from dragoman_serving.translation.faults import fault_of, has_loop, is_copy
+from dragoman_serving.translation.follow_up import FollowUp, Submit
+from dragoman_serving.translation.segments import SourceSentence
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.text import END_ID
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
@@ -97,11 +106,87 @@ def test_a_loop_is_named_and_repaired(shipped: Translator) -> None:
     assert good.text == shipped.translate(["Good morning."], {"beam_width": 1})[0].text
 
 
-def test_searches_with_results_of_their_own_are_not_repaired(shipped: Translator) -> None:
-    text = looping_text(shipped)
-    (found,) = shipped.translate([text], {"beam_width": 1, "prefix": "Die"})
-    (whole,) = shipped.translate([text], {"beam_width": 1, "prefix": "Die", "repair": False})
-    assert found == whole
+@pytest.mark.parametrize(
+    ("options", "repairs"),
+    [
+        ({}, True),
+        ({"repair": True, "beam_width": 1, "return_scores": True}, True),
+        ({"repair": False}, False),
+        ({"prefix": "Die"}, False),
+        ({"num_return_sequences": 2}, False),
+        ({"temperature": 1.0}, False),
+        ({"keep_placeholders": True}, False),
+        ({"coverage_penalty": 0.2}, False),
+    ],
+)
+def test_searches_with_results_of_their_own_are_not_repaired(
+    shipped: Translator, options: dict[str, Any], repairs: bool
+) -> None:
+    limits, tokenizer = shipped.manifest.limits, shipped.manifest.open_tokenizer(BUNDLE)
+    assert plan_request(options, limits, tokenizer).repairs is repairs
+    assert not plan_request({}, limits, tokenizer, model="translate_stream").repairs
+
+
+SENTENCES = [
+    SourceSentence(tuple(range(20)), 60, SearchOptions(), text="a"),
+    SourceSentence(tuple(range(20, 40)), 60, SearchOptions(), text="b"),
+]
+GOOD, LOOP = Hypothesis(tuple(range(18)), None, True), Hypothesis((7,) * 20, None, True)
+SHORT = Hypothesis((1, 2), None, True)
+
+
+def repair(first: list[Hypothesis], submit: Submit) -> list[Hypothesis]:
+    return (
+        FollowUp(cast(Any, None), cast(Any, None), submit, cast(Any, None))
+        .repair(SENTENCES, first)
+        .result(timeout=0)
+    )
+
+
+def answering(*outcomes: Hypothesis | Exception) -> tuple[Submit, list[Sentence]]:
+    """A search with these outcomes, and what it is asked for."""
+    asked: list[Sentence] = []
+
+    def submit(sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        asked.extend(sentences)
+        futures = [Future[Hypothesis]() for _ in sentences]
+        for future, outcome in zip(futures, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+        return futures
+
+    return submit, asked
+
+
+def test_only_what_is_faulty_is_searched_for_again() -> None:
+    submit, asked = answering(GOOD)
+    assert repair([GOOD, LOOP], submit) == [GOOD, GOOD]
+    assert [one.src_ids for one in asked] == [SENTENCES[1].src_ids]
+    assert asked[0].options.guidance is not None
+    assert asked[0].options.guidance.rules == (NoRepeatedNgrams(3),)
+    submit, asked = answering(GOOD)
+    assert repair([SHORT, GOOD], submit) == [GOOD, GOOD]
+    assert asked[0].options.guidance is not None
+    assert asked[0].options.guidance.rules == (FewestTokens(12, END_ID),)
+
+
+def test_a_first_translation_is_kept_where_the_second_is_no_better() -> None:
+    cut = Hypothesis(tuple(range(30)), None, False)
+    for second in (LOOP, SHORT, cut):
+        submit, _ = answering(second, GOOD)
+        assert repair([LOOP, LOOP], submit) == [LOOP, GOOD]
+
+
+def test_a_second_search_that_fails_costs_no_translation() -> None:
+    submit, _ = answering(DeadlineExceeded("late"), GOOD)
+    assert repair([LOOP, LOOP], submit) == [LOOP, GOOD]
+
+    def full(sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+        raise Overloaded("many are waiting", 1.0)
+
+    assert repair([GOOD, LOOP], full) == [GOOD, LOOP]
 
 
 def test_a_copy_is_named(shipped: Translator) -> None:

@@ -28,7 +28,7 @@ def test_every_pair_is_in_one_of_the_two(tmp_path: Path) -> None:
     held_out = divide(tmp_path, [*pairs, ("", "leer")])
     train, valid = (read_pairs(tmp_path / "run/text" / name, BOTH) for name in ("train", "valid"))
     assert len(valid) == held_out
-    assert 40 < held_out < 90  # a twentieth, by chance
+    assert 40 < held_out < 90  # about a twentieth
     assert sorted(train + valid) == sorted(pairs)
 
 
