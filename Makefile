@@ -11,7 +11,7 @@ BILL := .venv-bill
 LOCK ?= serve
 # PyTorch's own index has torch for CPUs; that of PyPI brings CUDA, several gigabytes.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-PROJECTS := pyproject.toml setup.py client/pyproject.toml build_backend/dragoman_build.py \
+PROJECTS := pyproject.toml setup.py client/pyproject.toml $(wildcard build_backend/*.py) \
 	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
 # torch has a lock of its own, written by hand. The client is ours.

@@ -6,22 +6,18 @@ All else is in pyproject.toml.
 import os
 
 from dragoman_build import machine
+from libraries import extensions
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 _GLIBC = "2_28"
 """That of the wheel's platform, if Zig compiles, which links against it."""
+_COMPILER = os.environ.get("CC", "")
 
 
 class BuildLibraries(build_ext):
-    """Names libraries without Python's version, and compiles those that the machine can run."""
-
-    def build_extensions(self) -> None:
-        """Compile; the kernels are for x86-64."""
-        if machine() != "x86_64":
-            self.extensions = [one for one in self.extensions if not one.name.endswith("_kernels")]
-        super().build_extensions()
+    """Names libraries without Python's version."""
 
     def get_ext_filename(self, fullname: str) -> str:
         """The path of a library in the wheel."""
@@ -34,9 +30,12 @@ class Wheel(bdist_wheel):
     def get_tag(self) -> tuple[str, str, str]:
         """Python, its ABI, and the platform."""
         _, _, plat = super().get_tag()
-        if "ziglang" in os.environ.get("CC", ""):
+        if "ziglang" in _COMPILER:
             plat = f"manylinux_{_GLIBC}_{machine()}"
         return "py3", "none", plat
 
 
-setup(cmdclass={"bdist_wheel": Wheel, "build_ext": BuildLibraries})
+setup(
+    ext_modules=extensions(machine(), _COMPILER),
+    cmdclass={"bdist_wheel": Wheel, "build_ext": BuildLibraries},
+)

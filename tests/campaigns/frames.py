@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
-from typing import Any
+
+from dragoman_serving.engine.compiled.library import choose_instruction_set
+from setuptools import Extension
 
 from tests.campaigns.outcome import Outcome
 from tests.campaigns.plan import Plan
 
 _ROOT = Path(__file__).parents[2]
 _RELAY = "dragoman_serving.relay._relay"
-_LIBRARY = "dragoman_serving.engine.compiled._kernels"
+_LIBRARY = f"dragoman_serving.engine.compiled._kernels_{choose_instruction_set()}"
 _FUZZER = Path(__file__).parent / "relay"
 _CONSTANTS = _ROOT / "tests/relay/triton_constants.c"
 _SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
@@ -116,16 +119,15 @@ def _output(command: list[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def _extension(name: str) -> dict[str, Any]:
-    """What pyproject.toml says of a compiled part."""
-    settings = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    modules = settings["tool"]["setuptools"]["ext-modules"]
-    return next(module for module in modules if module["name"] == name)
+def _extension(name: str) -> Extension:
+    libraries = runpy.run_path(str(_ROOT / "build_backend/libraries.py"))
+    extensions: list[Extension] = libraries["extensions"](platform.machine())
+    return next(one for one in extensions if one.name == name)
 
 
 def _sources(name: str) -> list[str]:
-    return list(map(str, _extension(name)["sources"]))
+    return list(map(str, _extension(name).sources))
 
 
 def _flags(name: str) -> list[str]:
-    return [flag for flag in _extension(name)["extra-compile-args"] if not flag.startswith("-O")]
+    return [flag for flag in _extension(name).extra_compile_args if not flag.startswith("-O")]

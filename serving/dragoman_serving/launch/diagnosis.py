@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from dragoman.kernel.errors import UsageError
 from dragoman_serving.engine.compiled import library
-from dragoman_serving.engine.compiled.cpu import exact_int8_products
 from dragoman_serving.engine.runtimes.device.gpu import cuda_provider_obstacle, gpu_obstacle
 from dragoman_serving.launch.backends import COMPILE, INSTALL, find_embedded_server, find_relay
 from dragoman_serving.launch.ports import port_is_free
@@ -47,8 +47,7 @@ def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
         else:
             mend = "stop who listens there, or serve with other --http-port, --grpc-port"
             yield Finding("missing", f"port {port} is in use on {address}", mend)
-    yield _int8(exact_int8_products())
-    yield _native(library.lacking_instructions(), library.is_compiled())
+    yield _native()
     yield _gpu(gpu_obstacle(), cuda_provider_obstacle())
 
 
@@ -87,21 +86,19 @@ def _runtime(cpu: str | None, gpu: str | None) -> Finding:
     return Finding("ok", f"ONNX Runtime {cpu or f'{gpu} for GPUs'}")
 
 
-def _int8(exact: bool) -> Finding:
-    if exact:
-        return Finding("ok", "8-bit products are exact on this CPU: int8 is served")
-    mend = "nothing to mend; a CPU with VNNI is about twice as fast"
-    return Finding("slow", "8-bit products saturate on this CPU: fp32 is served instead", mend)
-
-
-def _native(lacking: bool, compiled: bool) -> Finding:
-    if lacking:
-        mend = "nothing to mend; a CPU with AVX-512 VNNI is about twice as fast"
-        return Finding("slow", "this CPU lacks AVX-512 VNNI: ONNX Runtime runs the model", mend)
-    if not compiled:
-        text = "the native runtime was not compiled: ONNX Runtime runs int8"
+def _native() -> Finding:
+    try:
+        chosen = library.choose_instruction_set()
+    except UsageError as error:
+        return Finding("missing", str(error), f"unset {library.VARIABLE}")
+    if chosen is None:
+        text = "the native runtime was not compiled: ONNX Runtime runs the model"
         return Finding("slow", text, COMPILE)
-    return Finding("ok", "the native runtime is compiled, for this CPU")
+    if chosen == "c":
+        text = "the native runtime is compiled, but not for this CPU's vector instructions"
+        mend = "a CPU with AVX2 or with NEON's dot products is many times as fast"
+        return Finding("slow", text, mend)
+    return Finding("ok", f"the native runtime is compiled for this CPU: {chosen}")
 
 
 def _relay(compiled: bool) -> Finding:

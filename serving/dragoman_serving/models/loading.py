@@ -13,6 +13,7 @@ from dragoman.kernel.processors import usable_processors
 from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
 from dragoman_serving.engine.compiled.cpu import exact_int8_products
+from dragoman_serving.engine.compiled.library import choose_instruction_set
 from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.engine.network import Network
 from dragoman_serving.engine.runtimes.device.gpu import (
@@ -31,10 +32,20 @@ GPU_RUNTIMES = ("onnxruntime_cuda", "tensorrt")
 
 @dataclass(frozen=True)
 class Layout:
-    """What runs a model here, and in which precision."""
+    """What runs a model here, and in which precision.
+
+    Attributes:
+        instruction_set: of the CPU, that the compiled code uses; None for other runtimes.
+    """
 
     runtime: Runtime
     precision: Precision
+    instruction_set: str | None = None
+
+    def __str__(self) -> str:
+        """For a person: int8 (native, avx2)."""
+        names = [name for name in (self.runtime, self.instruction_set) if name is not None]
+        return f"{self.precision} ({', '.join(names)})"
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,7 @@ def open_engine(
         if settings.runtime != "auto" or layout.runtime not in GPU_RUNTIMES:
             raise
         log.warning("%s is not used: %s", layout.runtime, error)
-        layout = _cpu_layout(settings, manifest.dimensions)
+        layout = choose_cpu_layout(settings, manifest.dimensions)
         network = _open_network(bundle, manifest, settings, layout)
     limits = batch_limits(settings, manifest.dimensions, layout.runtime)
     if network.most_rows is not None:
@@ -124,52 +135,36 @@ def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) ->
         return Layout(runtime, on_gpu)
     if runtime == "auto" and (found := choose_gpu_runtime(bundle, manifest, on_gpu)):
         return Layout(found, on_gpu)
-    return _cpu_layout(settings, manifest.dimensions)
+    return choose_cpu_layout(settings, manifest.dimensions)
 
 
-def _cpu_layout(settings: EngineSettings, sizes: Dimensions) -> Layout:
-    precision = choose_cpu_precision(settings)
-    return Layout(choose_cpu_runtime(settings, sizes), precision)
-
-
-def choose_cpu_precision(settings: EngineSettings) -> Precision:
-    """The precision that settings come to on this machine's CPU.
+def choose_cpu_layout(settings: EngineSettings, sizes: Dimensions) -> Layout:
+    """What settings come to on this machine's CPU: our compiled code if possible, in int8.
 
     Raises:
-        UsageError: int8 was asked for, but 8-bit products would saturate; or it is for GPUs.
+        UsageError: what was asked for is not available for this model on this machine.
     """
-    exact = exact_int8_products()
-    if settings.precision == "auto":
-        return "int8" if exact else "fp32"
-    if settings.precision in ("fp16", "bf16", "fp8"):
+    precision = settings.precision
+    if precision in ("fp16", "bf16", "fp8"):
         raise UsageError(
-            f"precision is {settings.precision}, which is for GPUs, and none here can be used so: "
+            f"precision is {precision}, which is for GPUs, and none here can be used so: "
             "serve with precision auto"
         )
-    if settings.precision == "int8" and not exact:
+    if settings.runtime != "onnxruntime":
+        obstacle = "it computes in int8" if precision == "fp32" else native_obstacle(sizes)
+        if obstacle is None:
+            return Layout("native", "int8", choose_instruction_set())
+        if settings.runtime == "native":
+            raise UsageError(f"runtime is native, but {obstacle}: serve with runtime auto")
+    exact = exact_int8_products()
+    if precision == "int8" and not exact:
         raise UsageError(
-            "precision is int8, but this CPU's 8-bit products saturate (it has no VNNI): "
-            "serve with precision auto or fp32"
+            "precision is int8, but ONNX Runtime's 8-bit products saturate on this CPU (it has no "
+            "VNNI): serve with precision auto or fp32"
         )
-    return settings.precision
-
-
-def choose_cpu_runtime(settings: EngineSettings, sizes: Dimensions) -> Runtime:
-    """What runs the model on a CPU: our own compiled code where it can, which is the fastest.
-
-    Raises:
-        UsageError: it was asked for, but cannot be had for this model on this machine.
-    """
-    if settings.runtime == "onnxruntime":
-        return "onnxruntime"
-    obstacle = native_obstacle(sizes)
-    if obstacle is None and choose_cpu_precision(settings) != "int8":
-        obstacle = "it computes in int8"
-    if obstacle is None:
-        return "native"
-    if settings.runtime == "native":
-        raise UsageError(f"runtime is native, but {obstacle}: serve with runtime auto")
-    return "onnxruntime"
+    if precision == "auto":
+        precision = "int8" if exact else "fp32"
+    return Layout("onnxruntime", precision)
 
 
 def default_lone_threads(sizes: Dimensions, workers: int, tuning: Tuning) -> int:

@@ -79,6 +79,7 @@ def describe(translator: Translator, metrics_port: int | None) -> dict[str, Any]
                 "identity": manifest.identity,
                 "precision": translator.layout.precision,
                 "runtime": translator.layout.runtime,
+                "instruction_set": translator.layout.instruction_set,
                 "directions": manifest.all_directions,
             }
         ],

@@ -230,7 +230,7 @@ class Translator:
         """One line: how the engine is laid out, and the most that its caches may take."""
         most = self._engine.most_bytes(self.manifest.limits.max_beam_width)
         return (
-            f"{self.layout.precision} ({self.layout.runtime}), workers: {self._engine.workers} of "
+            f"{self.layout}, workers: {self._engine.workers} of "
             f"{self._limits.rows} rows, caches of at most {most / 1e6:.0f} MB "
             f"for each beam width in use, {self._limits.waiting} sentences may wait"
         )

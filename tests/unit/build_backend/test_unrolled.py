@@ -7,16 +7,24 @@ import platform
 import shlex
 import shutil
 import subprocess
-import tomllib
 from pathlib import Path
 
 import dragoman_build
 import pytest
+from libraries import extensions
 
 from tests.conftest import REPOSITORY
 
 PRODUCTS = "serving/dragoman_serving/engine/compiled/products.c"
-TILE_ROWS, VECTORS = 6, 4
+TILES = {
+    "avx512vnni": ("vpdpbusd", 4 + 4 * sum(range(1, 7))),
+    "avxvnni": ("vpdpbusd", 2 * (4 + 2 * sum(range(1, 4)))),
+    "avx2": ("vpmaddubsw", 2 * (4 + 2 * sum(range(1, 3)))),
+}
+"""Which instruction multiplies, and how often it stands in tiles of each number of rows.
+
+A row alone takes the four vectors of a panel; other tiles take as many as there are registers for.
+"""
 HAS = {
     "gcc": shutil.which("gcc") is not None,
     "none": importlib.util.find_spec("ziglang") is not None,
@@ -25,16 +33,20 @@ HAS = {
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the kernels are for x86-64")
 @pytest.mark.parametrize("compiler", ["gcc", "none"])
+@pytest.mark.parametrize("instruction_set", TILES)
 def test_loops_over_a_tiles_rows_are_unrolled(
-    compiler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    instruction_set: str, compiler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if not HAS[compiler]:
         pytest.skip("there is no such compiler")
     monkeypatch.setenv("CC", compiler)
     command = shlex.split(dragoman_build.compiler_variables().get("CC", compiler))
-    with (REPOSITORY / "pyproject.toml").open("rb") as file:
-        modules = tomllib.load(file)["tool"]["setuptools"]["ext-modules"]
-    (flags,) = (one["extra-compile-args"] for one in modules if PRODUCTS in one["sources"])
+    (library,) = (one for one in extensions("x86_64") if one.name.endswith(f"_{instruction_set}"))
     assembly = tmp_path / "products.s"
-    subprocess.run([*command, *flags, "-S", PRODUCTS, "-o", assembly], cwd=REPOSITORY, check=True)
-    assert assembly.read_text().count("vpdpbusd") == VECTORS * sum(range(1, TILE_ROWS + 1))
+    subprocess.run(
+        [*command, *library.extra_compile_args, "-S", PRODUCTS, "-o", assembly],
+        cwd=REPOSITORY,
+        check=True,
+    )
+    instruction, count = TILES[instruction_set]
+    assert assembly.read_text().count(instruction) == count

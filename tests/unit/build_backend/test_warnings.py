@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
-import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
+from libraries import extensions
 
 from tests.conftest import REPOSITORY
 
-with (REPOSITORY / "pyproject.toml").open("rb") as file:
-    MODULES: list[dict[str, Any]] = tomllib.load(file)["tool"]["setuptools"]["ext-modules"]
+LIBRARIES = extensions(platform.machine())
 SOURCES = [
-    (source, module["extra-compile-args"]) for module in MODULES for source in module["sources"]
+    pytest.param(source, one.extra_compile_args, id=f"{one.name.rpartition('.')[2]}-{source}")
+    for one in LIBRARIES
+    for source in one.sources
 ]
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
-@pytest.mark.parametrize(("source", "flags"), SOURCES, ids=[source for source, _ in SOURCES])
+@pytest.mark.parametrize(("source", "flags"), SOURCES)
 def test_gcc_has_nothing_to_warn_of(source: str, flags: list[str], tmp_path: Path) -> None:
     strict = ("-Wall", "-Wextra", "-Werror", "-fPIC")
     command = ["gcc", *flags, *strict, "-c", source, "-o", str(tmp_path / "object")]

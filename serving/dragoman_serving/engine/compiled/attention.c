@@ -1,101 +1,80 @@
 /* Attention of one query. */
-#include <immintrin.h>
 #include <math.h>
 
 #include "kernels.h"
-#include "vectors.h"
+#include "vec.h"
 
 /* Turn values into e^(value - largest), and return their sum. */
 static float exponentials(float *values, int64_t length, float largest)
 {
-    const __m512 most = _mm512_set1_ps(largest);
-    __m512 sum = _mm512_setzero_ps();
+    const Vec most = v_set(largest);
+    Vec sum = v_zero();
     for (int64_t i = 0; i < length; i += 16) {
-        const __mmask16 rest = length - i < 16 ? (__mmask16)((1 << (length - i)) - 1) : 0xffff;
-        const __m512 value = _mm512_maskz_loadu_ps(rest, values + i);
-        const __m512 power = exponential(_mm512_sub_ps(value, most));
-        _mm512_mask_storeu_ps(values + i, rest, power);
-        sum = _mm512_mask_add_ps(sum, rest, sum, power);
+        const Vec value = v_load_first(values + i, length - i, -INFINITY);
+        const Vec power = v_exp(v_sub(value, most));
+        v_store_first(values + i, length - i, power);
+        sum = v_add(sum, power);
     }
-    return _mm512_reduce_add_ps(sum);
-}
-
-/* The sum of each of 16 vectors, in their order. */
-static inline __m512 sum_each(__m512 v[16])
-{
-    for (int i = 0; i < 8; i++)
-        v[i] = _mm512_add_ps(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]),
-                             _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
-    for (int i = 0; i < 4; i++) {
-        const __m512d one = _mm512_castps_pd(v[2 * i]), two = _mm512_castps_pd(v[2 * i + 1]);
-        v[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(one, two)),
-                             _mm512_castpd_ps(_mm512_unpackhi_pd(one, two)));
-    }
-    for (int number = 2; number >= 1; number--)
-        for (int i = 0; i < number; i++)
-            v[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x88),
-                                 _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xdd));
-    return v[0];
+    return v_sum(sum);
 }
 
 /* 16 of fp32 or of fp16, from an index on. */
-static inline __m512 load(const void *from, int64_t index, const int halves)
+INLINE Vec load(const void *from, int64_t index, const int halves)
 {
     if (halves)
-        return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)((const uint16_t *)from + index)));
-    return _mm512_loadu_ps((const float *)from + index);
+        return v_load_halves((const uint16_t *)from + index);
+    return v_load((const float *)from + index);
 }
 
-static inline __attribute__((always_inline)) void attend_sized(
+INLINE void attend_sized(
     const float *query, const void *keys, const void *values, const int halves, int64_t stride,
     int64_t length, const int64_t head_size, float *weights, float *result)
 {
-    __m512 most = _mm512_set1_ps(-INFINITY);
+    Vec most = v_set(-INFINITY);
     for (int64_t begin = 0; begin < length; begin += 16) {
-        __m512 products[16];
+        Vec products[16];
         for (int64_t i = 0; i < 16; i++) {
             const int64_t token = begin + i < length ? begin + i : length - 1;
             const int64_t key = token * stride;
-            products[i] = _mm512_mul_ps(_mm512_loadu_ps(query), load(keys, key, halves));
+            products[i] = v_mul(v_load(query), load(keys, key, halves));
             for (int64_t d = 16; d < head_size; d += 16)
-                products[i] = _mm512_fmadd_ps(_mm512_loadu_ps(query + d),
+                products[i] = v_fma(v_load(query + d),
                                               load(keys, key + d, halves), products[i]);
         }
-        const __m512 sums = sum_each(products);
-        const __mmask16 rest = length - begin < 16 ? (1 << (length - begin)) - 1 : 0xffff;
-        _mm512_mask_storeu_ps(weights + begin, rest, sums);
-        most = _mm512_max_ps(most, sums); /* what is beyond the end repeats the last */
+        const Vec sums = v_sum_each(products);
+        v_store_first(weights + begin, length - begin, sums);
+        most = v_max(most, sums); /* what is beyond the end repeats the last */
     }
-    const float share = 1.0f / exponentials(weights, length, _mm512_reduce_max_ps(most));
+    const float share = 1.0f / exponentials(weights, length, v_largest(most));
     for (int64_t begin = 0; begin < head_size; begin += 64) {
         const int64_t vectors = head_size - begin < 64 ? (head_size - begin) / 16 : 4;
-        __m512 even[4], odd[4]; /* two sums each, since an addition waits for the one before it */
+        Vec even[4], odd[4]; /* two sums each, since an addition waits for the one before it */
         for (int64_t v = 0; v < vectors; v++)
-            even[v] = odd[v] = _mm512_setzero_ps();
+            even[v] = odd[v] = v_zero();
         int64_t token = 0;
         for (; token + 1 < length; token += 2) {
-            const __m512 one = _mm512_set1_ps(weights[token]);
-            const __m512 two = _mm512_set1_ps(weights[token + 1]);
+            const Vec one = v_set(weights[token]);
+            const Vec two = v_set(weights[token + 1]);
             const int64_t value = token * stride + begin;
             for (int64_t v = 0; v < vectors; v++) {
-                even[v] = _mm512_fmadd_ps(one, load(values, value + 16 * v, halves), even[v]);
-                odd[v] = _mm512_fmadd_ps(two, load(values, value + stride + 16 * v, halves),
+                even[v] = v_fma(one, load(values, value + 16 * v, halves), even[v]);
+                odd[v] = v_fma(two, load(values, value + stride + 16 * v, halves),
                                          odd[v]);
             }
         }
         if (token < length)
             for (int64_t v = 0; v < vectors; v++)
-                even[v] = _mm512_fmadd_ps(_mm512_set1_ps(weights[token]),
+                even[v] = v_fma(v_set(weights[token]),
                                           load(values, token * stride + begin + 16 * v, halves),
                                           even[v]);
         for (int64_t v = 0; v < vectors; v++)
-            _mm512_storeu_ps(result + begin + 16 * v, _mm512_mul_ps(_mm512_add_ps(even[v], odd[v]),
-                                                                    _mm512_set1_ps(share)));
+            v_store(result + begin + 16 * v, v_mul(v_add(even[v], odd[v]),
+                                                                    v_set(share)));
     }
 }
 
 /* With the head size known, the compiler keeps the query and the sums in registers. */
-static inline __attribute__((always_inline)) void attend_any(
+INLINE void attend_any(
     const float *query, const void *keys, const void *values, const int halves, int64_t stride,
     int64_t length, int64_t head_size, float *weights, float *result)
 {

@@ -1,9 +1,9 @@
 /* The best tokens of a row of scores, found through the largest score of each panel. */
-#include <immintrin.h>
 #include <math.h>
 
+#include "exact.h"
 #include "kernels.h"
-#include "vectors.h"
+#include "vec.h"
 
 typedef struct {
     float value;
@@ -30,21 +30,13 @@ static void clear(Ranked *list, int64_t count)
     while (++i < count);
 }
 
-/* Sixteen values, of which there may be fewer. */
-static inline __m512 load_some(const float *values, int64_t count)
-{
-    if (count >= 16)
-        return _mm512_loadu_ps(values);
-    return _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), (__mmask16)((1 << count) - 1), values);
-}
-
 static void rank_all(Ranked *list, int64_t count, const float *values, int64_t length,
                      int64_t first)
 {
     for (int64_t i = 0; i < length; i += 16) {
-        const __m512 sixteen = load_some(values + i, length - i);
-        const __m512 least = _mm512_set1_ps(list[count - 1].value);
-        unsigned above = _mm512_cmp_ps_mask(sixteen, least, _CMP_GT_OQ);
+        const Vec sixteen = v_load_first(values + i, length - i, -INFINITY);
+        const Vec least = v_set(list[count - 1].value);
+        unsigned above = v_above(sixteen, least);
         for (; above; above &= above - 1) {
             const int64_t place = i + __builtin_ctz(above);
             rank(list, count, values[place], first + place);
@@ -83,22 +75,22 @@ void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64
 
 static float largest_of(const float *scores, int64_t length)
 {
-    __m512 most = _mm512_set1_ps(-INFINITY);
+    Vec most = v_set(-INFINITY);
     for (int64_t i = 0; i < length; i += 16)
-        most = _mm512_max_ps(most, load_some(scores + i, length - i));
-    return _mm512_reduce_max_ps(most);
+        most = v_max(most, v_load_first(scores + i, length - i, -INFINITY));
+    return v_largest(most);
 }
 
 /* The logarithm of the sum of the exponentials of scores [length], of which `most` is the largest. */
 static float log_sum_of(const float *scores, int64_t length, float most)
 {
-    const __m512 largest = _mm512_set1_ps(most);
-    __m512 sum = _mm512_setzero_ps();
+    const Vec largest = v_set(most);
+    Vec sum = v_zero();
     for (int64_t i = 0; i < length; i += 16) {
-        const __m512 sixteen = load_some(scores + i, length - i);
-        sum = _mm512_add_ps(sum, exponential(_mm512_sub_ps(sixteen, largest)));
+        const Vec sixteen = v_load_first(scores + i, length - i, -INFINITY);
+        sum = v_add(sum, v_exp(v_sub(sixteen, largest)));
     }
-    return logf(_mm512_reduce_add_ps(sum)) + most;
+    return (float)exact_log(v_sum(sum)) + most;
 }
 
 /* Log-probabilities [N, length] of scores whose rows lie `stride` apart. */

@@ -1,26 +1,39 @@
-"""What this machine's CPU can do."""
+"""Instruction sets, and which of them this machine's CPU has."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+INSTRUCTION_SETS = {
+    "avx512vnni": {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"},
+    "avxvnni": {"avx2", "fma", "f16c", "avx_vnni"},
+    "avx2": {"avx2", "fma", "f16c"},
+    "neon": {"asimddp"},
+    "c": set[str](),
+}
+"""What the library is compiled for, fastest first, and the flags that Linux gives such CPUs."""
+_CPUINFO = Path("/proc/cpuinfo")
 _EXACT = {"avx512_vnni", "avx_vnni", "asimddp"}
 """Flags of instructions that add 8-bit products up without saturating at 16 bits."""
 
 
-def exact_int8_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether 8-bit products are exact here.
+def has_instruction_set(name: str, cpuinfo: Path = _CPUINFO) -> bool:
+    """Whether this CPU has one of `INSTRUCTION_SETS`."""
+    return flags(cpuinfo) >= INSTRUCTION_SETS[name]
 
-    Without such instructions ONNX Runtime adds pairs of products up in 16 bits on x86, where they
-    saturate.
+
+def exact_int8_products(cpuinfo: Path = _CPUINFO) -> bool:
+    """Whether ONNX Runtime's 8-bit products are exact here.
+
+    Without such instructions it adds pairs of products up in 16 bits on x86, where they saturate.
 
     Source: https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
     """
     return bool(flags(cpuinfo) & _EXACT)
 
 
-def flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
-    """Linux's names of the instruction sets that this CPU has; none where they are not told."""
+def flags(cpuinfo: Path = _CPUINFO) -> set[str]:
+    """Linux's names of what this CPU has; none if the system does not tell."""
     try:
         return set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
     except OSError:

@@ -1,4 +1,4 @@
-/* The Transformer in 8-bit products, for one core with AVX-512 VNNI.
+/* The Transformer in 8-bit products, for one core.
  *
  * The Python side (library.py) holds the same structures, field by field. Shape letters as in
  * training/dragoman_training/network/transformer.py: B sentences, R rows (hypotheses), S source
@@ -24,7 +24,7 @@ enum {
 /* y = x W^T + b with W in codes of 8 bits, one scale an output. */
 typedef struct {
     const int8_t *codes;    /* [outputs / PANEL][inputs / 4][PANEL][4] */
-    const int32_t *starts;  /* [outputs], what the zero point of x adds up to, negated */
+    const int32_t *sums;    /* [outputs], of the codes of each */
     const float *scales;    /* [outputs] */
     const float *biases;    /* [outputs] */
     int64_t inputs;         /* a multiple of 4 */
@@ -119,10 +119,12 @@ typedef struct {
     double log_prob;
 } Found;
 
-/* N rows of activations as codes around a zero point of 128, or from 0 if none is negative. */
+/* N rows of activations as codes: their values are (code - zero) times their row's scale. An
+ * instruction set takes codes from 0 to 255 or, as two's complements, from -128 to 127. */
 typedef struct {
     uint8_t *codes;
     float *scales;
+    int32_t zero;
 } Codes;
 
 /* What becomes of a product's results [N, outputs]: they are stored, stored if positive, added to
@@ -136,8 +138,8 @@ void multiply(const Product *product, Codes codes, int64_t rows, Finish finish, 
 void embed(const Model *model, const uint16_t *embedding, int64_t position, float *x);
 void activate(Activation activation, float *x, int64_t size);
 void normalise(const float *x, Norm norm, int64_t size, float *y);
-void quantise(const float *x, int64_t size, uint8_t *codes, float *scale);
-void quantise_rectified(const float *x, int64_t size, uint8_t *codes, float *scale);
+void quantise(const float *x, int64_t rows, int64_t size, Codes *codes);
+void quantise_rectified(const float *x, int64_t rows, int64_t size, Codes *codes);
 
 /* attention.c: one scaled query [D] over the keys and values of `length` tokens, which lie `stride`
  * apart, in fp32 or in fp16; `weights` [length] is scratch. */

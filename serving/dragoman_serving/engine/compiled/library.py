@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Activation
-from dragoman_serving.engine.compiled.cpu import flags
+from dragoman_serving.engine.compiled.cpu import INSTRUCTION_SETS, has_instruction_set
 
 PANEL = 64
 """Outputs that a product computes together; it has a multiple of them."""
-_FLAGS = {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"}
+VARIABLE = "DRAGOMAN_ISA"
+"""Environment variable that forces one of `INSTRUCTION_SETS`."""
 _FOLDER = Path(__file__).parent
 
 ACTIVATIONS: tuple[Activation, ...] = ("relu", "silu", "gelu")
@@ -34,7 +36,7 @@ class Product(ctypes.Structure):
 
     _fields_ = (
         ("codes", Pointer),
-        ("starts", Pointer),
+        ("sums", Pointer),
         ("scales", Pointer),
         ("biases", Pointer),
         ("inputs", Number),
@@ -231,15 +233,15 @@ class Library:
 
 @cache
 def load() -> Library:
-    """Load the library, once.
+    """Load the library for the instruction set that is chosen here, once.
 
     Raises:
-        UsageError: `obstacle` says why, or it was compiled from other sources.
+        UsageError: there is an `obstacle`, or it was compiled from other sources.
     """
-    found, path = obstacle(), _find()
-    if found is not None or path is None:
-        raise UsageError(f"the native runtime cannot be used: {found}")
-    return Library(path)
+    chosen = choose_instruction_set()
+    if chosen is None:
+        raise UsageError(f"the native runtime cannot be used: {obstacle()}")
+    return Library(_path(chosen))
 
 
 def _agrees(loaded: ctypes.CDLL) -> bool:
@@ -258,24 +260,47 @@ def _agrees(loaded: ctypes.CDLL) -> bool:
 
 
 def obstacle() -> str | None:
-    """Why the library cannot be used here, if so."""
-    if lacking_instructions():
-        return "this CPU lacks AVX-512 VNNI"
-    if not is_compiled():
+    """Why the library cannot be used here, if so.
+
+    Raises:
+        UsageError: the environment forces an instruction set that cannot be used here.
+    """
+    if choose_instruction_set() is None:
         return "it was not compiled when Dragoman was installed"
     return None
 
 
-def lacking_instructions() -> bool:
-    """Whether this CPU lacks what the code is compiled for."""
-    return not flags() >= _FLAGS
+def choose_instruction_set() -> str | None:
+    """The fastest one, of those that this CPU has, that the library was compiled for.
+
+    Raises:
+        UsageError: the environment forces one that cannot be used here.
+    """
+    if forced := os.environ.get(VARIABLE):
+        _check_forced(forced)
+        return forced
+    return next(iter(usable_instruction_sets()), None)
 
 
-def is_compiled() -> bool:
-    """Whether the code was compiled when the project was installed."""
-    return _find() is not None
+def usable_instruction_sets() -> list[str]:
+    """Those of this CPU that the library was compiled for, fastest first."""
+    return [name for name in INSTRUCTION_SETS if has_instruction_set(name) and is_compiled(name)]
 
 
-def _find() -> Path | None:
-    path = _FOLDER / "_kernels.so"
-    return path if path.exists() else None
+def is_compiled(instruction_set: str) -> bool:
+    """Whether the library was compiled for an instruction set when the project was installed."""
+    return _path(instruction_set).exists()
+
+
+def _check_forced(name: str) -> None:
+    if name not in INSTRUCTION_SETS:
+        raise UsageError(f"{VARIABLE} is {name!r}: give one of {', '.join(INSTRUCTION_SETS)}")
+    if not has_instruction_set(name):
+        known = ", ".join(usable_instruction_sets()) or "none"
+        raise UsageError(f"{VARIABLE} is {name}, which this CPU lacks; it can use {known}")
+    if not is_compiled(name):
+        raise UsageError(f"{VARIABLE} is {name}, but that library was not compiled")
+
+
+def _path(instruction_set: str) -> Path:
+    return _FOLDER / f"_kernels_{instruction_set}.so"

@@ -1,7 +1,7 @@
 /* Searches step by step, as serving/dragoman_serving/engine/search/plain_search.py has them. */
-#include <math.h>
 #include <string.h>
 
+#include "exact.h"
 #include "kernels.h"
 
 typedef struct {
@@ -188,7 +188,7 @@ static int64_t ranked(const Searches *searches, int64_t slot, int64_t rank)
         const int64_t ids = searches->finished_lengths[first + i];
         const int64_t length = ids + (ids < searches->limits[slot]); /* with the end symbol */
         scores[i] = searches->finished_log_probs[first + i] /
-                    pow((5 + length) / 6.0, searches->alphas[slot]);
+                    exact_power((5 + length) / 6.0, searches->alphas[slot]);
     }
     for (int64_t i = 0; i < count; i++) {
         int64_t better = 0;

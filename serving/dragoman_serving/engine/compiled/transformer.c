@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "kernels.h"
+#include "vec.h"
 
 /* Scratch for a number of rows. */
 typedef struct {
@@ -47,21 +48,6 @@ int64_t dragoman_scratch_bytes(const Model *model, int64_t rows)
     return lay_out(model, rows, 0, &scratch);
 }
 
-static void quantise_rows(const float *x, int64_t rows, int64_t size, const Scratch *scratch)
-{
-    const Codes codes = scratch->codes;
-    for (int64_t row = 0; row < rows; row++)
-        quantise(x + row * size, size, codes.codes + row * size, codes.scales + row);
-}
-
-static void quantise_rectified_rows(const float *x, int64_t rows, int64_t size,
-                                    const Scratch *scratch)
-{
-    const Codes codes = scratch->codes;
-    for (int64_t row = 0; row < rows; row++)
-        quantise_rectified(x + row * size, size, codes.codes + row * size, codes.scales + row);
-}
-
 static void normalise_rows(const float *x, Norm norm, int64_t rows, int64_t size, float *y)
 {
     for (int64_t row = 0; row < rows; row++)
@@ -69,19 +55,19 @@ static void normalise_rows(const float *x, Norm norm, int64_t rows, int64_t size
 }
 
 /* The residual stream, as a sub-layer's first product takes it. */
-static void begin_sublayer(const Model *model, Norm norm, int64_t rows, const Scratch *scratch)
+static void begin_sublayer(const Model *model, Norm norm, int64_t rows, Scratch *scratch)
 {
     const float *x = scratch->x;
     if (model->norm_first) {
         TIMED(NORMS, normalise_rows(x, norm, rows, model->model_size, scratch->y));
         x = scratch->y;
     }
-    TIMED(QUANTISING, quantise_rows(x, rows, model->model_size, scratch));
+    TIMED(QUANTISING, quantise(x, rows, model->model_size, &scratch->codes));
 }
 
 /* Add a sub-layer's last product, whose input has been quantised, to the residual stream. */
 static void end_sublayer(const Model *model, Norm norm, const Product *product, int64_t rows,
-                         const Scratch *scratch)
+                         Scratch *scratch)
 {
     TIMED(PRODUCTS, multiply(product, scratch->codes, rows, ADD, scratch->x));
     if (!model->norm_first)
@@ -89,26 +75,26 @@ static void end_sublayer(const Model *model, Norm norm, const Product *product, 
 }
 
 static void feed_forward(const Model *model, Norm norm, const Product *inner,
-                         const Product *outer, int64_t rows, const Scratch *scratch)
+                         const Product *outer, int64_t rows, Scratch *scratch)
 {
     const int64_t f = model->feed_forward_size;
     begin_sublayer(model, norm, rows, scratch);
     if (model->activation == RELU) {
         TIMED(PRODUCTS, multiply(inner, scratch->codes, rows, RECTIFY, scratch->wide));
-        TIMED(QUANTISING, quantise_rectified_rows(scratch->wide, rows, f, scratch));
+        TIMED(QUANTISING, quantise_rectified(scratch->wide, rows, f, &scratch->codes));
     } else {
         TIMED(PRODUCTS, multiply(inner, scratch->codes, rows, STORE, scratch->wide);
               activate((Activation)model->activation, scratch->wide, rows * f));
-        TIMED(QUANTISING, quantise_rows(scratch->wide, rows, f, scratch));
+        TIMED(QUANTISING, quantise(scratch->wide, rows, f, &scratch->codes));
     }
     end_sublayer(model, norm, outer, rows, scratch);
 }
 
-static void final_norm(const Model *model, Norm norm, int64_t rows, const Scratch *scratch)
+static void final_norm(const Model *model, Norm norm, int64_t rows, Scratch *scratch)
 {
     if (model->norm_first)
         TIMED(NORMS, normalise_rows(scratch->x, norm, rows, model->model_size, scratch->x));
-    TIMED(QUANTISING, quantise_rows(scratch->x, rows, model->model_size, scratch));
+    TIMED(QUANTISING, quantise(scratch->x, rows, model->model_size, &scratch->codes));
 }
 
 /* Put a row [H, D] into one token's place in keys or values [H, room, D]. */
@@ -116,15 +102,12 @@ static void store_heads(const Model *model, const float *from, uint16_t *to, int
 {
     const int64_t d = model->head_size;
     for (int64_t head = 0; head < model->heads; head++)
-        for (int64_t i = 0; i < d; i += 16) {
-            const __m512 values = _mm512_loadu_ps(from + head * d + i);
-            _mm256_storeu_si256((void *)(to + head * room * d + i),
-                                _mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
-        }
+        for (int64_t i = 0; i < d; i += 16)
+            v_store_halves(to + head * room * d + i, v_load(from + head * d + i));
 }
 
 static void encoder_attention(const Model *model, const EncoderLayer *layer,
-                              const Sources *sources, const Scratch *scratch)
+                              const Sources *sources, Scratch *scratch)
 {
     const int64_t e = model->model_size, d = model->head_size, tokens = sources->tokens;
     begin_sublayer(model, layer->attention_norm, tokens, scratch);
@@ -140,7 +123,7 @@ static void encoder_attention(const Model *model, const EncoderLayer *layer,
                        scratch->y + (first + token) * e + head * d);
         first += length;
     }
-    TIMED(QUANTISING, quantise_rows(scratch->y, tokens, e, scratch));
+    TIMED(QUANTISING, quantise(scratch->y, tokens, e, &scratch->codes));
     end_sublayer(model, layer->attention_norm, &layer->attention_output, tokens, scratch);
 }
 
@@ -187,7 +170,7 @@ static void attend_heads(const Model *model, const float *queries, const uint16_
 }
 
 static void self_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
-                           uint16_t *keys, uint16_t *values, int64_t live, const Scratch *scratch)
+                           uint16_t *keys, uint16_t *values, int64_t live, Scratch *scratch)
 {
     const int64_t e = model->model_size;
     begin_sublayer(model, layer->self_norm, live, scratch);
@@ -203,13 +186,13 @@ static void self_attention(const Model *model, const DecoderLayer *layer, const 
         TIMED(ATTENTION, attend_heads(model, parts, keys + begin, values + begin, rows->room,
                                       position + 1, scratch->weights, scratch->y + i * e));
     }
-    TIMED(QUANTISING, quantise_rows(scratch->y, live, e, scratch));
+    TIMED(QUANTISING, quantise(scratch->y, live, e, &scratch->codes));
     end_sublayer(model, layer->self_norm, &layer->self_output, live, scratch);
 }
 
 static void cross_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
                             const uint16_t *keys, const uint16_t *values, int64_t live,
-                            const Scratch *scratch)
+                            Scratch *scratch)
 {
     const int64_t e = model->model_size;
     begin_sublayer(model, layer->cross_norm, live, scratch);
@@ -221,7 +204,7 @@ static void cross_attention(const Model *model, const DecoderLayer *layer, const
                            rows->src_room, rows->src_lengths[sentence], scratch->weights,
                            scratch->y + i * e));
     }
-    TIMED(QUANTISING, quantise_rows(scratch->y, live, e, scratch));
+    TIMED(QUANTISING, quantise(scratch->y, live, e, &scratch->codes));
     end_sublayer(model, layer->cross_norm, &layer->cross_output, live, scratch);
 }
 
@@ -270,7 +253,7 @@ void dragoman_step(const Model *model, const Rows *rows, char *memory, float *sc
 }
 
 /* Ticks of the processor's clock, as steps count them. */
-int64_t dragoman_clock(void) { return __rdtsc(); }
+int64_t dragoman_clock(void) { return read_clock(); }
 
 /* What library.py must agree with: a library that was compiled from other sources does not. */
 void dragoman_agreement(int64_t *numbers)

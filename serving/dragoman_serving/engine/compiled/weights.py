@@ -34,7 +34,6 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 
 _LARGEST_CODE = 127
-_ZERO_POINT = 128
 _SMALLEST_SCALE = 1e-30
 _MULTIPLE, _HEAD_MULTIPLE = 64, 16
 """Of sizes, so that no vector is cut."""
@@ -64,7 +63,6 @@ class NativeWeights:
         """
         self._tensors = tensors
         self._sizes = sizes
-        self._rectified = activation == "relu"
         self._kept: list[object] = []
         encoder = [self._encoder_layer(i) for i in range(sizes.encoder_layers)]
         decoder = [self._decoder_layer(i) for i in range(sizes.decoder_layers)]
@@ -130,7 +128,7 @@ class NativeWeights:
 
     def _feed_forward(self, name: str) -> tuple[Product, Product]:
         inner, outer = f"{name}.feed_forward.inner", f"{name}.feed_forward.outer"
-        return self._linear(inner), self._linear(outer, self._rectified)
+        return self._linear(inner), self._linear(outer)
 
     def _query(self, name: str) -> tuple[Floats, Floats | None]:
         """Weight and bias, scaled for attention once, so that no step does it again."""
@@ -148,8 +146,8 @@ class NativeWeights:
             bias = np.concatenate((bias, others_bias))
         return self._product(np.concatenate((weight, others)), bias)
 
-    def _linear(self, name: str, rectified_input: bool = False) -> Product:
-        return self._product(self._floats(f"{name}.weight"), self._bias(name), rectified_input)
+    def _linear(self, name: str) -> Product:
+        return self._product(self._floats(f"{name}.weight"), self._bias(name))
 
     def _bias(self, name: str) -> Floats | None:
         return self._floats(f"{name}.bias") if f"{name}.bias" in self._tensors else None
@@ -158,7 +156,6 @@ class NativeWeights:
         self,
         weight: Floats,
         bias: Floats | None = None,
-        rectified_input: bool = False,
         padding_bias: float = 0.0,
     ) -> Product:
         """Code a weight [M, K], in the order in which a product reads it, and use it up."""
@@ -172,12 +169,11 @@ class NativeWeights:
         codes[:outputs] = np.rint(weight, out=weight)
         biases = np.full(padded, padding_bias, np.float32)
         biases[:outputs] = 0 if bias is None else bias
-        zero_point = 0 if rectified_input else _ZERO_POINT
-        starts = -zero_point * codes.sum(axis=1, dtype=np.int32)
+        sums = codes.sum(axis=1, dtype=np.int32)
         by_panel = codes.reshape(padded // PANEL, PANEL, inputs // 4, 4).transpose(0, 2, 1, 3)
         return Product(
             codes=self._address(np.ascontiguousarray(by_panel)),
-            starts=self._address(starts),
+            sums=self._address(sums),
             scales=self._address(scales),
             biases=self._address(biases),
             inputs=inputs,

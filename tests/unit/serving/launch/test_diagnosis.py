@@ -4,7 +4,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from dragoman_serving.engine.compiled.cpu import exact_int8_products
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.cpu import exact_int8_products, has_instruction_set
 from dragoman_serving.launch import diagnosis
 
 from dragoman.cli import main
@@ -28,11 +29,37 @@ def test_the_processor_is_read_from_its_flags(tmp_path: Path) -> None:
     assert not exact_int8_products(cpuinfo)
     cpuinfo.write_text("flags : fpu avx512_vnni\n")
     assert exact_int8_products(cpuinfo)
-    assert diagnosis._int8(True).severity == "ok"
-    assert diagnosis._int8(False).severity == "slow"
-    assert diagnosis._native(lacking=True, compiled=True).severity == "slow"
-    assert "compiler" in diagnosis._native(lacking=False, compiled=False).mend
-    assert diagnosis._native(lacking=False, compiled=True).severity == "ok"
+    cpuinfo.write_text("flags : fpu avx2 fma f16c avx_vnni\n")
+    names = ("avx512vnni", "avxvnni", "avx2", "neon", "c")
+    has = [has_instruction_set(name, cpuinfo) for name in names]
+    assert has == [False, True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "severity", "text"),
+    [
+        ("avx2", "ok", "the native runtime is compiled for this CPU: avx2"),
+        ("c", "slow", "not for this CPU's vector instructions"),
+        (None, "slow", "ONNX Runtime runs the model"),
+    ],
+)
+def test_the_instruction_set_is_named(
+    chosen: str | None, severity: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "choose_instruction_set", lambda: chosen)
+    found = diagnosis._native()
+    assert found.severity == severity
+    assert text in found.text
+
+
+def test_an_unusable_instruction_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_ISA", "sse9")
+    found = diagnosis._native()
+    assert found.severity == "missing"
+    assert found.text == "DRAGOMAN_ISA is 'sse9': give one of avx512vnni, avxvnni, avx2, neon, c"
+
+
+def test_the_relay_must_be_compiled() -> None:
     relay = diagnosis._relay(compiled=False)
     assert (relay.severity, "compiler" in relay.mend) == ("missing", True)
     assert diagnosis._relay(compiled=True).severity == "ok"
@@ -58,4 +85,4 @@ def test_the_command_prints_a_line_a_finding(capsys: pytest.CaptureFixture[str])
         assert main(["doctor", "--ports", port]) == 1
     printed = capsys.readouterr().out
     assert f"missing  port {port} is in use on 127.0.0.1: stop who listens there" in printed
-    assert len(printed.splitlines()) == 9
+    assert len(printed.splitlines()) == 8

@@ -5,15 +5,17 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.cpu import INSTRUCTION_SETS, has_instruction_set
 from dragoman_serving.engine.settings import BatchLimits, EngineSettings, Tuning
 from dragoman_serving.models import loading
 from dragoman_serving.models.loading import (
+    Layout,
     batch_limits,
-    choose_cpu_precision,
-    choose_cpu_runtime,
+    choose_cpu_layout,
     default_lone_threads,
 )
 from dragoman_serving.service.configuration import engine_settings, request_rules
@@ -26,54 +28,82 @@ BASE = Dimensions(32_000, 512, 2048, 8, 6, 6)
 SMALL = Dimensions(8_000, 256, 1024, 4, 6, 3)
 
 
-@pytest.mark.parametrize(
-    ("asked", "exact", "given"),
-    [
-        ("auto", True, "int8"),
-        ("auto", False, "fp32"),
-        ("fp32", True, "fp32"),
-        ("int8", True, "int8"),
-    ],
-)
-def test_int8_is_used_where_it_is_exact(
-    asked: str, exact: bool, given: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loading, "exact_int8_products", lambda: exact)
-    settings = engine_settings({"precision": asked})
-    assert choose_cpu_precision(settings) == given
+@pytest.fixture(params=[True, False], ids=["exact", "saturating"])
+def exact(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether ONNX Runtime's 8-bit products are exact."""
+    monkeypatch.setattr(loading, "exact_int8_products", lambda: request.param)
+    return bool(request.param)
 
 
-def test_int8_is_refused_where_it_saturates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "exact_int8_products", lambda: False)
-    with pytest.raises(UsageError, match="8-bit products saturate"):
-        choose_cpu_precision(EngineSettings(precision="int8"))
-
-
-def test_native_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "exact_int8_products", lambda: True)
+@pytest.fixture
+def native(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "native_obstacle", lambda sizes: None)
-    assert choose_cpu_runtime(EngineSettings(), SMALL) == "native"
-    assert choose_cpu_runtime(EngineSettings(runtime="onnxruntime"), SMALL) == "onnxruntime"
-    assert choose_cpu_runtime(EngineSettings(precision="fp32"), SMALL) == "onnxruntime"
-    with pytest.raises(UsageError, match="runtime is native, but it computes in int8"):
-        choose_cpu_runtime(EngineSettings(precision="fp32", runtime="native"), SMALL)
+    monkeypatch.setattr(loading, "choose_instruction_set", lambda: "avx2")
+
+
+@pytest.fixture
+def not_native(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "native_obstacle", lambda sizes: "the moon is full")
-    assert choose_cpu_runtime(EngineSettings(), SMALL) == "onnxruntime"
+
+
+def layout(**settings: Any) -> Layout:
+    return choose_cpu_layout(EngineSettings(**settings), SMALL)
+
+
+@pytest.mark.usefixtures("native", "exact")
+def test_native_int8_is_used_wherever_it_can_be() -> None:
+    native = Layout("native", "int8", "avx2")
+    assert str(native) == "int8 (native, avx2)"
+    assert layout() == layout(precision="int8") == layout(runtime="native") == native
+    assert layout(precision="fp32") == Layout("onnxruntime", "fp32")
+    with pytest.raises(UsageError, match="runtime is native, but it computes in int8"):
+        layout(precision="fp32", runtime="native")
+
+
+def test_onnx_runtime_computes_in_int8_where_that_is_exact(exact: bool) -> None:
+    assert layout(runtime="onnxruntime").precision == ("int8" if exact else "fp32")
+    if exact:
+        assert layout(runtime="onnxruntime", precision="int8").precision == "int8"
+    else:
+        with pytest.raises(UsageError, match="8-bit products saturate"):
+            layout(runtime="onnxruntime", precision="int8")
+
+
+@pytest.mark.usefixtures("not_native")
+def test_onnx_runtime_takes_what_native_cannot(exact: bool) -> None:
+    assert layout() == Layout("onnxruntime", "int8" if exact else "fp32")
     with pytest.raises(UsageError, match="runtime is native, but the moon is full"):
-        choose_cpu_runtime(EngineSettings(runtime="native"), SMALL)
+        layout(runtime="native")
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no compiler")
 def test_native_is_compiled_where_it_could_be() -> None:
     """Else its own tests would be skipped, and nobody would know."""
-    if library.lacking_instructions() or shutil.which("gcc") is None:
-        pytest.skip("no AVX-512 VNNI, or no compiler")
-    assert library.is_compiled()
+    can = [name for name in INSTRUCTION_SETS if has_instruction_set(name)]
+    assert library.usable_instruction_sets() == can
 
 
 def test_without_the_compiled_code_onnx_runtime_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "exact_int8_products", lambda: True)
-    monkeypatch.setattr(library, "is_compiled", lambda: False)
-    assert choose_cpu_runtime(EngineSettings(), SMALL) == "onnxruntime"
+    monkeypatch.setattr(library, "is_compiled", lambda name: False)
+    assert layout().runtime == "onnxruntime"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("sse9", "DRAGOMAN_ISA is 'sse9': give one of avx512vnni, avxvnni, avx2, neon, c"),
+        ("avx2", "DRAGOMAN_ISA is avx2, which this CPU lacks; it can use c"),
+        ("neon", "DRAGOMAN_ISA is neon, but that library was not compiled"),
+    ],
+)
+def test_a_forced_instruction_set_must_be_usable(
+    name: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_ISA", name)
+    monkeypatch.setattr(library, "has_instruction_set", lambda name: name in ("neon", "c"))
+    monkeypatch.setattr(library, "is_compiled", lambda name: name != "neon")
+    with pytest.raises(UsageError, match=re.escape(message)):
+        layout()
 
 
 def test_only_large_models_step_alone_on_all_cores() -> None:

@@ -39,7 +39,6 @@ def test_probabilities_add_up(columns: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert np.exp(plain.astype(np.float64)).sum(axis=1) == pytest.approx(1.0, abs=1e-4)
 
 
-@pytest.mark.skipif(library.lacking_instructions(), reason="this CPU cannot run the code")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_tests_above_run_the_compiled_code() -> None:
     assert library.obstacle() is None

@@ -1,0 +1,60 @@
+"""The compiled libraries: their sources, and the compiler's flags for each instruction set."""
+
+from __future__ import annotations
+
+from glob import glob
+from pathlib import Path
+
+from setuptools import Extension
+
+_ROOT = Path(__file__).parents[1]
+_KERNELS = "dragoman_serving.engine.compiled._kernels_"
+_X86_64 = {
+    "avx512vnni": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"],
+    "avxvnni": ["-mavx2", "-mfma", "-mf16c", "-mavxvnni"],
+    "avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "c": [],
+}
+
+
+def extensions(machine: str, compiler: str = "gcc") -> list[Extension]:
+    """All libraries for a machine.
+
+    Args:
+        machine: as `platform.machine` names it.
+        compiler: its command. Zig has a flag of its own for CPUs.
+    """
+    dotprod = "-mcpu=generic+dotprod" if "ziglang" in compiler else "-march=armv8.2-a+dotprod"
+    flags: dict[str, dict[str, list[str]]] = {
+        "x86_64": _X86_64,
+        "aarch64": {"neon": [dotprod], "c": []},
+    }
+    kernels = flags.get(machine, {"c": []})
+    return [*(_kernels(name, kernels[name]) for name in kernels), _relay()]
+
+
+def _kernels(instruction_set: str, flags: list[str]) -> Extension:
+    """The network and its searches, optional: an older compiler lacks the newest instructions.
+
+    Without -ffp-contract=off, compilers fuse multiplications and additions as they like, and
+    results differ from one instruction set to the next.
+    """
+    folder = "serving/dragoman_serving/engine/compiled"
+    common = ["-O3", "-std=gnu11", "-ffp-contract=off", "-Wno-psabi"]
+    return _extension(_KERNELS + instruction_set, folder, [*common, *flags], optional=True)
+
+
+def _relay() -> Extension:
+    """Triton's backend `dragoman`."""
+    folder = "serving/dragoman_serving/relay"
+    return _extension("dragoman_serving.relay._relay", folder, ["-O2", "-std=gnu11"])
+
+
+def _extension(name: str, folder: str, flags: list[str], optional: bool = False) -> Extension:
+    return Extension(
+        name,
+        sources=sorted(glob(f"{folder}/*.c", root_dir=_ROOT)),
+        depends=sorted(glob(f"{folder}/*.h", root_dir=_ROOT)),
+        extra_compile_args=flags,
+        optional=optional,
+    )

@@ -1,0 +1,257 @@
+/* Vectors in plain C, for any CPU; see vec.h. Parts are of 16 bytes, which most CPUs have registers
+ * for, and which GCC and Clang lower to what there is. */
+#pragma once
+
+#include <string.h>
+
+#define INSTRUCTION_SET "c"
+
+typedef float Floats __attribute__((vector_size(16)));
+typedef int32_t Ints __attribute__((vector_size(16)));
+
+typedef struct {
+    Floats part[4];
+} Vec;
+
+#define EACH(expression)                                                                         \
+    Vec result;                                                                                  \
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) result.part[i] = expression;             \
+    return result
+
+INLINE Vec v_load(const float *from)
+{
+    Vec v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+INLINE void v_store(float *to, Vec v) { memcpy(to, &v, sizeof v); }
+INLINE Vec v_set(float value) { EACH(((Floats){value, value, value, value})); }
+INLINE Vec v_add(Vec a, Vec b) { EACH(a.part[i] + b.part[i]); }
+INLINE Vec v_sub(Vec a, Vec b) { EACH(a.part[i] - b.part[i]); }
+INLINE Vec v_mul(Vec a, Vec b) { EACH(a.part[i] * b.part[i]); }
+INLINE Vec v_div(Vec a, Vec b) { EACH(a.part[i] / b.part[i]); }
+INLINE Vec v_abs(Vec v) { EACH((Floats)((Ints)v.part[i] & 0x7fffffff)); }
+
+/* `then` where a mask's lanes are -1, else `otherwise`, where they are 0. */
+INLINE Floats choose(Ints mask, Floats then, Floats otherwise)
+{
+    return (Floats)(((Ints)then & mask) | ((Ints)otherwise & ~mask));
+}
+
+INLINE Vec v_max(Vec a, Vec b) { EACH(choose(a.part[i] > b.part[i], a.part[i], b.part[i])); }
+
+INLINE Vec v_if_less(Vec v, Vec limit, Vec then, Vec otherwise)
+{
+    EACH(choose(v.part[i] < limit.part[i], then.part[i], otherwise.part[i]));
+}
+
+#ifdef __FP_FAST_FMAF
+
+INLINE Floats fused(Floats a, Floats b, Floats c)
+{
+    Floats result;
+    for (int i = 0; i < 4; i++)
+        result[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return result;
+}
+
+#else
+
+typedef double Doubles __attribute__((vector_size(32)));
+typedef int64_t Longs __attribute__((vector_size(32)));
+
+/* The product is exact in double precision. The sum is rounded to odd, so that it tells on which side
+ * of a float, or of the middle between two, the exact sum lies.
+ *
+ * Source: Boldo and Melquiond 2008, Emulation of FMA and correctly rounded sums,
+ * https://doi.org/10.1109/TC.2007.70819 */
+INLINE Floats fused(Floats a, Floats b, Floats c)
+{
+    const Doubles addend = __builtin_convertvector(c, Doubles);
+    const Doubles product =
+        __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
+    const Doubles sum = product + addend, added = sum - product;
+    const Doubles error = (product - (sum - added)) + (addend - added);
+    const Longs below = error < 0.0, above = error > 0.0; /* neither, of infinities */
+    const Longs is_odd = -((Longs)sum & 1);
+    /* Away from zero by one unit in the last place, or towards it. */
+    const Longs step = (below ^ (sum < 0.0)) | 1;
+    const Longs odd = (Longs)sum + (step & (below | above) & ~is_odd);
+    return __builtin_convertvector((Doubles)odd, Floats);
+}
+
+#endif
+
+INLINE Vec v_fma(Vec a, Vec b, Vec c) { EACH(fused(a.part[i], b.part[i], c.part[i])); }
+INLINE Vec v_fnma(Vec a, Vec b, Vec c) { EACH(fused(-a.part[i], b.part[i], c.part[i])); }
+
+/* Below 2^22: a float that large has no space for fractions. */
+INLINE Vec v_round(Vec v)
+{
+    const Floats large = {12582912.0f, 12582912.0f, 12582912.0f, 12582912.0f};
+    EACH((v.part[i] + large) - large);
+}
+
+INLINE Vec v_power_of_two(Vec n)
+{
+    EACH((Floats)((__builtin_convertvector(n.part[i], Ints) + 127) << 23));
+}
+
+INLINE unsigned v_above(Vec a, Vec b)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < 4; i++) {
+        const Ints above = (a.part[i] > b.part[i]) & (Ints){1, 2, 4, 8};
+        bits |= (unsigned)(above[0] | above[1] | above[2] | above[3]) << 4 * i;
+    }
+    return bits;
+}
+
+INLINE Vec v_load_first(const float *from, int64_t count, float rest)
+{
+    Vec v = v_set(rest);
+    memcpy(&v, from, (count < 16 ? count : 16) * sizeof *from);
+    return v;
+}
+
+INLINE void v_store_first(float *to, int64_t count, Vec v)
+{
+    memcpy(to, &v, (count < 16 ? count : 16) * sizeof *to);
+}
+
+/* Exponents are 112 less than a float's, which a multiplication adds, also to subnormal numbers. */
+INLINE Vec v_load_halves(const uint16_t *from)
+{
+    typedef uint16_t Halves __attribute__((vector_size(8)));
+    Halves halves[4];
+    memcpy(halves, from, sizeof halves);
+    Vec v;
+    for (int i = 0; i < 4; i++) {
+        const Ints half = __builtin_convertvector(halves[i], Ints);
+        Ints bits = (Ints)((Floats)((half & 0x7fff) << 13) * 0x1p112f);
+        bits |= ((half & 0x7c00) == 0x7c00) & 0x7f800000;
+        v.part[i] = (Floats)(bits | (half & 0x8000) << 16);
+    }
+    return v;
+}
+
+/* To the nearest, of two the even one. */
+INLINE uint16_t to_half(float value)
+{
+    uint32_t bits, sum_bits;
+    memcpy(&bits, &value, 4);
+    const uint32_t sign = bits >> 16 & 0x8000;
+    bits &= 0x7fffffff;
+    float magnitude;
+    memcpy(&magnitude, &bits, 4);
+    magnitude += 0.5f; /* where the last bit of a sum is that of a subnormal half */
+    memcpy(&sum_bits, &magnitude, 4);
+    const uint32_t subnormal = sum_bits - 0x3f000000;
+    const uint32_t normal = (bits + 0xc8000fff + (bits >> 13 & 1)) >> 13;
+    const uint32_t beyond = bits > 0x7f800000 ? 0x7e00 : 0x7c00;
+    return sign | (bits < 0x38800000 ? subnormal : bits < 0x47800000 ? normal : beyond);
+}
+
+INLINE void v_store_halves(uint16_t *to, Vec v)
+{
+    for (int i = 0; i < 16; i++)
+        to[i] = to_half(v.part[i / 4][i % 4]);
+}
+
+INLINE float v_sum(Vec v)
+{
+    float lanes[16];
+    memcpy(lanes, &v, sizeof lanes);
+    for (int number = 8; number; number /= 2)
+        for (int i = 0; i < number; i++)
+            lanes[i] = lanes[2 * i] + lanes[2 * i + 1];
+    return lanes[0];
+}
+
+INLINE Vec v_sum_each(Vec v[16])
+{
+    float sums[16];
+    for (int i = 0; i < 16; i++)
+        sums[i] = v_sum(v[i]);
+    return v_load(sums);
+}
+
+INLINE float v_largest(Vec v)
+{
+    float lanes[16];
+    memcpy(lanes, &v, sizeof lanes);
+    float largest = lanes[0];
+    for (int i = 1; i < 16; i++)
+        largest = lanes[i] > largest ? lanes[i] : largest;
+    return largest;
+}
+
+/* 8-bit products of signed codes, two by two in 16 bits: 2 x 128 x 127 is 32,512. */
+
+enum { TILE_ROWS = 1, TILE_VECTORS = 1, CODE_SHIFT = 128 };
+
+typedef int16_t Words __attribute__((vector_size(16)));
+
+typedef struct {
+    Ints part[4];
+} Sums;
+
+typedef struct {
+    Words even, odd; /* of each two codes */
+} Four;
+
+typedef struct {
+    Four part[4];
+} Weights;
+
+INLINE Four split(Words both) { return (Four){(both << 8) >> 8, both >> 8}; }
+
+INLINE Weights q_load_weights(const int8_t *from)
+{
+    Weights weights;
+    Words both[4];
+    memcpy(both, from, sizeof both);
+    for (int i = 0; i < 4; i++)
+        weights.part[i] = split(both[i]);
+    return weights;
+}
+
+INLINE Sums q_multiply(const int32_t *from, int32_t factor)
+{
+    Sums sums;
+    memcpy(&sums, from, sizeof sums);
+    for (int i = 0; i < 4; i++)
+        sums.part[i] *= factor;
+    return sums;
+}
+
+INLINE Vec q_to_floats(Sums sums) { EACH(__builtin_convertvector(sums.part[i], Floats)); }
+
+INLINE Four q_load_four(const uint8_t *from)
+{
+    int32_t four;
+    memcpy(&four, from, 4);
+    return split((Words)(Ints){four, four, four, four});
+}
+
+INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
+{
+    for (int i = 0; i < 4; i++) {
+        const Ints pairs =
+            (Ints)(codes.even * weights.part[i].even + codes.odd * weights.part[i].odd);
+        sums.part[i] += ((pairs << 16) >> 16) + (pairs >> 16);
+    }
+    return sums;
+}
+
+INLINE void q_prefetch(const int8_t *from) { __builtin_prefetch(from); }
+
+INLINE void q_store_codes(uint8_t *to, Vec v, int32_t zero)
+{
+    const Vec rounded = v_round(v);
+    for (int i = 0; i < 16; i++)
+        to[i] = (int32_t)rounded.part[i / 4][i % 4] + zero;
+}
+
+#undef EACH
