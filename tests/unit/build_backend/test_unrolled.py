@@ -18,12 +18,12 @@ from tests.conftest import REPOSITORY
 PRODUCTS = "serving/dragoman_serving/engine/compiled/products.c"
 TILES = {
     "avx512vnni": ("vpdpbusd", 4 + 4 * sum(range(1, 7))),
-    "avxvnni": ("vpdpbusd", 2 * (4 + 2 * sum(range(1, 4)))),
+    "avxvnni": ("vpdpbusd", 2 * (4 + sum(range(1, 7)))),
     "avx2": ("vpmaddubsw", 2 * (4 + 2 * sum(range(1, 3)))),
 }
 """Which instruction multiplies, and how often it stands in tiles of each number of rows.
 
-A row alone takes the four vectors of a panel; other tiles take as many as there are registers for.
+A row alone has four sums; tiles take as many vectors as there are registers for.
 """
 HAS = {
     "gcc": shutil.which("gcc") is not None,

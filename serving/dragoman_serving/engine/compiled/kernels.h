@@ -17,17 +17,17 @@
 typedef enum { RELU, SILU, GELU } Activation;
 
 enum {
-    PANEL = 64,      /* outputs that a product computes together: four vectors of 16 */
+    PANEL = 64,      /* outputs whose largest is noted; a product has a multiple of them */
     MOST_BEST = 1024 /* tokens that can be ranked at once */
 };
 
 /* y = x W^T + b with W in codes of 8 bits, one scale an output. */
 typedef struct {
-    const int8_t *codes;    /* [outputs / PANEL][inputs / 4][PANEL][4] */
+    const int8_t *codes;    /* [outputs / 16][inputs / 4][16][4] */
     const int32_t *sums;    /* [outputs], of the codes of each */
     const float *scales;    /* [outputs] */
     const float *biases;    /* [outputs] */
-    int64_t inputs;         /* a multiple of 4 */
+    int64_t inputs;         /* a multiple of 16 */
     int64_t outputs;        /* padded to a multiple of PANEL */
 } Product;
 
@@ -120,10 +120,11 @@ typedef struct {
 } Found;
 
 /* N rows of activations as codes: their values are (code - zero) times their row's scale. An
- * instruction set takes codes from 0 to 255 or, as two's complements, from -128 to 127. */
+ * instruction set has them in its own form, with a number that each sum of a row starts with. */
 typedef struct {
     uint8_t *codes;
-    float *scales;
+    float *scales;   /* [N] */
+    int32_t *starts; /* [N] */
     int32_t zero;
 } Codes;
 

@@ -12,7 +12,7 @@ from dragoman.kernel.manifest import Activation
 from dragoman_serving.engine.compiled.cpu import INSTRUCTION_SETS, has_instruction_set
 
 PANEL = 64
-"""Outputs that a product computes together; it has a multiple of them."""
+"""Outputs whose largest score is noted; a product has a multiple of them."""
 VARIABLE = "DRAGOMAN_ISA"
 """Environment variable that forces one of `INSTRUCTION_SETS`."""
 _FOLDER = Path(__file__).parent

@@ -1,8 +1,8 @@
 /* Products of activations and weights in codes of 8 bits.
  *
- * A tile of a few rows and a part of a panel of 64 outputs keeps its sums in registers; a panel's
- * weights lie in the order in which they are read, and all rows pass while they are in the cache.
- * The loops over a tile's rows must be unrolled: by itself Clang does not unroll those of five and
+ * A tile of a few rows and some vectors of 16 outputs keeps its sums in registers. The weights of
+ * each 16 outputs lie in the order in which they are read, and all rows pass while they are in the
+ * cache. The loops over a tile must be unrolled: by itself Clang does not unroll those of five and
  * six rows, and keeps their sums in memory, which takes twice as long.
  */
 #include <math.h>
@@ -11,36 +11,63 @@
 #include "vec.h"
 
 enum {
-    VECTORS = PANEL / 16,
-    PREFETCH_BYTES = 8192 /* how far ahead weights are prefetched */
+    CHAINS = 4,           /* sums of one row, since each addition waits for the one before it */
+    PREFETCH_BYTES = 2048 /* how far ahead weights are prefetched */
 };
+
+INLINE const int8_t *weights_of(const Product *product, int64_t first)
+{
+    return product->codes + first * product->inputs;
+}
+
+/* Turn a row's sums of 16 outputs into results. Returns them, to be ranked. */
+INLINE Vec finish_sums(const Product *product, int64_t first, Sums sums, Vec row_scale,
+                       Finish finish, float *result)
+{
+    const Vec scale = v_load(product->scales + first);
+    Vec y = v_mul(q_to_floats(sums), row_scale);
+    y = v_fma(y, scale, v_load(product->biases + first));
+    if (finish == RECTIFY)
+        y = v_max(y, v_zero());
+    else if (finish == ADD)
+        y = v_add(y, v_load(result + first));
+    v_store(result + first, y);
+    return y;
+}
+
+/* Behind a row's results stand the largest of each panel. */
+INLINE void note_largest(const Product *product, int64_t first, Vec results, float *result)
+{
+    float *const of_panel = result + product->outputs + first / PANEL;
+    const float found = v_largest(results);
+    *of_panel = first % PANEL && *of_panel > found ? *of_panel : found;
+}
 
 INLINE void multiply_tile(const int rows, const int vectors, const Product *product, int64_t first,
                           const Codes *codes, int64_t row, Finish finish, float *results,
                           int64_t stride)
 {
     const int64_t inputs = product->inputs;
-    const int8_t *const weights =
-        product->codes + first / PANEL * PANEL * inputs + first % PANEL * 4;
-    const uint8_t *const of_rows = codes->codes + row * inputs;
-    Sums sums[TILE_ROWS][VECTORS];
+    const int8_t *const weights = weights_of(product, first);
+    const uint8_t *const of_rows = codes->codes + row * inputs * CODE_BYTES;
+    Sums sums[TILE_ROWS][TILE_VECTORS];
     #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
         #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            sums[i][v] = q_multiply(product->sums + first + 16 * v, -codes->zero);
+            sums[i][v] =
+                q_start(product->sums + first + 16 * v, -codes->zero, codes->starts[row + i]);
     for (int64_t k = 0; k < inputs; k += 4) {
-        Weights weight[VECTORS];
+        Weights weight[TILE_VECTORS];
         #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
-            /* One row alone reads as fast as memory allows. Beyond the end, this reads nothing. */
-            if (rows > 1)
-                q_prefetch(weights + k * PANEL + 64 * v + PREFETCH_BYTES);
-            weight[v] = q_load_weights(weights + k * PANEL + 64 * v);
+            const int8_t *const from = weights + 16 * (v * inputs + k);
+            q_prefetch(from + PREFETCH_BYTES); /* beyond the end, this reads nothing */
+            weight[v] = q_load_weights(from);
         }
         #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) {
-            const Four four = q_load_four(of_rows + i * inputs + k);
+            const Four four = q_load_four(of_rows + (i * inputs + k) * CODE_BYTES);
             #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++)
                 sums[i][v] = q_add_products(sums[i][v], four, weight[v]);
@@ -49,25 +76,39 @@ INLINE void multiply_tile(const int rows, const int vectors, const Product *prod
     #pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
         const Vec row_scale = v_set(codes->scales[row + i]);
-        float *const result = results + (row + i) * stride + first;
+        float *const result = results + (row + i) * stride;
         Vec largest = v_set(-INFINITY);
         #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-            const Vec scale = v_load(product->scales + first + 16 * v);
-            Vec y = v_mul(q_to_floats(sums[i][v]), row_scale);
-            y = v_fma(y, scale, v_load(product->biases + first + 16 * v));
-            if (finish == RECTIFY)
-                y = v_max(y, v_zero());
-            else if (finish == ADD)
-                y = v_add(y, v_load(result + 16 * v));
-            v_store(result + 16 * v, y);
-            largest = v_max(largest, y);
-        }
-        if (finish == RANK) {
-            float *const of_panel = results + (row + i) * stride + product->outputs + first / PANEL;
-            const float found = v_largest(largest);
-            *of_panel = first % PANEL && *of_panel > found ? *of_panel : found;
-        }
+        for (int v = 0; v < vectors; v++)
+            largest = v_max(largest, finish_sums(product, first + 16 * v, sums[i][v], row_scale,
+                                                 finish, result));
+        if (finish == RANK)
+            note_largest(product, first, largest, result);
+    }
+}
+
+/* One row reads each weight once, all in the order in which they lie. */
+INLINE void multiply_row(const Product *product, const Codes *codes, Finish finish, float *result)
+{
+    const int64_t inputs = product->inputs;
+    const Vec row_scale = v_set(codes->scales[0]);
+    for (int64_t first = 0; first < product->outputs; first += 16) {
+        const int8_t *const weights = weights_of(product, first);
+        Sums sums[CHAINS];
+        sums[0] = q_start(product->sums + first, -codes->zero, codes->starts[0]);
+        #pragma GCC unroll 4
+        for (int i = 1; i < CHAINS; i++)
+            sums[i] = q_start(product->sums + first, 0, 0);
+        for (int64_t k = 0; k < inputs; k += 4 * CHAINS)
+            #pragma GCC unroll 4
+            for (int i = 0; i < CHAINS; i++)
+                sums[i] = q_add_products(
+                    sums[i], q_load_four(codes->codes + (k + 4 * i) * CODE_BYTES),
+                    q_load_weights(weights + 16 * (k + 4 * i)));
+        const Sums sum = q_add(q_add(sums[0], sums[1]), q_add(sums[2], sums[3]));
+        const Vec results = finish_sums(product, first, sum, row_scale, finish, result);
+        if (finish == RANK)
+            note_largest(product, first, results, result);
     }
 }
 
@@ -103,9 +144,8 @@ void multiply(const Product *product, Codes codes, int64_t rows, Finish finish, 
     const int64_t outputs = product->outputs;
     const int64_t stride = outputs + (finish == RANK ? outputs / PANEL : 0);
     if (rows == 1)
-        for (int64_t first = 0; first < outputs; first += PANEL)
-            multiply_tile(1, VECTORS, product, first, &codes, 0, finish, results, stride);
-    else if (rows > 1)
+        multiply_row(product, &codes, finish, results);
+    else
         for (int64_t first = 0; first < outputs; first += 16 * TILE_VECTORS)
             multiply_tiles(TILE_VECTORS, product, first, &codes, rows, finish, results, stride);
 }

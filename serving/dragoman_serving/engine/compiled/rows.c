@@ -74,14 +74,18 @@ void activate(Activation activation, float *x, int64_t size)
     }
 }
 
-/* Codes of values up to `largest`, which becomes `most`. */
+/* Code a row, whose largest magnitude becomes `most`. */
 static inline void round_to_codes(const float *x, int64_t size, float largest, float most,
-                                  int32_t zero, uint8_t *codes, float *scale)
+                                  const Codes *codes, int64_t row)
 {
-    *scale = (largest > SMALLEST ? largest : SMALLEST) / most;
-    const Vec factor = v_set(1.0f / *scale);
+    const float scale = (largest > SMALLEST ? largest : SMALLEST) / most;
+    const Vec factor = v_set(1.0f / scale);
+    uint8_t *const to = codes->codes + row * size * CODE_BYTES;
+    int32_t start = 0;
     for (int64_t i = 0; i < size; i += 16)
-        q_store_codes(codes + i, v_mul(v_load(x + i), factor), zero);
+        start += q_store_codes(to + i * CODE_BYTES, v_mul(v_load(x + i), factor), codes->zero);
+    codes->scales[row] = scale;
+    codes->starts[row] = start;
 }
 
 void quantise(const float *x, int64_t rows, int64_t size, Codes *codes)
@@ -91,8 +95,7 @@ void quantise(const float *x, int64_t rows, int64_t size, Codes *codes)
         Vec largest = v_zero();
         for (int64_t i = 0; i < size; i += 16)
             largest = v_max(largest, v_abs(v_load(x + i)));
-        round_to_codes(x, size, v_largest(largest), 127.0f, codes->zero, codes->codes + row * size,
-                       codes->scales + row);
+        round_to_codes(x, size, v_largest(largest), 127.0f, codes, row);
     }
 }
 
@@ -103,7 +106,6 @@ void quantise_rectified(const float *x, int64_t rows, int64_t size, Codes *codes
         Vec largest = v_zero();
         for (int64_t i = 0; i < size; i += 16)
             largest = v_max(largest, v_load(x + i));
-        round_to_codes(x, size, v_largest(largest), 255.0f, codes->zero, codes->codes + row * size,
-                       codes->scales + row);
+        round_to_codes(x, size, v_largest(largest), 255.0f, codes, row);
     }
 }

@@ -34,8 +34,9 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
     PLACE(scratch->y, 4 * rows * e);
     PLACE(scratch->wide, 4 * rows * larger(3 * e, f));
     PLACE(scratch->weights, 4 * round_up(model->longest));
-    PLACE(scratch->codes.codes, rows * larger(e, f));
+    PLACE(scratch->codes.codes, rows * larger(e, f) * CODE_BYTES);
     PLACE(scratch->codes.scales, 4 * rows);
+    PLACE(scratch->codes.starts, 4 * rows);
     PLACE(scratch->live, 8 * rows);
 #undef PLACE
     return used;

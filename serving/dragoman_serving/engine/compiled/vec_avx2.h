@@ -170,11 +170,19 @@ INLINE Weights q_load_weights(const int8_t *from)
                      _mm256_loadu_si256((const void *)(from + 32))};
 }
 
-INLINE Sums q_multiply(const int32_t *from, int32_t factor)
+INLINE Sums q_start(const int32_t *from, int32_t factor, int32_t number)
 {
-    const __m256i factors = _mm256_set1_epi32(factor);
-    return (Sums){_mm256_mullo_epi32(_mm256_loadu_si256((const void *)from), factors),
-                  _mm256_mullo_epi32(_mm256_loadu_si256((const void *)(from + 8)), factors)};
+    const __m256i factors = _mm256_set1_epi32(factor), numbers = _mm256_set1_epi32(number);
+#define START(half)                                                                              \
+    _mm256_add_epi32(                                                                            \
+        _mm256_mullo_epi32(_mm256_loadu_si256((const void *)(half)), factors), numbers)
+    return (Sums){START(from), START(from + 8)};
+#undef START
+}
+
+INLINE Sums q_add(Sums a, Sums b)
+{
+    return (Sums){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
 }
 
 INLINE Vec q_to_floats(Sums sums) { return EACH1(_mm256_cvtepi32_ps, sums); }
@@ -188,7 +196,8 @@ INLINE int32_t load_four(const uint8_t *from)
 
 INLINE void q_prefetch(const int8_t *from) { _mm_prefetch(from, _MM_HINT_T0); }
 
-INLINE void q_store_codes(uint8_t *to, Vec v, int32_t zero)
+/* The lowest bytes of rounded values plus `zero`. */
+INLINE __m128i round_codes(Vec v, int32_t zero)
 {
     const __m256i zeros = _mm256_set1_epi32(zero), low_bytes = _mm256_set1_epi32(0xff);
     const __m256i low = _mm256_add_epi32(_mm256_cvtps_epi32(v.low), zeros);
@@ -196,17 +205,22 @@ INLINE void q_store_codes(uint8_t *to, Vec v, int32_t zero)
     __m256i words =
         _mm256_packs_epi32(_mm256_and_si256(low, low_bytes), _mm256_and_si256(high, low_bytes));
     words = _mm256_permute4x64_epi64(words, 0xd8);
-    _mm_storeu_si128((void *)to, _mm_packus_epi16(_mm256_castsi256_si128(words),
-                                                  _mm256_extracti128_si256(words, 1)));
+    return _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 
 #ifdef __AVXVNNI__
 
 #define INSTRUCTION_SET "avxvnni"
 
-enum { TILE_ROWS = 3, TILE_VECTORS = 2, CODE_SHIFT = 0 };
+enum { TILE_ROWS = 6, TILE_VECTORS = 1, CODE_BYTES = 1, CODE_SHIFT = 0 };
 
 typedef __m256i Four;
+
+INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)
+{
+    _mm_storeu_si128((void *)to, round_codes(v, zero));
+    return 0;
+}
 
 INLINE Four q_load_four(const uint8_t *from) { return _mm256_set1_epi32(load_four(from)); }
 
@@ -221,26 +235,36 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
 
 #define INSTRUCTION_SET "avx2"
 
-/* Codes are signed, from -128 to 127. Their magnitudes are multiplied with weights that have taken
- * their signs. The products are added up in pairs in 16 bits, in which they have room: 2 x 128 x 127
- * is 32,512. */
+/* Codes are signed, from -128 to 127. Each four of them are stored as their magnitudes m and as masks
+ * of those below 0. For a negative code, its product with a weight w is m (~w + 1): the weights are
+ * inverted under the mask, and a row's sums start with the sum of such m. Products are added up in
+ * pairs in 16 bits, in which they have room: from 2 x 128 x -128 to 2 x 128 x 127. */
 
-enum { TILE_ROWS = 2, TILE_VECTORS = 2, CODE_SHIFT = 128 };
+enum { TILE_ROWS = 2, TILE_VECTORS = 2, CODE_BYTES = 2, CODE_SHIFT = 128 };
 
 typedef struct {
-    __m256i codes, magnitudes;
+    __m256i magnitudes, masks;
 } Four;
+
+INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)
+{
+    const __m128i codes = round_codes(v, zero), magnitudes = _mm_abs_epi8(codes);
+    const __m128i masks = _mm_cmpgt_epi8(_mm_setzero_si128(), codes);
+    _mm_storeu_si128((void *)to, _mm_unpacklo_epi32(magnitudes, masks));
+    _mm_storeu_si128((void *)(to + 16), _mm_unpackhi_epi32(magnitudes, masks));
+    const __m128i sums = _mm_sad_epu8(_mm_and_si128(magnitudes, masks), _mm_setzero_si128());
+    return _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4);
+}
 
 INLINE Four q_load_four(const uint8_t *from)
 {
-    const __m256i codes = _mm256_set1_epi32(load_four(from));
-    return (Four){codes, _mm256_abs_epi8(codes)};
+    return (Four){_mm256_set1_epi32(load_four(from)), _mm256_set1_epi32(load_four(from + 4))};
 }
 
 INLINE __m256i add_half(__m256i sums, Four four, __m256i weights)
 {
     const __m256i pairs =
-        _mm256_maddubs_epi16(four.magnitudes, _mm256_sign_epi8(weights, four.codes));
+        _mm256_maddubs_epi16(four.magnitudes, _mm256_xor_si256(weights, four.masks));
     return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 

@@ -96,6 +96,7 @@ INLINE float v_largest(Vec v) { return _mm512_reduce_max_ps(v); }
 enum {
     TILE_ROWS = 6,
     TILE_VECTORS = 4,
+    CODE_BYTES = 1,
     CODE_SHIFT = 0 /* that is taken off each code of 0 to 255 */
 };
 
@@ -103,14 +104,17 @@ typedef __m512i Sums; /* 16 of int32 */
 typedef __m512i Four; /* four codes of a row, once for each of 16 outputs */
 typedef __m512i Weights;
 
-/* Weights [16, 4] of 16 outputs, and 16 integers times one. */
+/* Weights [16, 4] of 16 outputs. */
 INLINE Weights q_load_weights(const int8_t *from) { return _mm512_loadu_si512(from); }
 
-INLINE Sums q_multiply(const int32_t *from, int32_t factor)
+/* 16 integers times a factor, plus a number. */
+INLINE Sums q_start(const int32_t *from, int32_t factor, int32_t number)
 {
-    return _mm512_mullo_epi32(_mm512_loadu_si512(from), _mm512_set1_epi32(factor));
+    const Sums product = _mm512_mullo_epi32(_mm512_loadu_si512(from), _mm512_set1_epi32(factor));
+    return _mm512_add_epi32(product, _mm512_set1_epi32(number));
 }
 
+INLINE Sums q_add(Sums a, Sums b) { return _mm512_add_epi32(a, b); }
 INLINE Vec q_to_floats(Sums sums) { return _mm512_cvtepi32_ps(sums); }
 
 INLINE Four q_load_four(const uint8_t *from)
@@ -130,9 +134,11 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
 
 INLINE void q_prefetch(const int8_t *from) { _mm_prefetch(from, _MM_HINT_T0); }
 
-/* Codes of values that lie between -zero and 255 - zero when rounded. */
-INLINE void q_store_codes(uint8_t *to, Vec v, int32_t zero)
+/* Store codes of values that lie between -zero and 255 - zero when rounded. Returns what to add to
+ * each sum of their products. */
+INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)
 {
     const __m512i code = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(zero));
     _mm_storeu_si128((void *)to, _mm512_cvtepi32_epi8(code));
+    return 0;
 }

@@ -189,7 +189,7 @@ INLINE float v_largest(Vec v)
 
 /* 8-bit products of signed codes, two by two in 16 bits: 2 x 128 x 127 is 32,512. */
 
-enum { TILE_ROWS = 1, TILE_VECTORS = 1, CODE_SHIFT = 128 };
+enum { TILE_ROWS = 1, TILE_VECTORS = 4, CODE_BYTES = 1, CODE_SHIFT = 128 };
 
 typedef int16_t Words __attribute__((vector_size(16)));
 
@@ -217,13 +217,20 @@ INLINE Weights q_load_weights(const int8_t *from)
     return weights;
 }
 
-INLINE Sums q_multiply(const int32_t *from, int32_t factor)
+INLINE Sums q_start(const int32_t *from, int32_t factor, int32_t number)
 {
     Sums sums;
     memcpy(&sums, from, sizeof sums);
     for (int i = 0; i < 4; i++)
-        sums.part[i] *= factor;
+        sums.part[i] = sums.part[i] * factor + number;
     return sums;
+}
+
+INLINE Sums q_add(Sums a, Sums b)
+{
+    for (int i = 0; i < 4; i++)
+        a.part[i] += b.part[i];
+    return a;
 }
 
 INLINE Vec q_to_floats(Sums sums) { EACH(__builtin_convertvector(sums.part[i], Floats)); }
@@ -247,11 +254,12 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
 
 INLINE void q_prefetch(const int8_t *from) { __builtin_prefetch(from); }
 
-INLINE void q_store_codes(uint8_t *to, Vec v, int32_t zero)
+INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)
 {
     const Vec rounded = v_round(v);
     for (int i = 0; i < 16; i++)
         to[i] = (int32_t)rounded.part[i / 4][i % 4] + zero;
+    return 0;
 }
 
 #undef EACH

@@ -117,7 +117,7 @@ INLINE float v_largest(Vec v)
 
 /* 8-bit products of signed codes. */
 
-enum { TILE_ROWS = 4, TILE_VECTORS = 1, CODE_SHIFT = 128 };
+enum { TILE_ROWS = 4, TILE_VECTORS = 1, CODE_BYTES = 1, CODE_SHIFT = 128 };
 
 typedef struct {
     int32x4_t part[4];
@@ -137,12 +137,19 @@ INLINE Weights q_load_weights(const int8_t *from)
     return weights;
 }
 
-INLINE Sums q_multiply(const int32_t *from, int32_t factor)
+INLINE Sums q_start(const int32_t *from, int32_t factor, int32_t number)
 {
     Sums sums;
     for (int i = 0; i < 4; i++)
-        sums.part[i] = vmulq_n_s32(vld1q_s32(from + 4 * i), factor);
+        sums.part[i] = vmlaq_n_s32(vdupq_n_s32(number), vld1q_s32(from + 4 * i), factor);
     return sums;
+}
+
+INLINE Sums q_add(Sums a, Sums b)
+{
+    for (int i = 0; i < 4; i++)
+        a.part[i] = vaddq_s32(a.part[i], b.part[i]);
+    return a;
 }
 
 INLINE Vec q_to_floats(Sums sums) { EACH(vcvtq_f32_s32(sums.part[i])); }
@@ -163,7 +170,7 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
 
 INLINE void q_prefetch(const int8_t *from) { __builtin_prefetch(from); }
 
-INLINE void q_store_codes(uint8_t *to, Vec v, int32_t zero)
+INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)
 {
     int16x4_t words[4];
     for (int i = 0; i < 4; i++)
@@ -171,6 +178,7 @@ INLINE void q_store_codes(uint8_t *to, Vec v, int32_t zero)
     const int8x8_t low = vmovn_s16(vcombine_s16(words[0], words[1]));
     const int8x8_t high = vmovn_s16(vcombine_s16(words[2], words[3]));
     vst1q_u8(to, vreinterpretq_u8_s8(vcombine_s8(low, high)));
+    return 0;
 }
 
 #undef EACH

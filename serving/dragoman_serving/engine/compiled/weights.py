@@ -35,6 +35,8 @@ Floats = npt.NDArray[np.float32]
 
 _LARGEST_CODE = 127
 _SMALLEST_SCALE = 1e-30
+_LANES = 16
+"""Outputs of a vector."""
 _MULTIPLE, _HEAD_MULTIPLE = 64, 16
 """Of sizes, so that no vector is cut."""
 
@@ -170,9 +172,9 @@ class NativeWeights:
         biases = np.full(padded, padding_bias, np.float32)
         biases[:outputs] = 0 if bias is None else bias
         sums = codes.sum(axis=1, dtype=np.int32)
-        by_panel = codes.reshape(padded // PANEL, PANEL, inputs // 4, 4).transpose(0, 2, 1, 3)
+        in_order = codes.reshape(padded // _LANES, _LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
         return Product(
-            codes=self._address(np.ascontiguousarray(by_panel)),
+            codes=self._address(np.ascontiguousarray(in_order)),
             sums=self._address(sums),
             scales=self._address(scales),
             biases=self._address(biases),

@@ -24,7 +24,12 @@ Floats = npt.NDArray[np.float32]
 class Codes(ctypes.Structure):
     """See `kernels.h`."""
 
-    _fields_ = (("codes", Pointer), ("scales", Pointer), ("zero", ctypes.c_int32))
+    _fields_ = (
+        ("codes", Pointer),
+        ("scales", Pointer),
+        ("starts", Pointer),
+        ("zero", ctypes.c_int32),
+    )
 
 
 @pytest.fixture(params=library.usable_instruction_sets())
@@ -34,8 +39,9 @@ def loaded(request: pytest.FixtureRequest) -> ctypes.CDLL:
 
 def quantised(loaded: ctypes.CDLL, name: str, rows: Floats) -> tuple[Codes, list[Any]]:
     """Codes of rows by `quantise` or `quantise_rectified`, and what must live as long as they."""
-    memory = np.empty(rows.shape, np.uint8), np.empty(len(rows), np.float32)
-    codes = Codes(memory[0].ctypes.data, memory[1].ctypes.data)
+    """Some instruction sets take two bytes a code."""
+    memory = np.empty((2, *rows.shape), np.uint8), np.empty((2, len(rows)), np.float32)
+    codes = Codes(*(one.ctypes.data for one in (memory[0], *memory[1])))
     function = getattr(loaded, name)
     function.argtypes, function.restype = (Pointer, Number, Number, Pointer), None
     function(rows.ctypes.data, *rows.shape, ctypes.addressof(codes))
@@ -45,8 +51,8 @@ def quantised(loaded: ctypes.CDLL, name: str, rows: Floats) -> tuple[Codes, list
 def multiplied(loaded: ctypes.CDLL, codes: Codes, rows: int, weights: Integers) -> Floats:
     """Products of codes with weights [outputs, inputs], without scales and biases."""
     outputs, inputs = weights.shape
-    panels = weights.astype(np.int8).reshape(-1, library.PANEL, inputs // 4, 4)
-    arranged = np.ascontiguousarray(panels.transpose(0, 2, 1, 3))
+    vectors = weights.astype(np.int8).reshape(-1, 16, inputs // 4, 4)
+    arranged = np.ascontiguousarray(vectors.transpose(0, 2, 1, 3))
     sums = weights.sum(axis=1, dtype=np.int32)
     scales, biases = np.ones(outputs, np.float32), np.zeros(outputs, np.float32)
     addresses = (one.ctypes.data for one in (arranged, sums, scales, biases))
