@@ -1,4 +1,8 @@
-"""Position encodings, the same for training, export and serving."""
+"""Position encodings, the same for training, export and serving, and the same on every CPU.
+
+The exponentials, sines and cosines of libraries differ in the last bit from CPU to CPU. These are
+made of additions and multiplications, which are rounded in one way everywhere.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,13 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+
+Doubles = npt.NDArray[np.float64]
+
+_LOG_10000 = 9.210340371976184
+_LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
+_HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
+"""In parts. The first ones have 33 bits, so that their small multiples are exact."""
 
 
 def sinusoidal_positions(length: int, model_size: int) -> npt.NDArray[np.float32]:
@@ -22,7 +33,39 @@ def sinusoidal_positions(length: int, model_size: int) -> npt.NDArray[np.float32
     """
     position = np.arange(length, dtype=np.float64)[:, None]  # [T, 1]
     even_column = np.arange(0, model_size, 2, dtype=np.float64)  # [E / 2]
-    angle = position * np.exp(-math.log(10000.0) * even_column / model_size)  # [T, E / 2]
+    angle = position * _exp(-_LOG_10000 * even_column / model_size)  # [T, E / 2]
     table = np.empty((length, model_size), np.float32)
-    table[:, 0::2], table[:, 1::2] = np.sin(angle), np.cos(angle)
+    table[:, 0::2], table[:, 1::2] = _sine_and_cosine(angle)
     return table
+
+
+def _exp(x: Doubles) -> Doubles:
+    n = np.rint(x / _LN2[0])
+    return np.ldexp(_series(_subtract(x, n, _LN2), range(16)), n.astype(np.int32))
+
+
+def _sine_and_cosine(angle: Doubles) -> tuple[Doubles, Doubles]:
+    quarters = np.rint(angle / _HALF_PI[0])
+    rest = _subtract(angle, quarters, _HALF_PI)
+    cosine = _series(-rest * rest, range(0, 20, 2))
+    sine = rest * _series(-rest * rest, range(1, 21, 2))
+    quarter = quarters.astype(np.int64) % 4
+    return (
+        np.choose(quarter, [sine, cosine, -sine, -cosine]),
+        np.choose(quarter, [cosine, -sine, -cosine, sine]),
+    )
+
+
+def _subtract(x: Doubles, n: Doubles, parts: tuple[float, ...]) -> Doubles:
+    """X - n times the sum of the parts."""
+    for part in parts:
+        x = x - n * part
+    return x
+
+
+def _series(x: Doubles, numbers: range) -> Doubles:
+    """The sum of powers of x, from 0, over the factorials of numbers."""
+    total = np.zeros_like(x)
+    for number in reversed(numbers):
+        total = total * x + 1.0 / math.factorial(number)
+    return total

@@ -48,7 +48,7 @@ class NativeDecoding:
         """
         self._library = library.load()
         self._weights = weights  # the structures point into it
-        self._model = ctypes.byref(weights.model)
+        self._model = weights.address
         self._scratch = scratch
         self._width = width = cache.width
         self._begin_id = special_ids.begin
@@ -93,10 +93,10 @@ class NativeDecoding:
         src_ids = np.fromiter(
             itertools.chain.from_iterable(sentence.src_ids for sentence in sentences), np.int64
         )
-        model = self._weights.model
+        sizes = self._weights.sizes
         if (
-            src_lengths.max() > model.longest
-            or not 0 <= src_ids.min() <= src_ids.max() < model.src_ids
+            src_lengths.max() > sizes.longest
+            or not 0 <= src_ids.min() <= src_ids.max() < sizes.src_ids
         ):
             raise ValueError("source ids that the model does not have, or too many")
         first = self._cache.open(src_lengths)
@@ -148,7 +148,7 @@ class NativeDecoding:
     def _bind(self) -> None:
         """Let `_rows` say how many there are, and where."""
         cache, rows = self._cache, self._rows
-        if cache.capacity > self._weights.model.longest:
+        if cache.capacity > self._weights.sizes.longest:
             raise ValueError(f"{cache.capacity} tokens, more than the model can have")
         rows.sentences, rows.room, rows.src_room = cache.slots, cache.capacity, cache.src_capacity
         if self._bound == cache.memory:

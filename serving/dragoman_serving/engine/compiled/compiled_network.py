@@ -49,9 +49,9 @@ class NativeNetwork:
             bundle / manifest.weights, manifest.dimensions, longest, manifest.activation
         )
         self._of_thread = threading.local()
-        model = self._weights.model
+        sizes = self._weights.sizes
         self.cache_shape = CacheShape(
-            *(2 * model.decoder_layers, model.heads, model.head_size),
+            *(2 * sizes.decoder_layers, sizes.heads, sizes.head_size),
             *(limits.max_source_tokens, limits.max_target_tokens),
             *(np.float16, _CAPACITIES),
         )
@@ -65,7 +65,7 @@ class NativeNetwork:
         """Memory that this thread's decodings compute in, one after the other."""
         found: Scratch | None = getattr(self._of_thread, "scratch", None)
         if found is None:
-            found = self._of_thread.scratch = Scratch(self._weights.model)
+            found = self._of_thread.scratch = Scratch(self._weights)
         return found
 
     def begin(self, width: int, special_ids: SpecialIds, slots: int) -> NativeDecoding:

@@ -18,7 +18,8 @@ typedef enum { RELU, SILU, GELU } Activation;
 
 enum {
     PANEL = 64,      /* outputs whose largest is noted; a product has a multiple of them */
-    MOST_BEST = 1024 /* tokens that can be ranked at once */
+    MOST_BEST = 1024, /* tokens that can be ranked at once */
+    MOST_LAYERS = 64
 };
 
 /* y = x W^T + b with W in codes of 8 bits, one scale an output. */
@@ -46,19 +47,25 @@ typedef struct {
     Product query_key_value, self_output, cross_query, cross_key_value, cross_output, inner, outer;
 } DecoderLayer;
 
+/* A model's sizes, with which its coded weights begin. */
 typedef struct {
     int64_t model_size, feed_forward_size, heads, head_size;
-    int64_t encoder_layers, decoder_layers;
-    int64_t longest;         /* tokens that a sentence may have, on either side */
-    int64_t vocab_size;      /* V */
-    int64_t src_ids;         /* how many ids a source may be made of */
-    int64_t norm_first;      /* pre-norm, and a norm after the last layer */
-    int64_t activation;      /* an Activation */
+    int64_t encoder_layers, decoder_layers; /* MOST_LAYERS each, or fewer */
+    int64_t longest;           /* tokens that a sentence may have, on either side */
+    int64_t vocab_size;        /* V */
+    int64_t src_ids;           /* how many ids a source may be made of */
+    int64_t own_src_embedding; /* whether sources have an embedding of their own */
+    int64_t norm_first;        /* pre-norm, and a norm after the last layer */
+    int64_t activation;        /* an Activation */
+} Sizes;
+
+typedef struct {
+    Sizes sizes;
     const uint16_t *embedding;     /* fp16 [V, E] */
     const uint16_t *src_embedding; /* fp16 [src_ids, E]; the same one where the sides share it */
     const float *positions;        /* [longest, E] */
-    const EncoderLayer *encoder;
-    const DecoderLayer *decoder;
+    EncoderLayer encoder[MOST_LAYERS];
+    DecoderLayer decoder[MOST_LAYERS];
     Norm encoder_norm, decoder_norm;
     Product logits;
 } Model;
@@ -150,17 +157,36 @@ void attend_halves(const float *query, const uint16_t *keys, const uint16_t *val
                    int64_t stride, int64_t length, int64_t head_size, float *weights,
                    float *result);
 
-/* transformer.c: one step; scores [R, V padded] of every token, and behind each row's the largest of
- * each panel. */
-void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores);
+/* model.c */
+int64_t dragoman_model_bytes(void);
+int64_t dragoman_find_weights(const void *block, Model *model);
 
-/* best.c: of scores that `dragoman_step` made. */
+/* transformer.c */
+int64_t dragoman_scratch_bytes(const Model *model, int64_t rows);
+void dragoman_encode(const Model *model, const Sources *sources, char *memory);
+void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores);
+int64_t dragoman_clock(void);
+void dragoman_agreement(int64_t *numbers);
+
+/* best.c */
 void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64_t *ids);
 void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
                    float *log_probs, int64_t *ids);
+void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int64_t length,
+                          float *log_probs);
+int64_t dragoman_rank(const float *scores, int64_t length, int64_t count, int64_t *places);
 
 /* searches.c */
 int64_t dragoman_choose(const Searches *searches, const int64_t *tokens);
 int64_t dragoman_advance(const Searches *searches, const float *top_scores, const int64_t *top_ids,
                          int64_t top, int64_t *tokens, int64_t *copied);
 void dragoman_leave_search(Searches *searches, int64_t slot);
+void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
+                     Found *found);
+
+/* decoding.c */
+void dragoman_copy_rows(const Model *model, const Rows *rows, const int64_t *copies, int64_t count);
+int64_t dragoman_decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,
+                        float *scores);
+void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t slot);
+int64_t dragoman_longest(const Rows *rows);

@@ -24,6 +24,7 @@ Number = ctypes.c_int64
 
 MOST_BEST = 1024
 """Best tokens that can be asked for at once."""
+MOST_LAYERS = 64
 SECTIONS = (
     *("products", "logits", "attention", "norms", "quantising", "cache"),
     *("ranking", "search", "step"),
@@ -44,43 +45,7 @@ class Product(ctypes.Structure):
     )
 
 
-class Norm(ctypes.Structure):
-    """See `kernels.h`."""
-
-    _fields_ = (("scales", Pointer), ("biases", Pointer))
-
-
-class EncoderLayer(ctypes.Structure):
-    """See `kernels.h`."""
-
-    _fields_ = (
-        ("attention_norm", Norm),
-        ("feed_forward_norm", Norm),
-        ("query_key_value", Product),
-        ("attention_output", Product),
-        ("inner", Product),
-        ("outer", Product),
-    )
-
-
-class DecoderLayer(ctypes.Structure):
-    """See `kernels.h`."""
-
-    _fields_ = (
-        ("self_norm", Norm),
-        ("cross_norm", Norm),
-        ("feed_forward_norm", Norm),
-        ("query_key_value", Product),
-        ("self_output", Product),
-        ("cross_query", Product),
-        ("cross_key_value", Product),
-        ("cross_output", Product),
-        ("inner", Product),
-        ("outer", Product),
-    )
-
-
-class Model(ctypes.Structure):
+class Sizes(ctypes.Structure):
     """See `kernels.h`."""
 
     _fields_ = (
@@ -93,16 +58,9 @@ class Model(ctypes.Structure):
         ("longest", Number),
         ("vocab_size", Number),
         ("src_ids", Number),
+        ("own_src_embedding", Number),
         ("norm_first", Number),
         ("activation", Number),
-        ("embedding", Pointer),
-        ("src_embedding", Pointer),
-        ("positions", Pointer),
-        ("encoder", ctypes.POINTER(EncoderLayer)),
-        ("decoder", ctypes.POINTER(DecoderLayer)),
-        ("encoder_norm", Norm),
-        ("decoder_norm", Norm),
-        ("logits", Product),
     )
 
 
@@ -186,7 +144,13 @@ class Library:
         loaded, quick = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
         if not _agrees(loaded):
             raise UsageError(f"{path}: was compiled from other sources: install Dragoman again")
-        model, rows, searches = map(ctypes.POINTER, (Model, Rows, Searches))
+        model, rows, searches = Pointer, ctypes.POINTER(Rows), ctypes.POINTER(Searches)
+        self.model_bytes = quick.dragoman_model_bytes
+        self.model_bytes.argtypes = ()
+        self.model_bytes.restype = Number
+        self.find_weights = quick.dragoman_find_weights
+        self.find_weights.argtypes = (Pointer, model)
+        self.find_weights.restype = Number
         self.encode = loaded.dragoman_encode
         self.encode.argtypes = (model, ctypes.POINTER(Sources), Pointer)
         self.encode.restype = None
@@ -247,9 +211,8 @@ def load() -> Library:
 def _agrees(loaded: ctypes.CDLL) -> bool:
     """Whether a library has the structures and the numbers that stand here."""
     ours = [
-        *map(ctypes.sizeof, (Product, EncoderLayer, DecoderLayer, Model)),
-        *map(ctypes.sizeof, (Sources, Rows, Searches, Found)),
-        *(PANEL, MOST_BEST, len(SECTIONS)),
+        *map(ctypes.sizeof, (Sizes, Product, Sources, Rows, Searches, Found)),
+        *(PANEL, MOST_BEST, MOST_LAYERS, len(SECTIONS)),
     ]
     theirs = (Number * len(ours))()
     try:

@@ -9,9 +9,9 @@ static const float SMALLEST = 1e-30f; /* keeps a row of zeros from dividing by z
 
 void embed(const Model *model, const uint16_t *embedding, int64_t position, float *x)
 {
-    const float *place = model->positions + position * model->model_size;
-    const Vec scale = v_set(sqrtf((float)model->model_size));
-    for (int64_t i = 0; i < model->model_size; i += 16) {
+    const float *place = model->positions + position * model->sizes.model_size;
+    const Vec scale = v_set(sqrtf((float)model->sizes.model_size));
+    for (int64_t i = 0; i < model->sizes.model_size; i += 16) {
         const Vec values = v_load_halves(embedding + i);
         v_store(x + i, v_fma(values, scale, v_load(place + i)));
     }

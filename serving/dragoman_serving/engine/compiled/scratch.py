@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import numpy.typing as npt
 
 from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.compiled import library
-from dragoman_serving.engine.compiled.library import PANEL, Model
+from dragoman_serving.engine.compiled.library import PANEL
+from dragoman_serving.engine.compiled.weights import NativeWeights
 
 
 class Scratch:
     """One thread's, for whatever it computes next."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, weights: NativeWeights) -> None:
         """Begin without memory."""
         self._scratch_bytes = library.load().scratch_bytes
-        self._model = model
+        self._weights = weights
         self._rows = 0
         self._memory: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._address = 0
-        self._scores: Floats = np.empty(
-            (0, model.logits.outputs // PANEL * (PANEL + 1)), np.float32
-        )
+        self._scores: Floats = np.empty((0, weights.panels * (PANEL + 1)), np.float32)
         self._scores_address = 0
         self.ticks: Ids = np.zeros(len(library.SECTIONS), np.int64)
         """Of the processor's clock, that steps have spent on each of `SECTIONS` so far."""
@@ -32,7 +29,7 @@ class Scratch:
     def memory(self, rows: int) -> int:
         """Where there is room to compute so many rows."""
         if rows > self._rows:
-            needed = self._scratch_bytes(ctypes.byref(self._model), rows)
+            needed = self._scratch_bytes(self._weights.address, rows)
             self._memory = np.empty(needed, np.uint8)
             self._address, self._rows = self._memory.ctypes.data, rows
         return self._address
@@ -49,4 +46,4 @@ class Scratch:
 
     def last_scores(self, rows: int) -> Floats:
         """A step's scores [rows, V], until the next one."""
-        return self._scores[:rows, : self._model.vocab_size]
+        return self._scores[:rows, : self._weights.sizes.vocab_size]

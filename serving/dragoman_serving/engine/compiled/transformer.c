@@ -27,13 +27,13 @@ static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 /* Lay scratch out, or count its bytes where there is no memory yet. */
 static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *scratch)
 {
-    const int64_t e = model->model_size, f = model->feed_forward_size;
+    const int64_t e = model->sizes.model_size, f = model->sizes.feed_forward_size;
     int64_t used = 0;
 #define PLACE(pointer, bytes) (pointer) = (void *)(memory + used), used += round_up(bytes)
     PLACE(scratch->x, 4 * rows * e);
     PLACE(scratch->y, 4 * rows * e);
     PLACE(scratch->wide, 4 * rows * larger(3 * e, f));
-    PLACE(scratch->weights, 4 * round_up(model->longest));
+    PLACE(scratch->weights, 4 * round_up(model->sizes.longest));
     PLACE(scratch->codes.codes, rows * larger(e, f) * CODE_BYTES);
     PLACE(scratch->codes.scales, 4 * rows);
     PLACE(scratch->codes.starts, 4 * rows);
@@ -59,11 +59,11 @@ static void normalise_rows(const float *x, Norm norm, int64_t rows, int64_t size
 static void begin_sublayer(const Model *model, Norm norm, int64_t rows, Scratch *scratch)
 {
     const float *x = scratch->x;
-    if (model->norm_first) {
-        TIMED(NORMS, normalise_rows(x, norm, rows, model->model_size, scratch->y));
+    if (model->sizes.norm_first) {
+        TIMED(NORMS, normalise_rows(x, norm, rows, model->sizes.model_size, scratch->y));
         x = scratch->y;
     }
-    TIMED(QUANTISING, quantise(x, rows, model->model_size, &scratch->codes));
+    TIMED(QUANTISING, quantise(x, rows, model->sizes.model_size, &scratch->codes));
 }
 
 /* Add a sub-layer's last product, whose input has been quantised, to the residual stream. */
@@ -71,21 +71,21 @@ static void end_sublayer(const Model *model, Norm norm, const Product *product, 
                          Scratch *scratch)
 {
     TIMED(PRODUCTS, multiply(product, scratch->codes, rows, ADD, scratch->x));
-    if (!model->norm_first)
-        TIMED(NORMS, normalise_rows(scratch->x, norm, rows, model->model_size, scratch->x));
+    if (!model->sizes.norm_first)
+        TIMED(NORMS, normalise_rows(scratch->x, norm, rows, model->sizes.model_size, scratch->x));
 }
 
 static void feed_forward(const Model *model, Norm norm, const Product *inner,
                          const Product *outer, int64_t rows, Scratch *scratch)
 {
-    const int64_t f = model->feed_forward_size;
+    const int64_t f = model->sizes.feed_forward_size;
     begin_sublayer(model, norm, rows, scratch);
-    if (model->activation == RELU) {
+    if (model->sizes.activation == RELU) {
         TIMED(PRODUCTS, multiply(inner, scratch->codes, rows, RECTIFY, scratch->wide));
         TIMED(QUANTISING, quantise_rectified(scratch->wide, rows, f, &scratch->codes));
     } else {
         TIMED(PRODUCTS, multiply(inner, scratch->codes, rows, STORE, scratch->wide);
-              activate((Activation)model->activation, scratch->wide, rows * f));
+              activate((Activation)model->sizes.activation, scratch->wide, rows * f));
         TIMED(QUANTISING, quantise(scratch->wide, rows, f, &scratch->codes));
     }
     end_sublayer(model, norm, outer, rows, scratch);
@@ -93,16 +93,16 @@ static void feed_forward(const Model *model, Norm norm, const Product *inner,
 
 static void final_norm(const Model *model, Norm norm, int64_t rows, Scratch *scratch)
 {
-    if (model->norm_first)
-        TIMED(NORMS, normalise_rows(scratch->x, norm, rows, model->model_size, scratch->x));
-    TIMED(QUANTISING, quantise(scratch->x, rows, model->model_size, &scratch->codes));
+    if (model->sizes.norm_first)
+        TIMED(NORMS, normalise_rows(scratch->x, norm, rows, model->sizes.model_size, scratch->x));
+    TIMED(QUANTISING, quantise(scratch->x, rows, model->sizes.model_size, &scratch->codes));
 }
 
 /* Put a row [H, D] into one token's place in keys or values [H, room, D]. */
 static void store_heads(const Model *model, const float *from, uint16_t *to, int64_t room)
 {
-    const int64_t d = model->head_size;
-    for (int64_t head = 0; head < model->heads; head++)
+    const int64_t d = model->sizes.head_size;
+    for (int64_t head = 0; head < model->sizes.heads; head++)
         for (int64_t i = 0; i < d; i += 16)
             v_store_halves(to + head * room * d + i, v_load(from + head * d + i));
 }
@@ -110,14 +110,14 @@ static void store_heads(const Model *model, const float *from, uint16_t *to, int
 static void encoder_attention(const Model *model, const EncoderLayer *layer,
                               const Sources *sources, Scratch *scratch)
 {
-    const int64_t e = model->model_size, d = model->head_size, tokens = sources->tokens;
+    const int64_t e = model->sizes.model_size, d = model->sizes.head_size, tokens = sources->tokens;
     begin_sublayer(model, layer->attention_norm, tokens, scratch);
     TIMED(PRODUCTS,
           multiply(&layer->query_key_value, scratch->codes, tokens, STORE, scratch->wide));
     for (int64_t sentence = 0, first = 0; sentence < sources->sentences; sentence++) {
         const int64_t length = sources->lengths[sentence];
         const float *parts = scratch->wide + first * 3 * e;
-        for (int64_t head = 0; head < model->heads; head++)
+        for (int64_t head = 0; head < model->sizes.heads; head++)
             for (int64_t token = 0; token < length; token++)
                 attend(parts + token * 3 * e + head * d, parts + e + head * d,
                        parts + 2 * e + head * d, 3 * e, length, d, scratch->weights,
@@ -131,7 +131,7 @@ static void encoder_attention(const Model *model, const EncoderLayer *layer,
 /* Encode sentences and project what comes of it into every decoder layer's cross-attention. */
 void dragoman_encode(const Model *model, const Sources *sources, char *memory)
 {
-    const int64_t e = model->model_size, tokens = sources->tokens;
+    const int64_t e = model->sizes.model_size, tokens = sources->tokens;
     int64_t ticks[SECTIONS] = {0};
     Scratch scratch = {.ticks = ticks};
     lay_out(model, tokens, memory, &scratch);
@@ -139,14 +139,14 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory)
         for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
             embed(model, model->src_embedding + sources->ids[token] * e, place,
                   scratch.x + token * e);
-    for (int64_t i = 0; i < model->encoder_layers; i++) {
+    for (int64_t i = 0; i < model->sizes.encoder_layers; i++) {
         const EncoderLayer *layer = model->encoder + i;
         encoder_attention(model, layer, sources, &scratch);
         feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, tokens,
                      &scratch);
     }
     final_norm(model, model->encoder_norm, tokens, &scratch);
-    for (int64_t i = 0; i < model->decoder_layers; i++) {
+    for (int64_t i = 0; i < model->sizes.decoder_layers; i++) {
         multiply(&model->decoder[i].cross_key_value, scratch.codes, tokens, STORE, scratch.wide);
         for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
             for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
@@ -154,7 +154,7 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory)
                     uint16_t *to = sources->cross[2 * i + kind] +
                                    (sources->first + sentence) * sources->room * e;
                     store_heads(model, scratch.wide + token * 2 * e + kind * e,
-                                to + place * model->head_size, sources->room);
+                                to + place * model->sizes.head_size, sources->room);
                 }
     }
 }
@@ -164,8 +164,8 @@ static void attend_heads(const Model *model, const float *queries, const uint16_
                          const uint16_t *values, int64_t room, int64_t length, float *weights,
                          float *result)
 {
-    const int64_t d = model->head_size;
-    for (int64_t head = 0; head < model->heads; head++)
+    const int64_t d = model->sizes.head_size;
+    for (int64_t head = 0; head < model->sizes.heads; head++)
         attend_halves(queries + head * d, keys + head * room * d, values + head * room * d, d,
                       length, d, weights, result + head * d);
 }
@@ -173,13 +173,13 @@ static void attend_heads(const Model *model, const float *queries, const uint16_
 static void self_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
                            uint16_t *keys, uint16_t *values, int64_t live, Scratch *scratch)
 {
-    const int64_t e = model->model_size;
+    const int64_t e = model->sizes.model_size;
     begin_sublayer(model, layer->self_norm, live, scratch);
     TIMED(PRODUCTS, multiply(&layer->query_key_value, scratch->codes, live, STORE, scratch->wide));
     for (int64_t i = 0; i < live; i++) {
         const int64_t row = scratch->live[i], size = rows->room * e, begin = row * size;
         const int64_t next = i + 1 < live ? scratch->live[i + 1] : count_rows(rows);
-        const int64_t position = rows->positions[row], place = position * model->head_size;
+        const int64_t position = rows->positions[row], place = position * model->sizes.head_size;
         const float *parts = scratch->wide + i * 3 * e;
         for (int64_t same = row; same < next; same++)
             TIMED(CACHE, store_heads(model, parts + e, keys + same * size + place, rows->room);
@@ -195,7 +195,7 @@ static void cross_attention(const Model *model, const DecoderLayer *layer, const
                             const uint16_t *keys, const uint16_t *values, int64_t live,
                             Scratch *scratch)
 {
-    const int64_t e = model->model_size;
+    const int64_t e = model->sizes.model_size;
     begin_sublayer(model, layer->cross_norm, live, scratch);
     TIMED(PRODUCTS, multiply(&layer->cross_query, scratch->codes, live, STORE, scratch->wide));
     for (int64_t i = 0; i < live; i++) {
@@ -232,16 +232,17 @@ static void spread(const Rows *rows, const int64_t *live, int64_t count, int64_t
     }
 }
 
+/* One step: scores [R, V padded] of every token, and behind each row's the largest of each panel. */
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores)
 {
-    const int64_t e = model->model_size;
+    const int64_t e = model->sizes.model_size;
     Scratch laid_out = {.ticks = rows->ticks}, *const scratch = &laid_out;
     lay_out(model, count_rows(rows), memory, scratch);
     const int64_t live = find_live(rows, scratch->live);
     for (int64_t i = 0; i < live; i++)
         embed(model, model->embedding + rows->ids[scratch->live[i]] * e,
               rows->positions[scratch->live[i]], scratch->x + i * e);
-    for (int64_t i = 0; i < model->decoder_layers; i++) {
+    for (int64_t i = 0; i < model->sizes.decoder_layers; i++) {
         const DecoderLayer *layer = model->decoder + i;
         self_attention(model, layer, rows, rows->past[2 * i], rows->past[2 * i + 1], live, scratch);
         cross_attention(model, layer, rows, rows->cross[2 * i], rows->cross[2 * i + 1], live,
@@ -259,8 +260,7 @@ int64_t dragoman_clock(void) { return read_clock(); }
 /* What library.py must agree with: a library that was compiled from other sources does not. */
 void dragoman_agreement(int64_t *numbers)
 {
-    const int64_t ours[] = {sizeof(Product), sizeof(EncoderLayer), sizeof(DecoderLayer),
-                            sizeof(Model),   sizeof(Sources),      sizeof(Rows),         sizeof(Searches),
-                            sizeof(Found),   PANEL,                MOST_BEST,            SECTIONS};
+    const int64_t ours[] = {sizeof(Sizes), sizeof(Product), sizeof(Sources), sizeof(Rows),
+                            sizeof(Searches), sizeof(Found), PANEL, MOST_BEST, MOST_LAYERS, SECTIONS};
     memcpy(numbers, ours, sizeof ours);
 }

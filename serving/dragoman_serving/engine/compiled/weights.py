@@ -1,222 +1,229 @@
-"""From a bundle's weights to the structures of the compiled code.
+"""From a bundle's weights to one block of memory that the compiled code reads.
 
-Every weight is coded in 8 bits with one scale an output, of the stored weights, when a bundle is
-loaded; the embedding stays as it is stored.
+Every weight is coded in 8 bits with one scale an output, of the stored weights; the embedding stays
+as it is stored. The block is the same for every instruction set; `model.c` finds its arrays.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors import SafetensorError, safe_open
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Activation, Dimensions
 from dragoman.kernel.positions import sinusoidal_positions
-from dragoman_serving.engine.compiled.library import (
-    ACTIVATIONS,
-    PANEL,
-    DecoderLayer,
-    EncoderLayer,
-    Model,
-    Norm,
-    Product,
-)
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.library import ACTIVATIONS, MOST_LAYERS, PANEL, Sizes
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
+Block = npt.NDArray[np.uint8]
 
 _LARGEST_CODE = 127
 _SMALLEST_SCALE = 1e-30
 _LANES = 16
 """Outputs of a vector."""
+_ALIGNMENT = 64
+"""Bytes, of which each array begins at a multiple."""
 _MULTIPLE, _HEAD_MULTIPLE = 64, 16
 """Of sizes, so that no vector is cut."""
 
 
 class NativeWeights:
-    """A model's weights, coded, and the structure that points to them.
+    """A model's coded weights, and the structure that points into them.
 
     Attributes:
-        model: the structure; valid as long as this object lives.
+        sizes: of the model.
+        address: of the structure, valid as long as this object lives.
     """
 
-    def __init__(
-        self,
-        tensors: Mapping[str, Array],
-        sizes: Dimensions,
-        longest: int,
-        activation: Activation = "relu",
-    ) -> None:
-        """Code the weights.
+    def __init__(self, block: Block) -> None:
+        """Find the arrays of a block that `code_weights` made."""
+        loaded = library.load()
+        self._block = block
+        self._model = ctypes.create_string_buffer(loaded.model_bytes())
+        self.address = ctypes.addressof(self._model)
+        self.sizes = Sizes.from_buffer_copy(block)
+        loaded.find_weights(block.ctypes.data, self.address)
 
-        Args:
-            tensors: by their names in a checkpoint.
-            sizes: of the network; there is no `sizes_obstacle`.
-            longest: tokens that a sentence may have, on either side.
-            activation: inside of the feed-forward layers.
-        """
-        self._tensors = tensors
-        self._sizes = sizes
-        self._kept: list[object] = []
-        encoder = [self._encoder_layer(i) for i in range(sizes.encoder_layers)]
-        decoder = [self._decoder_layer(i) for i in range(sizes.decoder_layers)]
-        norm_first = "decoder_norm.weight" in tensors
-        embedding = np.ascontiguousarray(tensors["embedding.weight"], np.float16)
-        src_embedding = embedding
-        if sizes.src_vocab_size is not None:
-            src_embedding = np.ascontiguousarray(tensors["src_embedding.weight"], np.float16)
-        # The output takes the embedding as it is stored here.
-        own_output = "own_output.weight" in tensors
-        output = self._floats("own_output.weight") if own_output else embedding.astype(np.float32)
-        output_bias = self._floats("output_bias") if "output_bias" in tensors else None
-        self.model = Model(
-            model_size=sizes.model_size,
-            feed_forward_size=sizes.feed_forward_size,
-            heads=sizes.heads,
-            head_size=sizes.head_size,
-            encoder_layers=sizes.encoder_layers,
-            decoder_layers=sizes.decoder_layers,
-            longest=longest,
-            vocab_size=sizes.vocab_size,
-            src_ids=sizes.src_ids,
-            norm_first=norm_first,
-            activation=ACTIVATIONS.index(activation),
-            embedding=self._address(embedding),
-            src_embedding=self._address(src_embedding),
-            positions=self._address(sinusoidal_positions(longest, sizes.model_size)),
-            encoder=(EncoderLayer * len(encoder))(*encoder),
-            decoder=(DecoderLayer * len(decoder))(*decoder),
-            encoder_norm=self._norm("encoder_norm") if norm_first else Norm(),
-            decoder_norm=self._norm("decoder_norm") if norm_first else Norm(),
-            logits=self._product(output, output_bias, padding_bias=-np.inf),
-        )
-        del self._tensors
+    @property
+    def panels(self) -> int:
+        """Panels of a step's scores."""
+        return -(-int(self.sizes.vocab_size) // PANEL)
 
-    def _encoder_layer(self, index: int) -> EncoderLayer:
-        name = f"encoder_layers.{index}"
-        inner, outer = self._feed_forward(name)
-        return EncoderLayer(
-            attention_norm=self._norm(f"{name}.self_attention_norm"),
-            feed_forward_norm=self._norm(f"{name}.feed_forward_norm"),
-            query_key_value=self._query_key_value(f"{name}.self_attention"),
-            attention_output=self._linear(f"{name}.self_attention.output"),
-            inner=inner,
-            outer=outer,
-        )
 
-    def _decoder_layer(self, index: int) -> DecoderLayer:
-        name = f"decoder_layers.{index}"
-        inner, outer = self._feed_forward(name)
-        return DecoderLayer(
-            self_norm=self._norm(f"{name}.self_attention_norm"),
-            cross_norm=self._norm(f"{name}.cross_attention_norm"),
-            feed_forward_norm=self._norm(f"{name}.feed_forward_norm"),
-            query_key_value=self._query_key_value(f"{name}.self_attention"),
-            self_output=self._linear(f"{name}.self_attention.output"),
-            cross_query=self._product(*self._query(f"{name}.cross_attention")),
-            cross_key_value=self._linear(f"{name}.cross_attention.key_value"),
-            cross_output=self._linear(f"{name}.cross_attention.output"),
-            inner=inner,
-            outer=outer,
-        )
+class _Tensors:
+    """Tensors of a file by their names in a checkpoint, each read when it is needed."""
 
-    def _feed_forward(self, name: str) -> tuple[Product, Product]:
-        inner, outer = f"{name}.feed_forward.inner", f"{name}.feed_forward.outer"
-        return self._linear(inner), self._linear(outer)
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._names = set(file.keys())
 
-    def _query(self, name: str) -> tuple[Floats, Floats | None]:
-        """Weight and bias, scaled for attention once, so that no step does it again."""
-        scale = np.float32(math.sqrt(self._sizes.head_size))
-        weight, bias = self._floats(f"{name}.query.weight"), self._bias(f"{name}.query")
-        return weight / scale, None if bias is None else bias / scale
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
 
-    def _query_key_value(self, name: str) -> Product:
-        weight, bias = self._query(name)
-        others, others_bias = (
-            self._floats(f"{name}.key_value.weight"),
-            self._bias(f"{name}.key_value"),
-        )
-        if bias is not None and others_bias is not None:
-            bias = np.concatenate((bias, others_bias))
-        return self._product(np.concatenate((weight, others)), bias)
+    def floats(self, name: str) -> Floats:
+        """A copy, in fp32."""
+        if name not in self._names:
+            raise KeyError(name)
+        return np.array(self._file.get_tensor(name), np.float32)
 
-    def _linear(self, name: str) -> Product:
-        return self._product(self._floats(f"{name}.weight"), self._bias(name))
+    def halves(self, name: str) -> Array:
+        return self.floats(name).astype(np.float16)
 
-    def _bias(self, name: str) -> Floats | None:
-        return self._floats(f"{name}.bias") if f"{name}.bias" in self._tensors else None
-
-    def _product(
-        self,
-        weight: Floats,
-        bias: Floats | None = None,
-        padding_bias: float = 0.0,
-    ) -> Product:
-        """Code a weight [M, K], in the order in which a product reads it, and use it up."""
-        outputs, inputs = weight.shape
-        padded = -(-outputs // PANEL) * PANEL
-        scales = np.zeros(padded, np.float32)
-        largest = np.maximum(weight.max(axis=1), -weight.min(axis=1))
-        scales[:outputs] = np.maximum(largest / _LARGEST_CODE, _SMALLEST_SCALE)
-        codes = np.zeros((padded, inputs), np.int8)
-        np.divide(weight, scales[:outputs, None], out=weight)  # a copy would be as large as it
-        codes[:outputs] = np.rint(weight, out=weight)
-        biases = np.full(padded, padding_bias, np.float32)
-        biases[:outputs] = 0 if bias is None else bias
-        sums = codes.sum(axis=1, dtype=np.int32)
-        in_order = codes.reshape(padded // _LANES, _LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
-        return Product(
-            codes=self._address(np.ascontiguousarray(in_order)),
-            sums=self._address(sums),
-            scales=self._address(scales),
-            biases=self._address(biases),
-            inputs=inputs,
-            outputs=padded,
-        )
-
-    def _norm(self, name: str) -> Norm:
-        scales, biases = self._floats(f"{name}.weight"), self._floats(f"{name}.bias")
-        return Norm(self._address(scales), self._address(biases))
-
-    def _floats(self, name: str) -> Floats:
-        """A copy."""
-        return np.array(self._tensors[name], np.float32)
-
-    def _address(self, array: Array) -> ctypes.c_void_p:
-        self._kept.append(array)
-        return ctypes.c_void_p(array.ctypes.data)
+    def linear(self, name: str) -> tuple[Floats, Floats | None]:
+        """Weight [M, K] and bias [M]."""
+        bias = self.floats(f"{name}.bias") if f"{name}.bias" in self else None
+        return self.floats(f"{name}.weight"), bias
 
 
 def load_weights(
-    path: Path, sizes: Dimensions, longest: int, activation: Activation = "relu"
+    path: Path, dimensions: Dimensions, longest: int, activation: Activation = "relu"
 ) -> NativeWeights:
     """Read and code a model's weights.
 
     Args:
         path: a checkpoint's `model.safetensors`.
-        sizes: of the network.
+        dimensions: of the network.
         longest: tokens that a sentence may have, on either side.
         activation: inside of the feed-forward layers.
 
     Raises:
-        UsageError: they cannot be read, some are missing, or `sizes_obstacle`.
+        UsageError: they cannot be read, some are missing, or there is a `sizes_obstacle`.
     """
-    if found := sizes_obstacle(sizes):
+    if found := sizes_obstacle(dimensions):
         raise UsageError(f"{path}: {found}")
     try:
-        return NativeWeights(load_file(path), sizes, longest, activation)
+        with safe_open(path, "numpy") as file:
+            return NativeWeights(code_weights(_Tensors(file), dimensions, longest, activation))
     except (OSError, SafetensorError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     except KeyError as error:
         raise UsageError(f"{path}: has no tensor {error}") from error
+
+
+def code_weights(
+    tensors: _Tensors, dimensions: Dimensions, longest: int, activation: Activation
+) -> Block:
+    """Code weights, one array after the other, into a block. For arguments see `load_weights`."""
+    sizes = Sizes(
+        model_size=dimensions.model_size,
+        feed_forward_size=dimensions.feed_forward_size,
+        heads=dimensions.heads,
+        head_size=dimensions.head_size,
+        encoder_layers=dimensions.encoder_layers,
+        decoder_layers=dimensions.decoder_layers,
+        longest=longest,
+        vocab_size=dimensions.vocab_size,
+        src_ids=dimensions.src_ids,
+        own_src_embedding=dimensions.src_vocab_size is not None,
+        norm_first="decoder_norm.weight" in tensors,
+        activation=ACTIVATIONS.index(activation),
+    )
+    model = ctypes.create_string_buffer(library.load().model_bytes())
+    # Only the sizes are read.
+    needed = library.load().find_weights(ctypes.addressof(sizes), ctypes.addressof(model))
+    block, offset = np.zeros(needed, np.uint8), 0
+    for array in _arrays(tensors, sizes):
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        block[offset : offset + len(data)] = data
+        offset += -(-len(data) // _ALIGNMENT) * _ALIGNMENT
+    return block
+
+
+def _arrays(tensors: _Tensors, sizes: Sizes) -> Iterator[Array]:
+    """A block's arrays, in the order of the fields in `kernels.h`."""
+    yield np.frombuffer(bytes(sizes), np.uint8)
+    embedding = tensors.halves("embedding.weight")
+    yield embedding
+    if sizes.own_src_embedding:
+        yield tensors.halves("src_embedding.weight")
+    yield sinusoidal_positions(sizes.longest, sizes.model_size)
+    for i in range(sizes.encoder_layers):
+        yield from _encoder_layer(tensors, f"encoder_layers.{i}", sizes)
+    for i in range(sizes.decoder_layers):
+        yield from _decoder_layer(tensors, f"decoder_layers.{i}", sizes)
+    for name in ("encoder_norm", "decoder_norm"):
+        if sizes.norm_first:
+            yield from _norm(tensors, name)
+        else:
+            yield from (np.zeros(sizes.model_size, np.float32),) * 2
+    # By default the output has the embedding, as it is stored here.
+    own_output = "own_output.weight" in tensors
+    output = tensors.floats("own_output.weight") if own_output else embedding.astype(np.float32)
+    bias = tensors.floats("output_bias") if "output_bias" in tensors else None
+    yield from _product(output, bias, padding_bias=-np.inf)
+
+
+def _encoder_layer(tensors: _Tensors, name: str, sizes: Sizes) -> Iterator[Array]:
+    yield from _norm(tensors, f"{name}.self_attention_norm")
+    yield from _norm(tensors, f"{name}.feed_forward_norm")
+    yield from _self_attention(tensors, f"{name}.self_attention", sizes)
+    yield from _feed_forward(tensors, f"{name}.feed_forward")
+
+
+def _decoder_layer(tensors: _Tensors, name: str, sizes: Sizes) -> Iterator[Array]:
+    yield from _norm(tensors, f"{name}.self_attention_norm")
+    yield from _norm(tensors, f"{name}.cross_attention_norm")
+    yield from _norm(tensors, f"{name}.feed_forward_norm")
+    yield from _self_attention(tensors, f"{name}.self_attention", sizes)
+    yield from _product(*_query(tensors, f"{name}.cross_attention", sizes))
+    yield from _product(*tensors.linear(f"{name}.cross_attention.key_value"))
+    yield from _product(*tensors.linear(f"{name}.cross_attention.output"))
+    yield from _feed_forward(tensors, f"{name}.feed_forward")
+
+
+def _feed_forward(tensors: _Tensors, name: str) -> Iterator[Array]:
+    yield from _product(*tensors.linear(f"{name}.inner"))
+    yield from _product(*tensors.linear(f"{name}.outer"))
+
+
+def _self_attention(tensors: _Tensors, name: str, sizes: Sizes) -> Iterator[Array]:
+    """One product for queries, keys and values, and the output's."""
+    weight, bias = _query(tensors, name, sizes)
+    weights, biases = tensors.linear(f"{name}.key_value")
+    both = None if bias is None or biases is None else np.concatenate([bias, biases])
+    yield from _product(np.concatenate([weight, weights]), both)
+    yield from _product(*tensors.linear(f"{name}.output"))
+
+
+def _query(tensors: _Tensors, name: str, sizes: Sizes) -> tuple[Floats, Floats | None]:
+    """Weight and bias, scaled for attention once, so that no step does it again."""
+    scale = np.float32(math.sqrt(sizes.head_size))
+    weight, bias = tensors.linear(f"{name}.query")
+    return weight / scale, None if bias is None else bias / scale
+
+
+def _norm(tensors: _Tensors, name: str) -> Iterator[Array]:
+    yield tensors.floats(f"{name}.weight")
+    yield tensors.floats(f"{name}.bias")
+
+
+def _product(
+    weight: Floats, bias: Floats | None = None, padding_bias: float = 0.0
+) -> Iterator[Array]:
+    """Code a weight [M, K], in the order in which a product reads it, and use it up."""
+    outputs, inputs = weight.shape
+    padded = -(-outputs // PANEL) * PANEL
+    scales = np.zeros(padded, np.float32)
+    largest = np.maximum(weight.max(axis=1), -weight.min(axis=1))
+    scales[:outputs] = np.maximum(largest / _LARGEST_CODE, _SMALLEST_SCALE)
+    codes = np.zeros((padded, inputs), np.int8)
+    np.divide(weight, scales[:outputs, None], out=weight)  # a copy would be as large as it
+    codes[:outputs] = np.rint(weight, out=weight)
+    biases = np.full(padded, padding_bias, np.float32)
+    biases[:outputs] = 0 if bias is None else bias
+    yield codes.reshape(padded // _LANES, _LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
+    yield codes.sum(axis=1, dtype=np.int32)
+    yield scales
+    yield biases
 
 
 def sizes_obstacle(sizes: Dimensions) -> str | None:
@@ -226,4 +233,6 @@ def sizes_obstacle(sizes: Dimensions) -> str | None:
             return f"{name} is {size}, which is no multiple of {_MULTIPLE}"
     if sizes.head_size % _HEAD_MULTIPLE:
         return f"head_size is {sizes.head_size}, which is no multiple of {_HEAD_MULTIPLE}"
+    if (layers := max(sizes.encoder_layers, sizes.decoder_layers)) > MOST_LAYERS:
+        return f"it has {layers} layers, more than {MOST_LAYERS}"
     return None
