@@ -13,7 +13,7 @@ from dragoman_load_test.machine import cpu_name
 
 from dragoman.kernel.processors import usable_processors
 
-_VARIABLES = ("OMP_", "GOMP_", "KMP_", "CT2_")
+_VARIABLES = ("OMP_", "GOMP_", "KMP_", "CT2_", "ONEDNN_", "DNNL_", "MKL_", "DRAGOMAN_ISA")
 """Beginnings of environment variables that decide about speed."""
 _PACKAGES = (
     *("dragoman", "dragoman-client", "onnxruntime", "nvidia-pytriton", "tritonclient"),
