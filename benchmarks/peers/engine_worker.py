@@ -94,8 +94,8 @@ class IdAnswerer:
 
 
 @contextlib.contextmanager
-def opened(arguments: argparse.Namespace) -> Iterator[Answerer]:
-    """What the command line asks for, closed in the end.
+def opened(arguments: argparse.Namespace) -> Iterator[tuple[Answerer, str | None]]:
+    """What the command line asks for, closed in the end, and its instruction set.
 
     Raises:
         DragomanError: the bundle cannot be loaded.
@@ -103,14 +103,13 @@ def opened(arguments: argparse.Namespace) -> Iterator[Answerer]:
     settings = EngineSettings(precision=arguments.precision, runtime=arguments.runtime)
     if arguments.input == "texts":
         with contextlib.closing(Translator(arguments.bundle, settings)) as translator:
-            yield TextAnswerer(translator).answer
+            yield TextAnswerer(translator).answer, translator.layout.instruction_set
         return
     manifest = Manifest.load(arguments.bundle)
     ids = replace(manifest.special_ids, end=_NO_ID) if arguments.endless else None
-    with contextlib.closing(
-        open_engine(arguments.bundle, manifest, settings, ids).engine
-    ) as engine:
-        yield IdAnswerer(engine).answer
+    found = open_engine(arguments.bundle, manifest, settings, ids)
+    with contextlib.closing(found.engine) as engine:
+        yield IdAnswerer(engine).answer, found.layout.instruction_set
 
 
 def main() -> int:
@@ -125,10 +124,10 @@ def main() -> int:
     if arguments.endless and arguments.input != "ids":
         parser.error("--endless needs --input ids")
     try:
-        with opened(arguments) as answer:
+        with opened(arguments) as (answer, instruction_set):
             gc.collect()  # as the served model does
             gc.freeze()
-            serve(__version__, answer)
+            serve(__version__, answer, instruction_set)
     except DragomanError as error:
         print(f"benchmarks.peers.engine_worker: {error}", file=sys.stderr)
         return error.exit_code

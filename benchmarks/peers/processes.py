@@ -18,7 +18,8 @@ from dragoman.kernel.errors import DragomanError, UsageError
 
 Precision = Literal["fp32", "int8"]
 ComputeType = Literal["float32", "int8"]
-_PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[2]
+"""Where workers are started."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,15 @@ class WorkerProcess:
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            cwd=_PROJECT,
+            cwd=PROJECT,
         )
         self.peak_bytes = 0
         """The most memory it had resident up to its last answer."""
         try:
-            self.version: str = self._read()["version"]
+            greeting = self._read()
+            self.version: str = greeting["version"]
+            self.instruction_set: str | None = greeting["instruction_set"]
+            """That of our compiled library; None if it does not run there."""
         except BaseException:
             self.close()
             raise
@@ -189,5 +193,5 @@ def convert_for_ctranslate2(bundle: Path, model: Path) -> None:
     if importlib.util.find_spec("ctranslate2") is None:
         raise UsageError("ctranslate2 is not installed: pip install 'dragoman[benchmark]'")
     command = [sys.executable, "-m", "benchmarks.peers.ctranslate2_model", str(bundle.resolve())]
-    if subprocess.run([*command, "--out", str(model)], cwd=_PROJECT).returncode:
+    if subprocess.run([*command, "--out", str(model)], cwd=PROJECT).returncode:
         raise DragomanError(f"{bundle}: could not be converted; the message above says why")

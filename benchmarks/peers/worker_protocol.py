@@ -1,7 +1,7 @@
 """What goes over the pipes between a benchmark and a contender in a process of its own.
 
-The first line out of a worker says which version it is. Then each line in is a request, answered by
-one line; the worker ends with its input.
+The first line out of a worker says which version it is, and which instruction set our compiled
+library uses. Then each line in is a request, answered by one line; the worker ends with its input.
 """
 
 from __future__ import annotations
@@ -99,14 +99,15 @@ def read_request(line: str) -> tuple[Inputs, BatchSearch]:
     return _KINDS[values["kind"]](**values["inputs"]), BatchSearch(**values["search"])
 
 
-def serve(version: str, answer: Answerer) -> None:
+def serve(version: str, answer: Answerer, instruction_set: str | None = None) -> None:
     """Answer requests until the input ends.
 
     Args:
         version: of what translates.
         answer: translates, and holds the clock.
+        instruction_set: of our compiled library, if it is in use.
     """
-    print(json.dumps({"version": version}), flush=True)
+    print(json.dumps({"version": version, "instruction_set": instruction_set}), flush=True)
     for line in sys.stdin:
         values = asdict(answer(*read_request(line)))
         peak_bytes = peak_resident_bytes(_STATUS.read_text(encoding="utf-8"))
