@@ -2,7 +2,8 @@
 
 Run from the project's folder, with nothing else at work on the machine:
 
-    python -m benchmarks.peers.engine --data-dir CORPORA [--sentences N] [--skip-base] [--json FILE]
+    python -m benchmarks.peers.engine --data-dir CORPORA [--isa avx2|avxvnni|avx512vnni]
+        [--sentences N] [--rounds N] [--skip-base] [--json FILE]
 
 Neither has a server. Each runs in a process of its own, since CTranslate2 runs at half its speed
 beside ONNX Runtime. Both get a batch at a time and wait for all of it. There are two models:
@@ -29,8 +30,14 @@ Where they differ, apart from speed:
 - Dragoman limits each translation by the length of its own source, CTranslate2 takes one limit a
   call, that of the batch's longest source; the tables say how many ran to the limit.
 
-CTranslate2 takes its instruction set and its library for products from the environment
-(CT2_FORCE_CPU_ISA, CT2_USE_MKL), which its processes inherit; the JSON records both.
+Both sides are held to one instruction set: `--isa`, or else what our library chooses here. All
+processes inherit the variables for it (`benchmarks.peers.instruction_sets`). Our processes report
+what they use; for CTranslate2, a process that translates one token logs what CTranslate2 and the
+library of its matrix products use. If one of them uses another instruction set, nothing is
+measured. Our fp32 (`--fp32`) runs on ONNX Runtime, which chooses its instructions by itself.
+
+CTranslate2 takes its library for products from the CPU: oneMKL on Intel's, else oneDNN, unless
+CT2_USE_MKL is set. The JSON records all these variables, and what was reported.
 """
 
 from __future__ import annotations
@@ -52,6 +59,7 @@ from benchmarks.peers.contenders import LENGTH_PENALTY, LengthPenalties
 from benchmarks.peers.engine_part import (
     Models,
     Part,
+    Plan,
     converted,
     measure_base,
     measure_shipped,
@@ -59,6 +67,14 @@ from benchmarks.peers.engine_part import (
 )
 from benchmarks.peers.engine_race import PeerProcess
 from benchmarks.peers.engine_report import engine_table, memory_table, text_table
+from benchmarks.peers.instruction_sets import (
+    INSTRUCTION_SETS,
+    InstructionSet,
+    PeerReport,
+    check_peer,
+    hold,
+    probe_peer,
+)
 from benchmarks.peers.processes import ComputeType, EngineProcess, Precision, Threads
 from benchmarks.peers.test_set import TestSet, read_test_set
 from dragoman.kernel.errors import DragomanError
@@ -91,18 +107,36 @@ def compare(
     return same_translations.compare(found, test.references)
 
 
+def probe(models: Models, wanted: InstructionSet) -> dict[ComputeType, PeerReport]:
+    """What CTranslate2 uses in each of its precisions, which is what is wanted.
+
+    Raises:
+        DragomanError: it is something else, or CTranslate2 failed.
+    """
+    reports = {}
+    for _, compute_type in _PRECISIONS:
+        reports[compute_type] = probe_peer(models.converted, compute_type)
+        check_peer(compute_type, reports[compute_type], wanted)
+        print(f"{wanted}, CTranslate2's {compute_type}: {reports[compute_type]}", flush=True)
+    return reports
+
+
 def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
     """Compare, measure and report.
 
     Raises:
-        DragomanError: something cannot be read or started, or the translations differ.
+        DragomanError: something cannot be read or started, a side cannot be held to the
+            instruction set, or the translations differ.
     """
     load_1min = os.getloadavg()[0]
+    instruction_set = hold(arguments.isa)
     manifest = Manifest.load(arguments.bundle)
     test = read_test_set(arguments.data_dir, TEST, arguments.sentences, arguments.bundle, manifest)
     precisions: list[Precision] = ["int8", "fp32"] if arguments.fp32 else ["int8"]
+    plan = Plan(precisions, arguments.rounds, instruction_set)
     penalties = LengthPenalties(arguments.length_penalty, arguments.peer_length_penalty)
     with converted(arguments.bundle, endless=False) as models:
+        reports = probe(models, instruction_set)
         likenesses = compare(test, models, manifest, penalties)
         print(
             f"{TEST}, {len(test.texts)} sentences; length penalty {penalties.ours:g}, "
@@ -110,11 +144,11 @@ def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
         )
         print(same_translations.likeness_table(likenesses), flush=True)
         same_translations.check(likenesses)
-        shipped = measure_shipped(test, models, precisions, arguments.rounds, penalties)
+        shipped = measure_shipped(test, models, plan, penalties)
     print(f"\nThe shipped model, the same sentences:\n\n{text_table(shipped.cases)}", flush=True)
-    base = Part([], [])
+    base = Part([], [], {})
     if not arguments.skip_base:
-        base = measure_base(precisions, arguments.rounds)
+        base = measure_base(plan)
         print(f"\nBase size, {SOURCE_TOKENS} tokens in, {TARGET_TOKENS} out:\n")
         print(engine_table(base.cases))
     memories = [*shipped.memories, *base.memories]
@@ -124,6 +158,11 @@ def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
     if arguments.json:
         values: dict[str, Any] = {
             **found,
+            "instruction_sets": {
+                "asked": instruction_set,
+                "dragoman": shipped.instruction_sets,
+                "ctranslate2": {kind: asdict(report) for kind, report in reports.items()},
+            },
             "length_penalties": {"shipped": asdict(penalties), "base": LENGTH_PENALTY},
             "weights_sha256": manifest.files[manifest.weights],
             "sentences_left_out": test.left_out,
@@ -141,7 +180,7 @@ def main(words: Sequence[str] | None = None) -> int:
         words: the command line without the module's name; None: `sys.argv`.
 
     Returns:
-        0 done, 1 the translations differ or something failed, 2 usage.
+        0 done; 1 the translations or the instruction sets differ, or something failed; 2 usage.
     """
     words = sys.argv[1:] if words is None else words
     parser = argparse.ArgumentParser(
@@ -163,6 +202,11 @@ def main(words: Sequence[str] | None = None) -> int:
             default=default,
             help=f"{whose} with the shipped model (default: {default}, of validation data)",
         )
+    parser.add_argument(
+        "--isa",
+        choices=INSTRUCTION_SETS,
+        help="instruction set of both sides (default: what our library chooses here)",
+    )
     parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
     parser.add_argument("--fp32", action="store_true", help="measure our fp32 beside our int8")
     parser.add_argument("--skip-base", action="store_true", help="only the shipped model")

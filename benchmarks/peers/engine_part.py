@@ -27,6 +27,7 @@ from benchmarks.peers.engine_race import (
     race,
 )
 from benchmarks.peers.engine_report import EngineCase, Memory
+from benchmarks.peers.instruction_sets import InstructionSet, check_ours
 from benchmarks.peers.processes import (
     CTranslate2Process,
     EngineProcess,
@@ -40,7 +41,7 @@ from benchmarks.report import search_name
 from dragoman.kernel.errors import CheckFailed
 from dragoman.kernel.processors import usable_processors
 
-CASES = ((1, 1), (1, 8), (1, 32), (1, 64), (4, 1), (4, 8), (4, 32))
+CASES = ((1, 1), (1, 8), (1, 32), (1, 64), (4, 1), (4, 8), (4, 32), (4, 64))
 """Beam width and batch size."""
 _LEAST_SENTENCES = 12
 
@@ -55,11 +56,27 @@ class Models:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """How to measure.
+
+    Attributes:
+        precisions: of our engine, each of them a contender.
+        rounds: in each of which everyone runs once.
+        instruction_set: that our int8 must use.
+    """
+
+    precisions: Sequence[Precision]
+    rounds: int
+    instruction_set: InstructionSet
+
+
+@dataclass(frozen=True)
 class Part:
-    """What came of one model."""
+    """What came of one model; `instruction_sets` are those that our processes reported."""
 
     cases: list[EngineCase]
     memories: list[Memory]
+    instruction_sets: Mapping[Precision, str | None]
 
 
 def base_workloads() -> list[Workload]:
@@ -97,42 +114,35 @@ def check_lengths(cases: Sequence[EngineCase]) -> None:
             raise CheckFailed(f"{case.test}: wrote {sorted(found)} tokens instead of {wanted}")
 
 
-def measure_shipped(
-    test: TestSet,
-    models: Models,
-    precisions: Sequence[Precision],
-    rounds: int,
-    penalties: LengthPenalties,
-) -> Part:
+def measure_shipped(test: TestSet, models: Models, plan: Plan, penalties: LengthPenalties) -> Part:
     """Race on a test set.
 
     Args:
         test: its sentences.
         models: the shipped model.
-        precisions: of our engine, each of them a contender.
-        rounds: in each of which everyone runs once.
+        plan: how to measure.
         penalties: of both sides.
 
     Raises:
-        DragomanError: a contender ended.
+        DragomanError: a contender ended, or ours uses another instruction set.
     """
-    return _measure(shipped_workloads(test, penalties), models, precisions, rounds)
+    return _measure(shipped_workloads(test, penalties), models, plan)
 
 
-def measure_base(precisions: Sequence[Precision], rounds: int) -> Part:
+def measure_base(plan: Plan) -> Part:
     """Make a model of base size, and race on random ids.
 
     Args:
-        precisions: of our engine, each of them a contender.
-        rounds: in each of which everyone runs once.
+        plan: how to measure.
 
     Raises:
-        DragomanError: a contender ended, or wrote another number of tokens than it was asked for.
+        DragomanError: a contender ended, wrote another number of tokens than it was asked for, or
+            ours uses another instruction set.
     """
     with tempfile.TemporaryDirectory() as folder:
         bundle = write_random_bundle(Path(folder))
         with converted(bundle, endless=True) as models:
-            part = _measure(base_workloads(), models, precisions, rounds)
+            part = _measure(base_workloads(), models, plan)
     check_lengths(part.cases)
     return part
 
@@ -150,24 +160,25 @@ def converted(bundle: Path, endless: bool) -> Iterator[Models]:
         yield Models(bundle, model, endless)
 
 
-def _measure(
-    workloads: Sequence[Workload], models: Models, precisions: Sequence[Precision], rounds: int
-) -> Part:
+def _measure(workloads: Sequence[Workload], models: Models, plan: Plan) -> Part:
     takes: Literal["texts", "ids"] = "ids" if models.endless else "texts"
     with contextlib.ExitStack() as held:
         ours = {
             precision: held.enter_context(
                 EngineProcess(models.bundle, precision, takes, models.endless)
             )
-            for precision in precisions
+            for precision in plan.precisions
         }
+        reported = {precision: process.instruction_set for precision, process in ours.items()}
+        if "int8" in reported:  # fp32 runs on ONNX Runtime
+            check_ours(reported["int8"], plan.instruction_set)
         peers = {
             setting: held.enter_context(start_peer(models, setting))
             for setting in peer_processes(len(usable_processors()))
         }
-        cases, chosen = _race_all(workloads, Field(ours, peers), rounds)
+        cases, chosen = _race_all(workloads, Field(ours, peers), plan.rounds)
         used = {setting: peers[setting] for setting in chosen}
-        return Part(cases, _read_memories(workloads[0].model, ours, used))
+        return Part(cases, _read_memories(workloads[0].model, ours, used), reported)
 
 
 def _race_all(
