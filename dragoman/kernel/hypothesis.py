@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+
+from dragoman.kernel.exact import power
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Hypothesis:
         return self.log_prob / length_penalty(self.length, alpha)
 
 
+@lru_cache(maxsize=4096)
 def length_penalty(length: int, alpha: float) -> float:
     """What a sum of log-probabilities is divided by.
 
@@ -43,4 +47,4 @@ def length_penalty(length: int, alpha: float) -> float:
 
     Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144
     """
-    return float(((5 + length) / 6) ** alpha)
+    return power((5 + length) / 6, alpha)

@@ -11,12 +11,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.kernel.exact import LN2
+
 Doubles = npt.NDArray[np.float64]
 
 _LOG_10000 = 9.210340371976184
-_LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
 _HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
-"""In parts. The first ones have 33 bits, so that their small multiples are exact."""
+"""In parts, like `LN2`."""
 
 
 def sinusoidal_positions(length: int, model_size: int) -> npt.NDArray[np.float32]:
@@ -40,8 +41,8 @@ def sinusoidal_positions(length: int, model_size: int) -> npt.NDArray[np.float32
 
 
 def _exp(x: Doubles) -> Doubles:
-    n = np.rint(x / _LN2[0])
-    return np.ldexp(_series(_subtract(x, n, _LN2), range(16)), n.astype(np.int32))
+    n = np.rint(x / LN2[0])
+    return np.ldexp(_series(_subtract(x, n, LN2), range(16)), n.astype(np.int32))
 
 
 def _sine_and_cosine(angle: Doubles) -> tuple[Doubles, Doubles]:

@@ -40,6 +40,7 @@ class NativeWeights:
     """A model's coded weights, and the structure that points into them.
 
     Attributes:
+        block: of memory, as `code_weights` made it.
         sizes: of the model.
         address: of the structure, valid as long as this object lives.
     """
@@ -47,10 +48,10 @@ class NativeWeights:
     def __init__(self, block: Block) -> None:
         """Find the arrays of a block that `code_weights` made."""
         loaded = library.load()
-        self._block = block
+        self.block = block
         self._model = ctypes.create_string_buffer(loaded.model_bytes())
         self.address = ctypes.addressof(self._model)
-        self.sizes = Sizes.from_buffer_copy(block)
+        self.sizes = Sizes.from_buffer_copy(block[: ctypes.sizeof(Sizes)].tobytes())
         loaded.find_weights(block.ctypes.data, self.address)
 
     @property

@@ -1,0 +1,38 @@
+"""Compare the digests of translations with those that are committed, or write them anew."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from dragoman_serving.engine.compiled.library import choose_instruction_set
+
+from tests.digests import digests
+
+
+def main() -> int:
+    """Read the command line; 1 if a digest differs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.digests", description=__doc__)
+    parser.add_argument("--sentences", type=int, help="only the first ones, a multiple of 100")
+    parser.add_argument("--write", action="store_true", help="write all digests anew")
+    arguments = parser.parse_args()
+    found = {
+        name: digests.digests(digests.translate(digests.read_sentences(case, arguments.sentences)))
+        for name, case in digests.CASES.items()
+    }
+    if arguments.write:
+        digests.write(found)
+        return 0
+    right = digests.read()
+    differing = [
+        f"{name}: sentences {digests.BLOCK * i + 1} to {digests.BLOCK * (i + 1)}"
+        for name, blocks in found.items()
+        for i, block in enumerate(blocks)
+        if block != right[name][i]
+    ]
+    print(f"{choose_instruction_set()}: {len(differing)} of {sum(map(len, found.values()))} differ")
+    print(*differing, sep="\n", file=sys.stderr)
+    return 1 if differing else 0
+
+
+sys.exit(main())

@@ -1,0 +1,93 @@
+"""Digests of the tokens and scores that the compiled engine finds with the shipped model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import BatchLimits
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.text import Tokenizer
+
+BUNDLE = Path(__file__).parents[2] / "model_repository/translate/1/bundle"
+BLOCK = 100
+"""Sentences of a digest."""
+LENGTH_PENALTY = 1.0
+_FOLDER = Path(__file__).parent
+_DIGESTS = _FOLDER / "digests.json"
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to search; `limit` is the most tokens, None: as many as the model allows."""
+
+    width: int
+    limit: int | None = None
+
+
+CASES = {
+    "greedy": Case(1),
+    "greedy, 7 tokens at most": Case(1, 7),
+    "beam 4": Case(4),
+    "beam 4, 7 tokens at most": Case(4, 7),
+}
+
+
+def read_sentences(case: Case, count: int | None = None) -> list[Sentence]:
+    """The first sentences, all by default, as the engine takes them, to German."""
+    manifest = Manifest.load(BUNDLE)
+    tokenizer = Tokenizer(BUNDLE / manifest.tokenizer)
+    lines = (_FOLDER / "sentences.txt").read_text(encoding="utf-8").splitlines()[:count]
+    options, limits = SearchOptions(case.width, LENGTH_PENALTY), manifest.limits
+    sentences = []
+    for line in lines:
+        src_ids = tuple(tokenizer.encode_source(line, "de"))
+        limit = case.limit or limits.target_tokens(len(src_ids))
+        sentences.append(Sentence(src_ids, limit, options))
+    return sentences
+
+
+def translate(sentences: Sequence[Sentence]) -> list[Hypothesis]:
+    """By the instruction set that is chosen, in two threads, all in flight."""
+    manifest = Manifest.load(BUNDLE)
+    network = NativeNetwork(BUNDLE, manifest)
+    limits = BatchLimits(waiting=len(sentences))
+    engine = Engine(network, manifest.special_ids, workers=2, limits=limits)
+    try:
+        return [future.result() for future in engine.submit(sentences)]
+    finally:
+        engine.close()
+
+
+def digests(found: Sequence[Hypothesis]) -> list[str]:
+    """One of each block of hypotheses: of their tokens, log-probabilities and scores."""
+    return [_digest(found[begin : begin + BLOCK]) for begin in range(0, len(found), BLOCK)]
+
+
+def _digest(found: Sequence[Hypothesis]) -> str:
+    digest = hashlib.sha256()
+    for one in found:
+        digest.update(struct.pack(f"<q{len(one.ids)}q?", len(one.ids), *one.ids, one.complete))
+        if one.log_prob is not None:
+            digest.update(struct.pack("<2d", one.log_prob, one.score(LENGTH_PENALTY)))
+    return digest.hexdigest()
+
+
+def read() -> dict[str, list[str]]:
+    """Those that are committed, by case."""
+    found: dict[str, list[str]] = json.loads(_DIGESTS.read_text(encoding="utf-8"))
+    return found
+
+
+def write(found: dict[str, list[str]]) -> None:
+    """Replace those that are committed."""
+    _DIGESTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

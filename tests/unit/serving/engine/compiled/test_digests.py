@@ -1,0 +1,101 @@
+"""Every instruction set finds the same tokens and scores, to the last bit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.weights import load_weights
+from dragoman_serving.engine.sentence import Sentence
+from libraries import extensions
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import Manifest
+from tests import debian
+from tests.conftest import REPOSITORY
+from tests.digests import digests
+
+SENTENCES = {"c": "200"}
+"""Of an instruction set that takes minutes for all of them."""
+EMULATED = 100
+"""Sentences, of which a CPU that is emulated takes as long as a minute."""
+
+
+@pytest.mark.parametrize("name", library.usable_instruction_sets())
+def test_digests_are_those_that_are_committed(name: str) -> None:
+    words = ["--sentences", SENTENCES[name]] if name in SENTENCES else []
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.digests", *words],
+        cwd=REPOSITORY,
+        env={**os.environ, library.VARIABLE: name},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{name}: 0 of ")
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="qemu is unpacked for x86-64")
+@pytest.mark.parametrize("name", ["neon", "c"])
+def test_an_emulated_arm_cpu_finds_the_same(name: str, tmp_path: Path) -> None:
+    command = [_emulator(tmp_path), str(_compile(name, tmp_path))]
+    right = digests.read()
+    for case in ("greedy", "beam 4"):
+        sentences = digests.read_sentences(digests.CASES[case], EMULATED)
+        found = digests.digests(_decode(command, sentences, tmp_path))
+        assert found == right[case][: EMULATED // digests.BLOCK]
+
+
+def _compile(name: str, folder: Path) -> Path:
+    """A program without shared libraries, for aarch64."""
+    (library,) = (
+        one for one in extensions("aarch64", "ziglang") if one.name.endswith(f"_kernels_{name}")
+    )
+    program = folder / "decode"
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static"]
+    command += [*library.extra_compile_args, "-I", str(Path(library.sources[0]).parent)]
+    command += ["tests/digests/decode.c", *library.sources, "-o", str(program)]
+    subprocess.run(command, cwd=REPOSITORY, check=True)
+    return program
+
+
+def _emulator(folder: Path) -> str:
+    return str(debian.unpack(folder / "system", "qemu-user-static") / "usr/bin/qemu-aarch64-static")
+
+
+def _decode(command: list[str], sentences: list[Sentence], folder: Path) -> list[Hypothesis]:
+    """What the program finds for sentences of one beam width."""
+    manifest = Manifest.load(digests.BUNDLE)
+    limits, ids = manifest.limits, manifest.special_ids
+    longest = max(limits.max_source_tokens, limits.max_target_tokens)
+    weights = load_weights(digests.BUNDLE / manifest.weights, manifest.dimensions, longest)
+    weights.block.tofile(folder / "weights")
+    numbers = [
+        number
+        for sentence in sentences
+        for number in (len(sentence.src_ids), sentence.max_tokens, *sentence.src_ids)
+    ]
+    np.array(numbers, "<i8").tofile(folder / "sources")
+    width = sentences[0].options.beam_width
+    done = subprocess.run(
+        [*command, "weights", "sources", *map(str, (width, ids.begin, ids.end))],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = sorted((line.split() for line in done.stdout.splitlines()), key=lambda one: int(one[0]))
+    return [
+        Hypothesis(
+            tuple(map(int, tokens)), float.fromhex(score) if width > 1 else None, complete == "1"
+        )
+        for _, complete, score, *tokens in lines
+    ]
