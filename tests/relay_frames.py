@@ -63,15 +63,18 @@ def unpack_answer(body: bytes) -> Answer | Failure:
 def unpack_figures(body: bytes) -> list[Figure]:
     """From a frame without its head."""
     reading = _Reading(body)
-    return [
-        Figure(bool(reading.number(_U8)), reading.text(), reading.text(), reading.number(_DOUBLE))
-        for _ in range(reading.number(_U32))
-    ]
+    return [_figure(reading) for _ in range(reading.number(_U32))]
 
 
 def unpack_refused(body: bytes) -> str:
     """Why a model cannot be used, from a frame without its head."""
     return _Reading(body).text()
+
+
+def _figure(reading: _Reading) -> Figure:
+    is_gauge, name, description = bool(reading.number(_U8)), reading.text(), reading.text()
+    labels = tuple([(reading.text(), reading.text()) for _ in range(reading.number(_U32))])
+    return Figure(is_gauge, name, description, reading.number(_DOUBLE), labels)
 
 
 def _parameter(value: Any) -> bytes:

@@ -8,7 +8,7 @@
 
 enum { HELLO = 1, REQUEST, CANCEL, READY, REFUSED, ANSWER, FIGURES };
 /* Version of the frames, which both sides must speak. */
-enum { PROTOCOL = 2 };
+enum { PROTOCOL = 3 };
 enum { MOST_FRAME_BYTES = 64 << 20 };
 
 /* Bytes that grow; begin with zeros, end with `free(bytes)`. */

@@ -3,34 +3,65 @@
 
 #include "relay.h"
 
-static void declare(Figures *figures, uint32_t index, const char *model,
-                    TRITONSERVER_MetricKind kind, const char *name, const char *description)
+/* Labels of a figure, beside its model's name. */
+typedef struct {
+    const char *names[MOST_LABELS], *values[MOST_LABELS];
+    uint32_t count;
+} Labels;
+
+/* Those beyond the most are read and left out. */
+static Labels read_labels(Reading *frame)
 {
-    TRITONSERVER_Parameter *const label =
-        TRITONSERVER_ParameterNew("model", TRITONSERVER_PARAMETER_STRING, model);
-    const TRITONSERVER_Parameter *labels[] = {label};
-    ignore(TRITONSERVER_MetricFamilyNew(&figures->families[index], kind, name, description));
-    if (figures->families[index] != NULL)
-        ignore(TRITONSERVER_MetricNew(&figures->metrics[index], figures->families[index], labels, 1));
-    TRITONSERVER_ParameterDelete(label);
+    Labels labels = {.count = 0};
+    const uint32_t count = read_number(frame, 4);
+    for (uint32_t i = 0; i < count && !frame->failed; i++) {
+        const char *const name = read_text(frame), *const value = read_text(frame);
+        if (i >= MOST_LABELS)
+            continue;
+        labels.names[i] = name;
+        labels.values[i] = value;
+        labels.count++;
+    }
+    return labels;
+}
+
+static void declare(Figures *figures, uint32_t index, const char *model, const Labels *labels)
+{
+    TRITONSERVER_Parameter *parameters[1 + MOST_LABELS];
+    parameters[0] = TRITONSERVER_ParameterNew("model", TRITONSERVER_PARAMETER_STRING, model);
+    for (uint32_t i = 0; i < labels->count; i++)
+        parameters[1 + i] = TRITONSERVER_ParameterNew(
+            labels->names[i], TRITONSERVER_PARAMETER_STRING, labels->values[i]);
+    ignore(TRITONSERVER_MetricNew(&figures->metrics[index], figures->families[index],
+                                  (const TRITONSERVER_Parameter **)parameters, 1 + labels->count));
+    for (uint32_t i = 0; i < 1 + labels->count; i++)
+        TRITONSERVER_ParameterDelete(parameters[i]);
 }
 
 /* Each frame names the same figures in the same order: a counter's growth, a gauge's value. */
 void publish_figures(Figures *figures, const char *model, Reading *frame)
 {
     const uint32_t count = read_number(frame, 4);
+    const char *last_name = NULL;
     for (uint32_t i = 0; i < count && i < MOST_FIGURES; i++) {
         const TRITONSERVER_MetricKind kind = read_number(frame, 1);
         const char *const name = read_text(frame), *const description = read_text(frame);
+        const Labels labels = read_labels(frame);
         const uint64_t bits = read_number(frame, 8);
         double value;
         memcpy(&value, &bits, 8);
         if (frame->failed)
             return;
         if (i == figures->count) {
-            declare(figures, i, model, kind, name, description);
+            if (last_name != NULL && strcmp(name, last_name) == 0)
+                figures->families[i] = figures->families[i - 1];
+            else
+                ignore(TRITONSERVER_MetricFamilyNew(&figures->families[i], kind, name, description));
+            if (figures->families[i] != NULL)
+                declare(figures, i, model, &labels);
             figures->count++;
         }
+        last_name = name;
         if (figures->metrics[i] == NULL)
             continue; /* the server was started without metrics */
         if (kind == TRITONSERVER_METRIC_KIND_GAUGE)
@@ -43,9 +74,11 @@ void publish_figures(Figures *figures, const char *model, Reading *frame)
 void withdraw_figures(Figures *figures)
 {
     for (uint32_t i = 0; i < figures->count; i++) {
+        const bool is_last_of_family =
+            i + 1 == figures->count || figures->families[i + 1] != figures->families[i];
         if (figures->metrics[i] != NULL)
             ignore(TRITONSERVER_MetricDelete(figures->metrics[i]));
-        if (figures->families[i] != NULL)
+        if (figures->families[i] != NULL && is_last_of_family)
             ignore(TRITONSERVER_MetricFamilyDelete(figures->families[i]));
     }
 }

@@ -58,9 +58,9 @@ void answer_error(const Slot *slot, TRITONSERVER_Error *error);
 /* Pass an answer on to its request, if that is still in flight. */
 void pass_answer(InFlight *in_flight, Reading *frame);
 
-enum { MOST_FIGURES = 64 };
+enum { MOST_FIGURES = 128, MOST_LABELS = 4 };
 
-/* Figures on Triton's metrics port. */
+/* Figures on Triton's metrics port. Consecutive ones of one name share a family. */
 typedef struct {
     TRITONSERVER_MetricFamily *families[MOST_FIGURES];
     TRITONSERVER_Metric *metrics[MOST_FIGURES];

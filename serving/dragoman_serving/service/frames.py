@@ -11,10 +11,11 @@ first; a text is its length in 4 bytes, UTF-8, and a zero byte. Tensors travel a
 | READY   | Triton | the model's inputs and outputs, in JSON: it can be used |
 | REFUSED | Triton | why the model cannot be used |
 | ANSWER  | Triton | number (8), last one (1), error (1); its code (4) and text, or outputs |
-| FIGURES | Triton | figures: kind (1), name, description, value as a double (8) each |
+| FIGURES | Triton | figures: kind (1), name, description, labels, value as a double (8) each |
 
 Before the things of which there may be many stands their number in 4 bytes. A parameter is its
-name, type (1), value; a wanted output its name; inputs and outputs are tensors.
+name, type (1), value; a wanted output its name; a label its name and value, both texts; inputs and
+outputs are tensors.
 A tensor is its name, type (4), number of dimensions (4), dimensions (8 each), bytes (8), content.
 """
 
@@ -28,7 +29,7 @@ from typing import Any
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of these frames, which both sides must speak; relay/frames.h has it too."""
 MOST_BYTES = 64 << 20
 """Of a frame: more than a request may hold, less than would hurt."""
@@ -199,6 +200,8 @@ class Figure:
     name: str
     description: str
     value: float
+    labels: tuple[tuple[str, str], ...] = ()
+    """Names and values, beside the model's name; figures of one name follow each other."""
 
 
 def pack_figures(figures: Sequence[Figure]) -> bytes:
@@ -206,6 +209,8 @@ def pack_figures(figures: Sequence[Figure]) -> bytes:
     parts = [_U32.pack(len(figures))]
     for figure in figures:
         parts += [bytes((figure.is_gauge,)), _text(figure.name), _text(figure.description)]
+        parts.append(_U32.pack(len(figure.labels)))
+        parts += [_text(text) for label in figure.labels for text in label]
         parts.append(_DOUBLE.pack(figure.value))
     return _frame(Kind.FIGURES, parts)
 

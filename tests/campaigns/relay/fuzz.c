@@ -101,9 +101,16 @@ static void write_figures(Written *to, Chance *chance, uint8_t kind)
     const size_t begin = begin_frame(to, kind);
     write_number(to, count, 4);
     for (unsigned i = 0; i < count; i++) {
+        const unsigned labels = below(chance, MOST_LABELS + 3);
         write_number(to, below(chance, 3), 1);
+        if (below(chance, 2))
+            write_text(to, "shared", 6); /* by neighbours, whose family it is */
+        else
+            write_random_text(to, chance);
         write_random_text(to, chance);
-        write_random_text(to, chance);
+        write_number(to, labels, 4);
+        for (unsigned l = 0; l < 2 * labels; l++)
+            write_random_text(to, chance);
         write_number(to, odd_number(chance), 8);
     }
     end_frame(to, begin);

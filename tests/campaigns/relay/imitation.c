@@ -60,7 +60,8 @@ TRITONSERVER_Error *TRITONSERVER_MessageDelete(TRITONSERVER_Message *message)
 TRITONSERVER_Parameter *TRITONSERVER_ParameterNew(const char *name, TRITONSERVER_ParameterType type,
                                                   const void *value)
 {
-    (void)name, (void)type;
+    (void)type;
+    look_at(name);
     return (void *)strdup(value);
 }
 

@@ -158,7 +158,7 @@ class Triton:
             ).value
         self.model = Model(None, b'{"parameters": {}}')
         self.metrics: list[tuple[int, str, str, float]] = []
-        """Kind, name, label and value of what was written."""
+        """Kind, name, labels and value of what was written."""
         self._requests: dict[int, Request] = {}
 
     def initialize(self) -> tuple[int, str] | None:
@@ -183,6 +183,11 @@ class Triton:
         """Let metrics fail, as without a metrics port."""
         ctypes.c_bool.in_dll(self._library, "has_metrics").value = False
 
+    @property
+    def families(self) -> int:
+        """Families of metrics that there are."""
+        return ctypes.c_size_t.in_dll(self._library, "families").value
+
     def take_largest_array(self) -> int:
         """Bytes of the largest array that the relay has grown since the last call."""
         largest = ctypes.c_size_t.in_dll(self._library, "largest_array")
@@ -205,8 +210,8 @@ class Triton:
             )
         )
 
-    def _measure(self, kind: int, name: bytes, label: bytes, value: float) -> None:
-        self.metrics.append((kind, name.decode(), label.decode(), value))
+    def _measure(self, kind: int, name: bytes, labels: bytes, value: float) -> None:
+        self.metrics.append((kind, name.decode(), labels.decode(), value))
 
 
 def compile_library(path: Path) -> None:

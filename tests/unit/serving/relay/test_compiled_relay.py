@@ -315,8 +315,8 @@ def test_figures_are_published(triton: Triton, starting: Starting) -> None:
     starting.engine.send(pack_figures(FIGURES), pack_ready("{}"))  # before the model is ready, too
     assert starting.is_ready()
     assert triton.metrics == [
-        (COUNTER, "sentences_total", "translate", 2.0),
-        (GAUGE, "rows", "translate", 7.0),
+        (COUNTER, "sentences_total", 'model="translate"', 2.0),
+        (GAUGE, "rows", 'model="translate"', 7.0),
     ]
     starting.engine.receive(Kind.HELLO)
     triton.metrics.clear()
@@ -332,6 +332,30 @@ def test_figures_are_published(triton: Triton, starting: Starting) -> None:
         ("rows", 7.0),
     ]
     triton.finalize()
+
+
+def test_figures_of_one_name_share_a_family(triton: Triton, starting: Starting) -> None:
+    """As the buckets of a histogram do, which differ in a label."""
+
+    def bucket(name: str, bound: str, value: float) -> Figure:
+        return Figure(False, name, "Times", value, (("le", bound),))
+
+    figures = [bucket(name, bound, 1.0) for name in ("a", "b") for bound in ("0.1", "1", "+Inf")]
+    more = [bucket("c", "1", 1.0), Figure(True, "many", "", 5.0, ((("x", "y"),) * 9))]
+    starting.engine.send(pack_figures([*figures, *more, *FIGURES]), pack_ready("{}"))
+    assert starting.is_ready()
+    assert triton.metrics == [
+        *(
+            (COUNTER, figure.name, f'model="translate",le="{figure.labels[0][1]}"', 1.0)
+            for figure in (*figures, more[0])
+        ),
+        (GAUGE, "many", ",".join(['model="translate"', *['x="y"'] * 4]), 5.0),
+        (COUNTER, "sentences_total", 'model="translate"', 2.0),
+        (GAUGE, "rows", 'model="translate"', 7.0),
+    ]
+    assert triton.families == 6
+    triton.finalize()
+    assert triton.families == 0
 
 
 def test_without_a_metrics_port_answers_come_all_the_same(triton: Triton, engine: Engine) -> None:

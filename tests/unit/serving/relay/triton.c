@@ -1,6 +1,8 @@
 /* Triton's backend API for one test process: requests and responses lie open for Python. */
 #include "triton.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,17 +46,21 @@ struct TRITONBACKEND_Response {
 struct TRITONSERVER_MetricFamily {
     int kind;
     char *name;
+    size_t metrics;
 };
 struct TRITONSERVER_Metric {
     TRITONSERVER_MetricFamily *family;
-    char *label;
+    char labels[128]; /* as Prometheus writes them */
 };
 
 /* Set by Python. */
 void (*on_response)(TRITONBACKEND_Request *request, uint32_t flags,
                     const TRITONSERVER_Error *error, uint32_t count, const Tensor *outputs);
-void (*on_metric)(int kind, const char *name, const char *label, double value);
+void (*on_metric)(int kind, const char *name, const char *labels, double value);
 bool has_metrics = true;
+
+/* Families of metrics that there are. */
+size_t families = 0;
 
 /* Most bytes that the relay made an array grow to; read and reset by Python. */
 size_t largest_array = 0;
@@ -98,9 +104,10 @@ TRITONSERVER_Error *TRITONSERVER_MessageDelete(TRITONSERVER_Message *message)
 TRITONSERVER_Parameter *TRITONSERVER_ParameterNew(const char *name, TRITONSERVER_ParameterType type,
                                                   const void *value)
 {
-    return strcmp(name, "model") == 0 && type == TRITONSERVER_PARAMETER_STRING
-               ? (TRITONSERVER_Parameter *)strdup(value)
-               : NULL;
+    const size_t bytes = strlen(name) + strlen(value) + 4;
+    char *const label = malloc(bytes);
+    snprintf(label, bytes, "%s=\"%s\"", name, (const char *)value);
+    return type == TRITONSERVER_PARAMETER_STRING ? (TRITONSERVER_Parameter *)label : NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_MetricFamilyNew(TRITONSERVER_MetricFamily **family,
@@ -111,12 +118,15 @@ TRITONSERVER_Error *TRITONSERVER_MetricFamilyNew(TRITONSERVER_MetricFamily **fam
     if (!has_metrics)
         return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "metrics are not enabled");
     *family = malloc(sizeof **family);
-    **family = (TRITONSERVER_MetricFamily){kind, strdup(name)};
+    **family = (TRITONSERVER_MetricFamily){kind, strdup(name), 0};
+    families++;
     return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_MetricFamilyDelete(TRITONSERVER_MetricFamily *family)
 {
+    assert(family->metrics == 0);
+    families--;
     free(family->name);
     free(family);
     return NULL;
@@ -126,15 +136,17 @@ TRITONSERVER_Error *TRITONSERVER_MetricNew(TRITONSERVER_Metric **metric,
                                            TRITONSERVER_MetricFamily *family,
                                            const TRITONSERVER_Parameter **labels, uint64_t number)
 {
-    (void)number;
     *metric = malloc(sizeof **metric);
-    **metric = (TRITONSERVER_Metric){family, strdup((const char *)labels[0])};
+    **metric = (TRITONSERVER_Metric){family, ""};
+    family->metrics++;
+    for (uint64_t i = 0, at = 0; i < number; i++)
+        at += sprintf((*metric)->labels + at, "%s%s", i > 0 ? "," : "", (const char *)labels[i]);
     return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_MetricDelete(TRITONSERVER_Metric *metric)
 {
-    free(metric->label);
+    metric->family->metrics--;
     free(metric);
     return NULL;
 }
@@ -143,7 +155,7 @@ static TRITONSERVER_Error *write_metric(const TRITONSERVER_Metric *metric, int k
 {
     if (kind != metric->family->kind)
         return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INVALID_ARG, "another kind of metric");
-    on_metric(kind, metric->family->name, metric->label, value);
+    on_metric(kind, metric->family->name, metric->labels, value);
     return NULL;
 }
 

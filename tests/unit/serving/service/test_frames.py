@@ -62,7 +62,15 @@ REQUESTS = st.builds(
 ANSWERS = st.builds(Answer, U64, TENSORS, st.booleans())
 FAILURES = st.builds(Failure, U64, st.sampled_from(ErrorCode), st.text())
 FIGURES = st.lists(
-    st.builds(Figure, st.booleans(), st.text(), st.text(), st.floats(allow_nan=False)), max_size=3
+    st.builds(
+        Figure,
+        st.booleans(),
+        st.text(),
+        st.text(),
+        st.floats(allow_nan=False),
+        st.lists(st.tuples(st.text(), st.text()), max_size=3).map(tuple),
+    ),
+    max_size=3,
 )
 HELLOS = st.builds(Hello, st.text(), U64, st.text())
 FRAMES = st.one_of(
