@@ -67,6 +67,7 @@ class Batch:
         """Bring every sentence one token further; settle and let go of those that are done."""
         if given_up := self._given_up():
             self._leave(given_up)
+            self._fresh = [job for job in self._fresh if job in self.jobs]
         if not self.jobs:
             return
         done = self._decoding.step(alone)
@@ -82,6 +83,7 @@ class Batch:
             now_s = time.monotonic()
             for job in self._fresh:
                 job.first_token_s = now_s
+            self._statistics.first_tokens(self._fresh, now_s)
             self._fresh = []
         if self._followed:
             for slot, job in enumerate(self.jobs):

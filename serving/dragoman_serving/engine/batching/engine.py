@@ -264,6 +264,7 @@ class Engine:
                 batches[width].join(joining[group], alone)
                 for job in joining[group]:
                     job.joined_s = now_s
+        self.statistics.joined(jobs, now_s)
 
     def _sweep(self) -> None:
         """Remove waiting sentences that are cancelled or overdue."""

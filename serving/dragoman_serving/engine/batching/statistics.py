@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from dragoman_serving.engine.batching.job import Job, State
+from dragoman_serving.engine.histogram import Histogram
 
 
 @dataclass
@@ -25,6 +28,12 @@ class Counts:
     """From submission to the first token."""
     decode_s: float = 0.0
     """From joining a batch to the last token."""
+    queue: Histogram = field(default_factory=Histogram)
+    """From submission to joining a batch, of all sentences that joined one."""
+    first_token: Histogram = field(default_factory=Histogram)
+    """From submission to the end of the first step, of all sentences that reached it."""
+    total: Histogram = field(default_factory=Histogram)
+    """From submission to the result, of `completed` sentences."""
 
 
 class Statistics:
@@ -39,13 +48,24 @@ class Statistics:
     def counts(self) -> Counts:
         """The counts as they are now."""
         with self._lock:
-            return replace(self._counts)
+            return copy.deepcopy(self._counts)
 
     def add(self, **increments: float) -> None:
         """Add to counts, by name."""
         with self._lock:
-            for name, more in increments.items():
-                setattr(self._counts, name, getattr(self._counts, name) + more)
+            self._add(**increments)
+
+    def joined(self, jobs: Sequence[Job], now_s: float) -> None:
+        """Count sentences that join a batch now."""
+        with self._lock:
+            for job in jobs:
+                self._counts.queue.observe(now_s - job.submitted_s)
+
+    def first_tokens(self, jobs: Sequence[Job], now_s: float) -> None:
+        """Count sentences whose first step is done now."""
+        with self._lock:
+            for job in jobs:
+                self._counts.first_token.observe(now_s - job.submitted_s)
 
     def gave_up(self, job: Job) -> None:
         """Count a sentence that was not wanted any more."""
@@ -58,11 +78,18 @@ class Statistics:
         """Count a sentence whose translation is done."""
         now_s = time.monotonic()
         joined_s, first_s = job.joined_s or now_s, job.first_token_s or now_s
-        self.add(
-            completed=1,
-            input_tokens=len(job.sentence.src_ids),
-            output_tokens=output_tokens,
-            queue_s=joined_s - job.submitted_s,
-            first_token_s=first_s - job.submitted_s,
-            decode_s=now_s - joined_s,
-        )
+        with self._lock:
+            self._counts.total.observe(now_s - job.submitted_s)
+            self._add(
+                completed=1,
+                input_tokens=len(job.sentence.src_ids),
+                output_tokens=output_tokens,
+                queue_s=joined_s - job.submitted_s,
+                first_token_s=first_s - job.submitted_s,
+                decode_s=now_s - joined_s,
+            )
+
+    def _add(self, **increments: float) -> None:
+        """Add to counts, with the lock held."""
+        for name, more in increments.items():
+            setattr(self._counts, name, getattr(self._counts, name) + more)
