@@ -223,6 +223,9 @@ nv_inference_count{model="translate"} 30
 nv_inference_count{model="translate_stream"} 12
 # TYPE dragoman_sentences_total counter
 dragoman_sentences_total{model="translate"} 84
+# TYPE dragoman_queue_seconds_bucket counter
+dragoman_queue_seconds_bucket{le="0.1",model="translate"} 80
+dragoman_queue_seconds_bucket{le="+Inf",model="translate"} 84
 # TYPE dragoman_rows gauge
 dragoman_rows{model="translate"} 3
 # TYPE other gauge
@@ -231,7 +234,7 @@ other 3
 
 
 def test_metrics_are_summed_over_models() -> None:
-    """Those of Triton and the engine; others are left out."""
+    """Those of Triton and the engine; others and buckets are left out."""
     counters, gauges = read_metrics(METRICS)
     assert counters == {"nv_inference_count_total": 42, "dragoman_sentences_total": 84}
     assert gauges == {"dragoman_rows": 3}

@@ -66,12 +66,21 @@ class Served:
 
     def metric(self, name: str) -> float:
         """A figure of the engine, from the metrics port."""
-        address = f"http://127.0.0.1:{self.server.ports.metrics}/metrics"
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            text = answer.read().decode()
-        found = re.search(rf'^dragoman_{name}{{model="translate"}} (\S+)$', text, re.MULTILINE)
+        labels = r'{model="translate"}'
+        found = re.search(rf"^dragoman_{name}{labels} (\S+)$", self._metrics(), re.MULTILINE)
         assert found, name
         return float(found[1])
+
+    def buckets(self, name: str) -> dict[str, float]:
+        """Those of a histogram of the engine, by their label `le`, in the order of the bounds."""
+        line = rf'^dragoman_{name}_bucket{{le="([^"]+)",model="translate"}} (\S+)$'
+        found = re.findall(line, self._metrics(), re.MULTILINE)
+        return {bound: float(value) for bound, value in sorted(found, key=lambda of: float(of[0]))}
+
+    def _metrics(self) -> str:
+        address = f"http://127.0.0.1:{self.server.ports.metrics}/metrics"
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            return str(answer.read().decode())
 
     def cancel_under_way(self) -> None:
         """Ask for much over gRPC, cancel it, and wait until nothing is in flight any more."""

@@ -11,6 +11,7 @@ import time
 import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import ServerUnavailable
+from dragoman_serving.engine.histogram import BOUNDS_S
 from dragoman_serving.launch.launcher import Ended
 
 from tests.integration.conftest import MANY, WAIT_S, Served, serving, tensor, wait_for
@@ -25,6 +26,25 @@ def test_metrics_follow_the_work(shipped: Served) -> None:
     assert shipped.metric("output_tokens_total") == before["output_tokens_total"] + tokens
     assert shipped.metric("rows_limit") > 0
     assert shipped.metric("first_token_seconds_total") > 0
+
+
+def test_histograms_hold_every_sentence(shipped: Served) -> None:
+    """From them `histogram_quantile` of Prometheus tells the server's own percentiles."""
+    time.sleep(1)  # what was done before is written by now
+    names = ("queue_seconds", "first_token_seconds", "total_seconds")
+    before = {name: shipped.buckets(name) for name in names}
+    shipped.grpc.translate(["I'm hungry.", "Good morning.", "Good evening."])
+    sentences = before["total_seconds"]["+Inf"] + 3
+    wait_for(lambda: shipped.buckets("total_seconds")["+Inf"] == sentences)
+    for name in names:
+        buckets = shipped.buckets(name)
+        assert list(buckets) == [*(f"{bound_s:g}" for bound_s in BOUNDS_S), "+Inf"]
+        assert list(buckets.values()) == sorted(buckets.values())
+        assert buckets["+Inf"] == before[name]["+Inf"] + 3
+        assert buckets["60"] == before[name]["60"] + 3
+        assert shipped.metric(f"{name}_count") == buckets["+Inf"]
+        assert shipped.metric(f"{name}_sum") > 0
+    assert shipped.metric("total_seconds_count") == shipped.metric("sentences_total")
 
 
 LATE = r"^CANCELLED: (the deadline pass|the request takes about .* and its time is 0\.[12] s)"

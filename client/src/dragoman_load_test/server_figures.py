@@ -172,6 +172,7 @@ def read_metrics(text: str) -> tuple[dict[str, float], dict[str, float]]:
         if kept is None:
             continue
         for sample in family.samples:
-            if sample.name.startswith(_PREFIXES):
+            # Sums over the buckets of a histogram, which `le` names, say nothing.
+            if sample.name.startswith(_PREFIXES) and "le" not in sample.labels:
                 kept[sample.name] += sample.value
     return dict(counters), dict(gauges)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import collections
+import itertools
 import os
 import threading
 import time
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman_serving.engine.histogram import BOUNDS_S, Histogram
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import Figure, pack_figures
 from dragoman_serving.translation.translator import Translator
@@ -54,12 +55,20 @@ _COUNTERS = (
         "decode_s",
     ),
 )
+_HISTOGRAMS = (
+    _Kind("dragoman_queue_seconds", "Time from arrival to joining a batch", "queue"),
+    _Kind("dragoman_first_token_seconds", "Time from arrival to the first token", "first_token"),
+    _Kind("dragoman_total_seconds", "Time from arrival to the translation", "total"),
+)
+_BUCKETS = (*(f"{bound_s:g}" for bound_s in BOUNDS_S), "+Inf")
+"""Values of the label `le`."""
 _GAUGES = (
     _Kind("dragoman_waiting", "Sentences that wait", "waiting"),
     _Kind("dragoman_rows", "Rows in flight", "rows"),
     _Kind("dragoman_rows_limit", "Rows that may be in flight", "most_rows"),
     _Kind("dragoman_cache_bytes", "Bytes of keys and values held", "cache_bytes"),
 )
+_Labels = tuple[tuple[str, str], ...]
 _PROCESSOR = "dragoman_process_cpu_seconds_total"
 _MEMORY = "dragoman_process_resident_memory_bytes"
 
@@ -75,7 +84,7 @@ class FigureReporter:
         """Start the thread."""
         self._translator = translator
         self._connection = connection
-        self._sent: collections.defaultdict[str, float] = collections.defaultdict(float)
+        self._sent: dict[tuple[str, _Labels], float] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dragoman-figures", daemon=True)
         self._thread.start()
@@ -97,6 +106,8 @@ class FigureReporter:
         for kind in _COUNTERS:
             now = float(getattr(counts, kind.source))
             yield self._increase(kind.name, kind.description, now)
+        for kind in _HISTOGRAMS:
+            yield from self._histogram(kind, getattr(counts, kind.source))
         description = "User and system time of the engine's process"
         yield self._increase(_PROCESSOR, description, time.process_time())
         for kind in _GAUGES:
@@ -104,10 +115,22 @@ class FigureReporter:
             yield Figure(True, kind.name, kind.description, value)
         yield Figure(True, _MEMORY, "Memory of the engine's process", float(_resident_bytes()))
 
-    def _increase(self, name: str, description: str, now: float) -> Figure:
-        increase = now - self._sent[name]
-        self._sent[name] = now
-        return Figure(False, name, description, increase)
+    def _histogram(self, kind: _Kind, histogram: Histogram) -> Iterator[Figure]:
+        """Counters, as Triton's C API has no histograms, under the names of a histogram's series.
+
+        Source: https://prometheus.io/docs/concepts/metric_types/#histogram
+        """
+        cumulative = list(itertools.accumulate(histogram.counts))
+        for bound, count in zip(_BUCKETS, cumulative, strict=True):
+            labels = (("le", bound),)
+            yield self._increase(f"{kind.name}_bucket", kind.description, float(count), labels)
+        yield self._increase(f"{kind.name}_sum", kind.description, histogram.sum_s)
+        yield self._increase(f"{kind.name}_count", kind.description, float(cumulative[-1]))
+
+    def _increase(self, name: str, description: str, now: float, labels: _Labels = ()) -> Figure:
+        increase = now - self._sent.get((name, labels), 0.0)
+        self._sent[name, labels] = now
+        return Figure(False, name, description, increase, labels)
 
 
 def _resident_bytes() -> int:

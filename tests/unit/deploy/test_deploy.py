@@ -117,11 +117,20 @@ def expressions() -> list[str]:
     return [target["expr"] for panel in panels for target in panel["targets"]]
 
 
-@pytest.mark.parametrize("expression", expressions())
-def test_the_dashboard_asks_for_metrics_that_there_are(expression: str) -> None:
+def documented_expressions() -> list[str]:
+    """One a line, in the blocks of the section on metrics."""
+    text = (REPOSITORY / "docs" / "serving.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```promql\n(.+?)```", text, re.DOTALL)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("expression", [*expressions(), *documented_expressions()])
+def test_the_dashboard_and_the_docs_ask_for_metrics_that_there_are(expression: str) -> None:
     query = expression.replace("$__rate_interval", "1m")
     promql_parser.parse(query)
     ours = {kind.name for kind in (*metrics._COUNTERS, *metrics._GAUGES)}
+    series = ("bucket", "sum", "count")
+    ours |= {f"{kind.name}_{of}" for kind in metrics._HISTOGRAMS for of in series}
     asked = set(re.findall(r"\b(?:nv|dragoman)_\w+", query))
     assert asked
     assert asked <= ours | TRITON_METRICS

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
+import re
 import socket
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import cast
 
 import pytest
 from dragoman_serving.engine.batching.statistics import Counts
+from dragoman_serving.engine.histogram import BOUNDS_S
 from dragoman_serving.service import metrics
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import FrameSplitter, Kind
 from dragoman_serving.service.metrics import FigureReporter
 from dragoman_serving.translation.translator import Load, Translator
 
+from tests.conftest import REPOSITORY
 from tests.relay_frames import unpack_figures
 
 EVERY_S = 0.001
@@ -31,11 +37,13 @@ class Busy:
 
     def __init__(self) -> None:
         self._counts = Counts()
+        self._lock = threading.Lock()
 
     @property
     def counts(self) -> Counts:
         self._counts.completed += 1
-        return replace(self._counts)
+        with self._lock:
+            return copy.deepcopy(self._counts)
 
     @property
     def completed(self) -> int:
@@ -43,6 +51,10 @@ class Busy:
 
     def complete(self, sentences: int) -> None:
         self._counts.completed += sentences
+
+    def observe(self, time_s: float) -> None:
+        with self._lock:
+            self._counts.total.observe(time_s)
 
 
 @pytest.fixture
@@ -92,3 +104,57 @@ def test_who_does_not_read_is_sent_no_figures_and_loses_no_count(
     while received := far.recv(1 << 16):
         found += sentences_in(splitter.feed(received))
     assert sum(found) == translator.completed
+
+
+def test_histograms_are_counters_of_cumulative_buckets(
+    ends: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums over all frames are what Prometheus sees."""
+    monkeypatch.setattr(metrics, "_EVERY_S", EVERY_S)
+    connection, far = ends
+    translator = Busy()
+    reporter = FigureReporter(cast(Translator, translator), connection)
+    times_s = (0.0005, 0.0025, 0.02, 70.0, 80.0)
+    for time_s in times_s:
+        translator.observe(time_s)
+    series: defaultdict[tuple[str, tuple[tuple[str, str], ...]], float] = defaultdict(float)
+    splitter = FrameSplitter()
+    while series["dragoman_total_seconds_count", ()] < len(times_s):
+        for kind, body in splitter.feed(far.recv(1 << 16)):
+            assert kind is Kind.FIGURES
+            for figure in unpack_figures(body):
+                series[figure.name, figure.labels] += figure.value
+    reporter.close()
+    buckets = {
+        labels[0][1]: number
+        for (name, labels), number in series.items()
+        if name == "dragoman_total_seconds_bucket"
+    }
+    assert list(buckets) == [*(f"{bound_s:g}" for bound_s in BOUNDS_S), "+Inf"]
+    assert [buckets[bound] for bound in ("0.001", "0.0025", "0.01")] == [1, 2, 2]
+    assert [buckets[bound] for bound in ("0.025", "60", "+Inf")] == [3, 3, 5]
+    assert list(buckets.values()) == sorted(buckets.values())
+    assert series["dragoman_total_seconds_sum", ()] == pytest.approx(sum(times_s))
+    for name in ("dragoman_queue_seconds", "dragoman_first_token_seconds"):
+        assert series[f"{name}_bucket", (("le", "+Inf"),)] == 0
+        assert (f"{name}_count", ()) in series
+
+
+def test_a_frame_has_no_more_figures_and_labels_than_the_relay_takes(
+    ends: tuple[Connection, socket.socket],
+) -> None:
+    connection, far = ends
+    reporter = FigureReporter(cast(Translator, Busy()), connection)
+    splitter = FrameSplitter()
+    frames: list[tuple[Kind, bytes]] = []
+    while not frames:
+        frames += splitter.feed(far.recv(1 << 16))
+    reporter.close()
+    figures = unpack_figures(frames[0][1])
+    header = (REPOSITORY / "serving/dragoman_serving/relay/relay.h").read_text()
+    most = dict(re.findall(r"\b(MOST_(?:FIGURES|LABELS)) = (\d+)", header))
+    assert len(figures) <= int(most["MOST_FIGURES"])
+    assert max(len(figure.labels) for figure in figures) <= int(most["MOST_LABELS"])
+    assert len({(figure.name, figure.labels) for figure in figures}) == len(figures)
+    names = [name for name, _ in itertools.groupby(figure.name for figure in figures)]
+    assert len(names) == len(set(names)), "figures of one name follow each other"
