@@ -56,5 +56,6 @@ def _extension(name: str, folder: str, flags: list[str], optional: bool = False)
         sources=sorted(glob(f"{folder}/*.c", root_dir=_ROOT)),
         depends=sorted(glob(f"{folder}/*.h", root_dir=_ROOT)),
         extra_compile_args=flags,
+        extra_link_args=["-pthread"],
         optional=optional,
     )

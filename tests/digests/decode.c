@@ -137,7 +137,7 @@ static void join(Batch *batch, const Sentence *sentences, int64_t count, int64_t
                              .lengths = batch->rows.src_lengths,
                              .room = CAPACITY,
                              .cross = batch->rows.cross};
-    dragoman_encode(batch->model, &sources, batch->memory);
+    dragoman_encode(batch->model, &sources, batch->memory, 1);
 }
 
 /* Print what a slot has found, and free it. */

@@ -109,7 +109,7 @@ def _open_network(
 ) -> Network:
     precision, workers = layout.precision, _workers(settings, layout)
     if layout.runtime == "native":
-        return NativeNetwork(bundle, manifest)
+        return NativeNetwork(bundle, manifest, workers)
     if layout.runtime == "onnxruntime_cuda" or layout.runtime == "tensorrt":
         return open_gpu_network(bundle, manifest, layout.runtime, precision)
     lone_threads = settings.lone_threads or default_lone_threads(

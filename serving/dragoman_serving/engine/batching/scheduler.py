@@ -127,10 +127,11 @@ class Scheduler:
         return dropped
 
     def _alone(self, worker: int) -> bool:
-        if not self._lone_rows:
+        if self._rows[worker] != self.rows:
             return False
-        total = self._waiting_rows + self.rows
-        return self._rows[worker] == self.rows and total <= self._lone_rows
+        if not self._lone_rows:
+            return self._waiting_rows == 0
+        return self._waiting_rows + self.rows <= self._lone_rows
 
     def _is_late(self, job: Job, now_s: float, pace: Pace | None) -> bool:
         """Whether a sentence would take a row from others, and then miss its deadline.

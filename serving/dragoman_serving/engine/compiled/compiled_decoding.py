@@ -37,6 +37,7 @@ class NativeDecoding:
         cache: Cache,
         scratch: Scratch,
         special_ids: SpecialIds,
+        threads: int = 1,
     ) -> None:
         """Begin without sentences.
 
@@ -45,7 +46,9 @@ class NativeDecoding:
             cache: without slots, as wide as every sentence's beam.
             scratch: of the thread that uses this.
             special_ids: of the model's vocabulary.
+            threads: that may encode at once while nothing else is in flight.
         """
+        self._threads = threads
         self._library = library.load()
         self._weights = weights  # the structures point into it
         self._model = weights.address
@@ -110,7 +113,8 @@ class NativeDecoding:
             *(first, self._rows.src_room, self._rows.cross),
         )
         memory = self._scratch.memory(len(src_ids))
-        self._library.encode(self._model, ctypes.byref(sources), memory)
+        threads = self._threads if alone else 1
+        self._library.encode(self._model, ctypes.byref(sources), memory, threads)
 
     def step(self, alone: bool = False) -> Sequence[int]:
         """See `Decoding`."""

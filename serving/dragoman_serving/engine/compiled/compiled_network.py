@@ -26,17 +26,19 @@ class NativeNetwork:
     pads_sources = False
     gains_alone = False
 
-    def __init__(self, bundle: Path, manifest: Manifest) -> None:
+    def __init__(self, bundle: Path, manifest: Manifest, threads: int = 1) -> None:
         """Load the weights.
 
         Args:
             bundle: folder of the bundle.
             manifest: its manifest, checked.
+            threads: that may encode at once while nothing else is in flight.
 
         Raises:
             UsageError: the weights cannot be read, or the compiled code cannot be used.
         """
         library.load()
+        self._threads = threads
         limits = manifest.limits
         if limits.top_k > library.MOST_BEST:
             raise UsageError(
@@ -71,7 +73,7 @@ class NativeNetwork:
     def begin(self, width: int, special_ids: SpecialIds, slots: int) -> NativeDecoding:
         """See `Network`."""
         cache = Cache(self.cache_shape, width, slots)
-        return NativeDecoding(self._weights, cache, self.scratch, special_ids)
+        return NativeDecoding(self._weights, cache, self.scratch, special_ids, self._threads)
 
 
 def native_obstacle(sizes: Dimensions) -> str | None:

@@ -163,7 +163,7 @@ int64_t dragoman_find_weights(const void *block, Model *model);
 
 /* transformer.c */
 int64_t dragoman_scratch_bytes(const Model *model, int64_t rows);
-void dragoman_encode(const Model *model, const Sources *sources, char *memory);
+void dragoman_encode(const Model *model, const Sources *sources, char *memory, int64_t most_threads);
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores);
 int64_t dragoman_clock(void);
 void dragoman_agreement(int64_t *numbers);

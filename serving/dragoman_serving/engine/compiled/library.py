@@ -152,7 +152,7 @@ class Library:
         self.find_weights.argtypes = (Pointer, model)
         self.find_weights.restype = Number
         self.encode = loaded.dragoman_encode
-        self.encode.argtypes = (model, ctypes.POINTER(Sources), Pointer)
+        self.encode.argtypes = (model, ctypes.POINTER(Sources), Pointer, Number)
         self.encode.restype = None
         self.decode = loaded.dragoman_decode
         self.decode.argtypes = (model, rows, searches, Pointer, Pointer)

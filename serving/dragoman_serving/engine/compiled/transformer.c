@@ -1,16 +1,25 @@
 /* The encoder, and one step of the decoder. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "clock.h"
 #include "kernels.h"
 #include "vec.h"
 
+enum {
+    MOST_THREADS = 8,
+    FEWEST_PRODUCTS = 20000000, /* that are worth a thread, which takes some 50 us to start */
+    MOST_TURNS = 10000 /* that a thread waits for another one before it gives its processor away */
+};
+
 /* Scratch for a number of rows. */
 typedef struct {
     float *x;       /* [N, E], the residual stream */
     float *y;       /* [N, E] */
     float *wide;    /* [N, max(3E, F)] */
-    float *weights; /* [longest] */
+    float *weights; /* [MOST_THREADS, longest] */
     Codes codes;    /* [N, max(E, F)] */
     int64_t *live;  /* [N], rows that are computed; those up to the next one say the same */
     int64_t *ticks; /* [SECTIONS] */
@@ -33,7 +42,7 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
     PLACE(scratch->x, 4 * rows * e);
     PLACE(scratch->y, 4 * rows * e);
     PLACE(scratch->wide, 4 * rows * larger(3 * e, f));
-    PLACE(scratch->weights, 4 * round_up(model->sizes.longest));
+    PLACE(scratch->weights, 4 * MOST_THREADS * model->sizes.longest);
     PLACE(scratch->codes.codes, rows * larger(e, f) * CODE_BYTES);
     PLACE(scratch->codes.scales, 4 * rows);
     PLACE(scratch->codes.starts, 4 * rows);
@@ -107,56 +116,150 @@ static void store_heads(const Model *model, const float *from, uint16_t *to, int
             v_store_halves(to + head * room * d + i, v_load(from + head * d + i));
 }
 
-static void encoder_attention(const Model *model, const EncoderLayer *layer,
-                              const Sources *sources, Scratch *scratch)
+/* Threads that encode the same sentences, each a part of the tokens. */
+typedef struct {
+    const Model *model;
+    const Sources *sources;
+    Scratch scratch;    /* of all tokens */
+    atomic_int threads; /* 0 until all are started */
+    atomic_int arrived;
+} Encoding;
+
+typedef struct {
+    Encoding *encoding;
+    int64_t index;
+} Part;
+
+/* Wait until every thread is here. The processor is given away only if one takes long. */
+static void wait_for_all(Encoding *encoding)
 {
-    const int64_t e = model->sizes.model_size, d = model->sizes.head_size, tokens = sources->tokens;
-    begin_sublayer(model, layer->attention_norm, tokens, scratch);
-    TIMED(PRODUCTS,
-          multiply(&layer->query_key_value, scratch->codes, tokens, STORE, scratch->wide));
-    for (int64_t sentence = 0, first = 0; sentence < sources->sentences; sentence++) {
-        const int64_t length = sources->lengths[sentence];
-        const float *parts = scratch->wide + first * 3 * e;
-        for (int64_t head = 0; head < model->sizes.heads; head++)
-            for (int64_t token = 0; token < length; token++)
-                attend(parts + token * 3 * e + head * d, parts + e + head * d,
-                       parts + 2 * e + head * d, 3 * e, length, d, scratch->weights,
-                       scratch->y + (first + token) * e + head * d);
-        first += length;
-    }
-    TIMED(QUANTISING, quantise(scratch->y, tokens, e, &scratch->codes));
-    end_sublayer(model, layer->attention_norm, &layer->attention_output, tokens, scratch);
+    const int threads = atomic_load(&encoding->threads), here = atomic_fetch_add(&encoding->arrived, 1);
+    const int all = here - here % threads + threads;
+    for (int turns = 0; atomic_load(&encoding->arrived) < all; turns++)
+        if (turns > MOST_TURNS)
+            sched_yield();
 }
 
-/* Encode sentences and project what comes of it into every decoder layer's cross-attention. */
-void dragoman_encode(const Model *model, const Sources *sources, char *memory)
+/* Attention of tokens from `begin` to `end`, over the keys and values of all. */
+static void encoder_attention(const Model *model, const Sources *sources, const float *parts,
+                              int64_t begin, int64_t end, float *weights, float *results)
 {
-    const int64_t e = model->sizes.model_size, tokens = sources->tokens;
+    const int64_t e = model->sizes.model_size, d = model->sizes.head_size;
+    for (int64_t sentence = 0, first = 0; sentence < sources->sentences && first < end; sentence++) {
+        const int64_t length = sources->lengths[sentence], next = first + length;
+        const int64_t from = larger(first, begin), to = next < end ? next : end;
+        const float *const keys = parts + first * 3 * e + e, *const values = keys + e;
+        for (int64_t head = 0; head < model->sizes.heads; head++)
+            for (int64_t token = from; token < to; token++)
+                attend(parts + token * 3 * e + head * d, keys + head * d, values + head * d, 3 * e,
+                       length, d, weights, results + token * e + head * d);
+        first = next;
+    }
+}
+
+static void encoder_layer(Encoding *encoding, const EncoderLayer *layer, int64_t begin,
+                          int64_t end, Scratch *scratch)
+{
+    const Model *const model = encoding->model;
+    const int64_t e = model->sizes.model_size, tokens = end - begin;
+    float *const parts = encoding->scratch.wide;
+    begin_sublayer(model, layer->attention_norm, tokens, scratch);
+    multiply(&layer->query_key_value, scratch->codes, tokens, STORE, parts + begin * 3 * e);
+    wait_for_all(encoding);
+    encoder_attention(model, encoding->sources, parts, begin, end, scratch->weights,
+                      encoding->scratch.y);
+    wait_for_all(encoding);
+    quantise(scratch->y, tokens, e, &scratch->codes);
+    end_sublayer(model, layer->attention_norm, &layer->attention_output, tokens, scratch);
+    feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, tokens, scratch);
+    wait_for_all(encoding);
+}
+
+/* Project what comes of tokens into a decoder layer's keys and values [H, room, D] of sentences. */
+static void project_source(const Model *model, const Sources *sources, int64_t layer,
+                           int64_t begin, int64_t end, const Scratch *scratch)
+{
+    const int64_t e = model->sizes.model_size;
+    multiply(&model->decoder[layer].cross_key_value, scratch->codes, end - begin, STORE,
+             scratch->wide);
+    for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
+        for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++) {
+            if (token < begin || token >= end)
+                continue;
+            for (int64_t kind = 0; kind < 2; kind++) {
+                uint16_t *to = sources->cross[2 * layer + kind] +
+                               (sources->first + sentence) * sources->room * e;
+                store_heads(model, scratch->wide + (token - begin) * 2 * e + kind * e,
+                            to + place * model->sizes.head_size, sources->room);
+            }
+        }
+}
+
+/* Encode a thread's share of the tokens, in its share of the scratch. */
+static void *encode_part(void *argument)
+{
+    const Part *const part = argument;
+    Encoding *const encoding = part->encoding;
+    const Model *const model = encoding->model;
+    const Sources *const sources = encoding->sources;
+    const int64_t e = model->sizes.model_size, f = model->sizes.feed_forward_size;
+    int64_t threads;
+    while (!(threads = atomic_load(&encoding->threads)))
+        sched_yield();
+    const int64_t begin = sources->tokens * part->index / threads;
+    const int64_t end = sources->tokens * (part->index + 1) / threads;
     int64_t ticks[SECTIONS] = {0};
-    Scratch scratch = {.ticks = ticks};
-    lay_out(model, tokens, memory, &scratch);
+    Scratch scratch = encoding->scratch;
+    scratch.ticks = ticks;
+    scratch.x += begin * e;
+    scratch.y += begin * e;
+    scratch.wide += begin * larger(3 * e, f);
+    scratch.weights += part->index * model->sizes.longest;
+    scratch.codes.codes += begin * larger(e, f) * CODE_BYTES;
+    scratch.codes.scales += begin;
+    scratch.codes.starts += begin;
     for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
         for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
-            embed(model, model->src_embedding + sources->ids[token] * e, place,
-                  scratch.x + token * e);
-    for (int64_t i = 0; i < model->sizes.encoder_layers; i++) {
-        const EncoderLayer *layer = model->encoder + i;
-        encoder_attention(model, layer, sources, &scratch);
-        feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, tokens,
-                     &scratch);
-    }
-    final_norm(model, model->encoder_norm, tokens, &scratch);
-    for (int64_t i = 0; i < model->sizes.decoder_layers; i++) {
-        multiply(&model->decoder[i].cross_key_value, scratch.codes, tokens, STORE, scratch.wide);
-        for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
-            for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
-                for (int64_t kind = 0; kind < 2; kind++) {
-                    uint16_t *to = sources->cross[2 * i + kind] +
-                                   (sources->first + sentence) * sources->room * e;
-                    store_heads(model, scratch.wide + token * 2 * e + kind * e,
-                                to + place * model->sizes.head_size, sources->room);
-                }
-    }
+            if (token >= begin && token < end)
+                embed(model, model->src_embedding + sources->ids[token] * e, place,
+                      scratch.x + (token - begin) * e);
+    for (int64_t i = 0; i < model->sizes.encoder_layers; i++)
+        encoder_layer(encoding, model->encoder + i, begin, end, &scratch);
+    final_norm(model, model->encoder_norm, end - begin, &scratch);
+    for (int64_t i = 0; i < model->sizes.decoder_layers; i++)
+        project_source(model, sources, i, begin, end, &scratch);
+    return NULL;
+}
+
+/* How many threads are worth their start. */
+static int64_t count_threads(const Sizes *sizes, int64_t tokens, int64_t most)
+{
+    const int64_t e = sizes->model_size, f = sizes->feed_forward_size;
+    const int64_t products = tokens * sizes->encoder_layers * (4 * e * e + 2 * e * f);
+    const int64_t worth = larger(products / FEWEST_PRODUCTS, 1);
+    most = most < MOST_THREADS ? most : MOST_THREADS;
+    return worth < most ? worth : most;
+}
+
+/* Encode sentences, by at most so many threads, and project what comes of it into every decoder layer's
+ * cross-attention. The results do not depend on the number of threads. */
+void dragoman_encode(const Model *model, const Sources *sources, char *memory, int64_t most_threads)
+{
+    const int64_t threads = count_threads(&model->sizes, sources->tokens, most_threads);
+    Encoding encoding = {.model = model, .sources = sources};
+    Part parts[MOST_THREADS];
+    pthread_t started[MOST_THREADS];
+    int64_t running = 1;
+    lay_out(model, sources->tokens, memory, &encoding.scratch);
+    for (int64_t i = 0; i < threads; i++)
+        parts[i] = (Part){&encoding, i};
+    while (running < threads &&
+           !pthread_create(&started[running], NULL, encode_part, &parts[running]))
+        running++;
+    atomic_store(&encoding.threads, running);
+    encode_part(&parts[0]);
+    while (--running)
+        pthread_join(started[running], NULL);
 }
 
 /* Attention of one row's heads [H, D] over keys and values [H, room, D]. */
