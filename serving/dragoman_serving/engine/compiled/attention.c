@@ -18,6 +18,12 @@ static float exponentials(float *values, int64_t length, float largest)
     return v_sum(sum);
 }
 
+INLINE void prefetch(const void *from, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch((const char *)from + i);
+}
+
 /* 16 of fp32 or of fp16, from an index on. */
 INLINE Vec load(const void *from, int64_t index, const int halves)
 {
@@ -27,7 +33,7 @@ INLINE Vec load(const void *from, int64_t index, const int halves)
 }
 
 INLINE void attend_sized(
-    const float *query, const void *keys, const void *values, const int halves, int64_t stride,
+    const float *query, const void *keys, const void *values, const void *next, const int halves, int64_t stride,
     int64_t length, const int64_t head_size, float *weights, float *result)
 {
     Vec most = v_set(-INFINITY);
@@ -36,6 +42,8 @@ INLINE void attend_sized(
         for (int64_t i = 0; i < 16; i++) {
             const int64_t token = begin + i < length ? begin + i : length - 1;
             const int64_t key = token * stride;
+            if (halves)
+                prefetch((const uint16_t *)values + key, head_size * 2);
             products[i] = v_mul(v_load(query), load(keys, key, halves));
             for (int64_t d = 16; d < head_size; d += 16)
                 products[i] = v_fma(v_load(query + d),
@@ -56,6 +64,8 @@ INLINE void attend_sized(
             const Vec one = v_set(weights[token]);
             const Vec two = v_set(weights[token + 1]);
             const int64_t value = token * stride + begin;
+            if (halves && begin == 0)
+                prefetch((const uint16_t *)next + value, head_size * 4);
             for (int64_t v = 0; v < vectors; v++) {
                 even[v] = v_fma(one, load(values, value + 16 * v, halves), even[v]);
                 odd[v] = v_fma(two, load(values, value + stride + 16 * v, halves),
@@ -75,30 +85,30 @@ INLINE void attend_sized(
 
 /* With the head size known, the compiler keeps the query and the sums in registers. */
 INLINE void attend_any(
-    const float *query, const void *keys, const void *values, const int halves, int64_t stride,
+    const float *query, const void *keys, const void *values, const void *next, const int halves, int64_t stride,
     int64_t length, int64_t head_size, float *weights, float *result)
 {
     switch (head_size) {
     case 32:
-        attend_sized(query, keys, values, halves, stride, length, 32, weights, result);
+        attend_sized(query, keys, values, next, halves, stride, length, 32, weights, result);
         break;
     case 64:
-        attend_sized(query, keys, values, halves, stride, length, 64, weights, result);
+        attend_sized(query, keys, values, next, halves, stride, length, 64, weights, result);
         break;
     default:
-        attend_sized(query, keys, values, halves, stride, length, head_size, weights, result);
+        attend_sized(query, keys, values, next, halves, stride, length, head_size, weights, result);
     }
 }
 
 void attend(const float *query, const float *keys, const float *values, int64_t stride,
             int64_t length, int64_t head_size, float *weights, float *result)
 {
-    attend_any(query, keys, values, 0, stride, length, head_size, weights, result);
+    attend_any(query, keys, values, keys, 0, stride, length, head_size, weights, result);
 }
 
 void attend_halves(const float *query, const uint16_t *keys, const uint16_t *values,
-                   int64_t stride, int64_t length, int64_t head_size, float *weights,
+                   const uint16_t *next, int64_t stride, int64_t length, int64_t head_size, float *weights,
                    float *result)
 {
-    attend_any(query, keys, values, 1, stride, length, head_size, weights, result);
+    attend_any(query, keys, values, next, 1, stride, length, head_size, weights, result);
 }

@@ -154,7 +154,7 @@ void quantise_rectified(const float *x, int64_t rows, int64_t size, Codes *codes
 void attend(const float *query, const float *keys, const float *values, int64_t stride,
             int64_t length, int64_t head_size, float *weights, float *result);
 void attend_halves(const float *query, const uint16_t *keys, const uint16_t *values,
-                   int64_t stride, int64_t length, int64_t head_size, float *weights,
+                   const uint16_t *next, int64_t stride, int64_t length, int64_t head_size, float *weights,
                    float *result);
 
 /* model.c */

@@ -10,7 +10,7 @@
 
 enum {
     MOST_THREADS = 8,
-    FEWEST_PRODUCTS = 20000000, /* that are worth a thread, which takes some 50 us to start */
+    FEWEST_PRODUCTS = 100000000, /* of a thread, which takes some 200 us to start */
     MOST_TURNS = 10000 /* that a thread waits for another one before it gives its processor away */
 };
 
@@ -269,8 +269,8 @@ static void attend_heads(const Model *model, const float *queries, const uint16_
 {
     const int64_t d = model->sizes.head_size;
     for (int64_t head = 0; head < model->sizes.heads; head++)
-        attend_halves(queries + head * d, keys + head * room * d, values + head * room * d, d,
-                      length, d, weights, result + head * d);
+        attend_halves(queries + head * d, keys + head * room * d, values + head * room * d,
+                      keys + (head + 1) * room * d, d, length, d, weights, result + head * d);
 }
 
 static void self_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
