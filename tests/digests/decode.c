@@ -52,12 +52,12 @@ static void *zeros(int64_t count, int64_t size)
     return memory;
 }
 
-static uint16_t **open_parts(const Model *model, int64_t rows)
+static uint8_t **open_parts(const Model *model, int64_t rows)
 {
     const int64_t parts = 2 * model->sizes.decoder_layers;
-    uint16_t **const found = zeros(parts, sizeof *found);
+    uint8_t **const found = zeros(parts, sizeof *found);
     for (int64_t i = 0; i < parts; i++)
-        found[i] = zeros(rows * CAPACITY * model->sizes.model_size, sizeof **found);
+        found[i] = zeros(rows * heads_bytes(model, CAPACITY), 1);
     return found;
 }
 

@@ -36,7 +36,7 @@ class CacheShape:
     head_size: int
     src_tokens: int
     tgt_tokens: int
-    dtype: type[np.floating[Any]] = np.float32
+    dtype: type[np.number[Any]] = np.float32
     capacities: tuple[int, ...] = CAPACITIES
 
     def bytes(self, tokens: int) -> int:

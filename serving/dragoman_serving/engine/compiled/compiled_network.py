@@ -53,9 +53,9 @@ class NativeNetwork:
         self._of_thread = threading.local()
         sizes = self._weights.sizes
         self.cache_shape = CacheShape(
-            *(2 * sizes.decoder_layers, sizes.heads, sizes.head_size),
-            *(limits.max_source_tokens, limits.max_target_tokens),
-            *(np.float16, _CAPACITIES),
+            *(2 * sizes.decoder_layers, sizes.heads, sizes.head_size + library.TOKEN_BYTES),
+            *(_whole_blocks(limits.max_source_tokens), _whole_blocks(limits.max_target_tokens)),
+            *(np.uint8, _CAPACITIES),
         )
 
     def most_bytes(self, width: int, slots: int) -> int:
@@ -74,6 +74,10 @@ class NativeNetwork:
         """See `Network`."""
         cache = Cache(self.cache_shape, width, slots)
         return NativeDecoding(self._weights, cache, self.scratch, special_ids, self._threads)
+
+
+def _whole_blocks(tokens: int) -> int:
+    return -(-tokens // library.BLOCK) * library.BLOCK
 
 
 def native_obstacle(sizes: Dimensions) -> str | None:

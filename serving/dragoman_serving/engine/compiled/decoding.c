@@ -4,23 +4,19 @@
 #include "clock.h"
 #include "kernels.h"
 
-/* Elements of the heads of one row or source with so much room. */
-static int64_t row_size(const Model *model, int64_t room) { return model->sizes.model_size * room; }
-
-/* Let the first tokens of each head [H, room, D] be those of another row. */
-static void copy_tokens(const Model *model, const uint16_t *from, uint16_t *to, int64_t room,
+/* Let the first tokens of each head be those of another row. */
+static void copy_tokens(const Model *model, const uint8_t *from, uint8_t *to, int64_t room,
                         int64_t tokens)
 {
-    for (int64_t head = 0; head < model->sizes.heads; head++) {
-        const int64_t begin = head * room * model->sizes.head_size;
-        memcpy(to + begin, from + begin, tokens * model->sizes.head_size * sizeof *to);
-    }
+    const int64_t block = block_bytes(model->sizes.head_size), size = room / BLOCK * block;
+    for (int64_t head = 0; head < model->sizes.heads; head++)
+        memcpy(to + head * size, from + head * size, (tokens + BLOCK - 1) / BLOCK * block);
 }
 
 static void copy_row(const Model *model, const Rows *rows, int64_t source, int64_t target,
                      int64_t tokens)
 {
-    const int64_t size = row_size(model, rows->room);
+    const int64_t size = heads_bytes(model, rows->room);
     for (int64_t part = 0; part < 2 * model->sizes.decoder_layers; part++)
         copy_tokens(model, rows->past[part] + source * size, rows->past[part] + target * size,
                     rows->room, tokens);
@@ -35,7 +31,7 @@ void dragoman_copy_rows(const Model *model, const Rows *rows, const int64_t *cop
 
 static void copy_source(const Model *model, const Rows *rows, int64_t source, int64_t target)
 {
-    const int64_t size = row_size(model, rows->src_room);
+    const int64_t size = heads_bytes(model, rows->src_room);
     for (int64_t part = 0; part < 2 * model->sizes.decoder_layers; part++)
         copy_tokens(model, rows->cross[part] + source * size, rows->cross[part] + target * size,
                     rows->src_room, rows->src_lengths[source]);

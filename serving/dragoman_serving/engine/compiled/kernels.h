@@ -6,8 +6,7 @@
  * vocabulary; here N is rows of any kind, and sizes are counted in elements.
  *
  * Every row is computed by itself, in the same order whatever its neighbours are, so that results
- * do not depend on them. Keys and values are kept in fp16, which halves what attention reads; sums
- * are in fp32. Nothing here allocates, locks or fails: sizes are checked by the caller.
+ * do not depend on them. Sums are in fp32. Nothing here allocates, locks or fails: sizes are checked by the caller.
  */
 #pragma once
 
@@ -19,8 +18,16 @@ typedef enum { RELU, SILU, GELU } Activation;
 enum {
     PANEL = 64,      /* outputs whose largest is noted; a product has a multiple of them */
     MOST_BEST = 1024, /* tokens that can be ranked at once */
-    MOST_LAYERS = 64
+    MOST_LAYERS = 64,
+    MOST_HEAD_SIZE = 256,
+    BLOCK = 16 /* tokens whose keys or values lie together */
 };
+
+/* Keys and values have codes of 8 bits, with one scale a token and head. A block of a head's keys has
+ * codes [D / 4][BLOCK][4], so that it is the weights of 16 scores; one of values has codes
+ * [D / 16][BLOCK / 4][16][4], so that its tokens are the inputs of D results. Behind the codes stand
+ * the tokens' scales [BLOCK] and the sums of their keys' codes [BLOCK]. */
+static inline int64_t block_bytes(int64_t head_size) { return BLOCK * (head_size + 8); }
 
 /* y = x W^T + b with W in codes of 8 bits, one scale an output. */
 typedef struct {
@@ -79,7 +86,7 @@ typedef struct {
     const int64_t *ids;     /* [tokens] */
     const int64_t *lengths; /* [B] */
     int64_t first, room;    /* where the results of the first one go, and their S */
-    uint16_t *const *cross; /* by layer and kind [first + B or more, H, S, D], fp16 */
+    uint8_t *const *cross;  /* by layer and kind [first + B or more, H, S, D + 8] */
 } Sources;
 
 /* Sentences in flight, and where their keys and values lie. A sentence has a slot, and in it as many
@@ -91,8 +98,8 @@ typedef struct {
     int64_t *positions;         /* [R], and where */
     int64_t *src_lengths;       /* [B] */
     int64_t src_room, room;     /* S, C */
-    uint16_t *const *cross;     /* by layer and kind [B, H, S, D], fp16 */
-    uint16_t *const *past;      /* by layer and kind [R, H, C, D], fp16 */
+    uint8_t *const *cross;      /* by layer and kind [B, H, S, D + 8] */
+    uint8_t *const *past;       /* by layer and kind [R, H, C, D + 8] */
     int64_t *ticks;             /* [SECTIONS], of the processor's clock, are added to */
 } Rows;
 
@@ -149,19 +156,24 @@ void normalise(const float *x, Norm norm, int64_t size, float *y);
 void quantise(const float *x, int64_t rows, int64_t size, Codes *codes);
 void quantise_rectified(const float *x, int64_t rows, int64_t size, Codes *codes);
 
-/* attention.c: one scaled query [D] over the keys and values of `length` tokens, which lie `stride`
- * apart, in fp32 or in fp16; `weights` [length] is scratch. */
+/* attention.c: one scaled query [D] over the keys and values of `length` tokens, in fp32, `stride`
+ * apart; `weights` [2 (length + BLOCK)] is scratch. */
 void attend(const float *query, const float *keys, const float *values, int64_t stride,
             int64_t length, int64_t head_size, float *weights, float *result);
-void attend_halves(const float *query, const uint16_t *keys, const uint16_t *values,
-                   const uint16_t *next, int64_t stride, int64_t length, int64_t head_size, float *weights,
-                   float *result);
+
+/* The same over keys and values of one head in codes; `next` are those that will be read next. */
+void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values,
+                  const uint8_t *next, int64_t length, int64_t head_size, float *weights,
+                  float *result);
+void store_key(const float *key, int64_t head_size, uint8_t *keys, int64_t position);
+void store_value(const float *value, int64_t head_size, uint8_t *values, int64_t position);
 
 /* model.c */
 int64_t dragoman_model_bytes(void);
 int64_t dragoman_find_weights(const void *block, Model *model);
 
 /* transformer.c */
+int64_t heads_bytes(const Model *model, int64_t room);
 int64_t dragoman_scratch_bytes(const Model *model, int64_t rows);
 void dragoman_encode(const Model *model, const Sources *sources, char *memory, int64_t most_threads);
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores);

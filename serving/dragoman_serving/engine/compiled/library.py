@@ -25,6 +25,11 @@ Number = ctypes.c_int64
 MOST_BEST = 1024
 """Best tokens that can be asked for at once."""
 MOST_LAYERS = 64
+MOST_HEAD_SIZE = 256
+BLOCK = 16
+"""Tokens whose keys or values lie together."""
+TOKEN_BYTES = 8
+"""Of a token's key or value in one head, beside its codes."""
 SECTIONS = (
     *("products", "logits", "attention", "norms", "quantising", "cache"),
     *("ranking", "search", "step"),
@@ -212,7 +217,7 @@ def _agrees(loaded: ctypes.CDLL) -> bool:
     """Whether a library has the structures and the numbers that stand here."""
     ours = [
         *map(ctypes.sizeof, (Sizes, Product, Sources, Rows, Searches, Found)),
-        *(PANEL, MOST_BEST, MOST_LAYERS, len(SECTIONS)),
+        *(PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK, len(SECTIONS)),
     ]
     theirs = (Number * len(ours))()
     try:

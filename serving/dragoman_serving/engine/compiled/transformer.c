@@ -19,7 +19,7 @@ typedef struct {
     float *x;       /* [N, E], the residual stream */
     float *y;       /* [N, E] */
     float *wide;    /* [N, max(3E, F)] */
-    float *weights; /* [MOST_THREADS, longest] */
+    float *weights; /* [MOST_THREADS, 2 (longest + BLOCK)] */
     Codes codes;    /* [N, max(E, F)] */
     int64_t *live;  /* [N], rows that are computed; those up to the next one say the same */
     int64_t *ticks; /* [SECTIONS] */
@@ -42,7 +42,7 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
     PLACE(scratch->x, 4 * rows * e);
     PLACE(scratch->y, 4 * rows * e);
     PLACE(scratch->wide, 4 * rows * larger(3 * e, f));
-    PLACE(scratch->weights, 4 * MOST_THREADS * model->sizes.longest);
+    PLACE(scratch->weights, 8 * MOST_THREADS * (model->sizes.longest + BLOCK));
     PLACE(scratch->codes.codes, rows * larger(e, f) * CODE_BYTES);
     PLACE(scratch->codes.scales, 4 * rows);
     PLACE(scratch->codes.starts, 4 * rows);
@@ -107,13 +107,21 @@ static void final_norm(const Model *model, Norm norm, int64_t rows, Scratch *scr
     TIMED(QUANTISING, quantise(scratch->x, rows, model->sizes.model_size, &scratch->codes));
 }
 
-/* Put a row [H, D] into one token's place in keys or values [H, room, D]. */
-static void store_heads(const Model *model, const float *from, uint16_t *to, int64_t room)
+/* Bytes of a row's heads in keys or values with so much room. */
+int64_t heads_bytes(const Model *model, int64_t room)
 {
-    const int64_t d = model->sizes.head_size;
-    for (int64_t head = 0; head < model->sizes.heads; head++)
-        for (int64_t i = 0; i < d; i += 16)
-            v_store_halves(to + head * room * d + i, v_load(from + head * d + i));
+    return model->sizes.heads * (room / BLOCK) * block_bytes(model->sizes.head_size);
+}
+
+/* Put a token's key and value, each a row [H, D], into those of a row or a source. */
+static void store_heads(const Model *model, const float *key, const float *value, uint8_t *keys,
+                        uint8_t *values, int64_t room, int64_t position)
+{
+    const int64_t d = model->sizes.head_size, size = room / BLOCK * block_bytes(d);
+    for (int64_t head = 0; head < model->sizes.heads; head++) {
+        store_key(key + head * d, d, keys + head * size, position);
+        store_value(value + head * d, d, values + head * size, position);
+    }
 }
 
 /* Threads that encode the same sentences, each a part of the tokens. */
@@ -186,12 +194,11 @@ static void project_source(const Model *model, const Sources *sources, int64_t l
         for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++) {
             if (token < begin || token >= end)
                 continue;
-            for (int64_t kind = 0; kind < 2; kind++) {
-                uint16_t *to = sources->cross[2 * layer + kind] +
-                               (sources->first + sentence) * sources->room * e;
-                store_heads(model, scratch->wide + (token - begin) * 2 * e + kind * e,
-                            to + place * model->sizes.head_size, sources->room);
-            }
+            const int64_t offset =
+                (sources->first + sentence) * heads_bytes(model, sources->room);
+            const float *const key = scratch->wide + (token - begin) * 2 * e;
+            store_heads(model, key, key + e, sources->cross[2 * layer] + offset,
+                        sources->cross[2 * layer + 1] + offset, sources->room, place);
         }
 }
 
@@ -214,7 +221,7 @@ static void *encode_part(void *argument)
     scratch.x += begin * e;
     scratch.y += begin * e;
     scratch.wide += begin * larger(3 * e, f);
-    scratch.weights += part->index * model->sizes.longest;
+    scratch.weights += part->index * 2 * (model->sizes.longest + BLOCK);
     scratch.codes.codes += begin * larger(e, f) * CODE_BYTES;
     scratch.codes.scales += begin;
     scratch.codes.starts += begin;
@@ -262,31 +269,31 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory, i
         pthread_join(started[running], NULL);
 }
 
-/* Attention of one row's heads [H, D] over keys and values [H, room, D]. */
-static void attend_heads(const Model *model, const float *queries, const uint16_t *keys,
-                         const uint16_t *values, int64_t room, int64_t length, float *weights,
+/* Attention of one row's heads [H, D] over its keys and values. */
+static void attend_heads(const Model *model, const float *queries, const uint8_t *keys,
+                         const uint8_t *values, int64_t room, int64_t length, float *weights,
                          float *result)
 {
-    const int64_t d = model->sizes.head_size;
+    const int64_t d = model->sizes.head_size, size = room / BLOCK * block_bytes(d);
     for (int64_t head = 0; head < model->sizes.heads; head++)
-        attend_halves(queries + head * d, keys + head * room * d, values + head * room * d,
-                      keys + (head + 1) * room * d, d, length, d, weights, result + head * d);
+        attend_codes(queries + head * d, keys + head * size, values + head * size,
+                     keys + (head + 1) * size, length, d, weights, result + head * d);
 }
 
 static void self_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
-                           uint16_t *keys, uint16_t *values, int64_t live, Scratch *scratch)
+                           uint8_t *keys, uint8_t *values, int64_t live, Scratch *scratch)
 {
     const int64_t e = model->sizes.model_size;
     begin_sublayer(model, layer->self_norm, live, scratch);
     TIMED(PRODUCTS, multiply(&layer->query_key_value, scratch->codes, live, STORE, scratch->wide));
     for (int64_t i = 0; i < live; i++) {
-        const int64_t row = scratch->live[i], size = rows->room * e, begin = row * size;
+        const int64_t row = scratch->live[i], size = heads_bytes(model, rows->room);
         const int64_t next = i + 1 < live ? scratch->live[i + 1] : count_rows(rows);
-        const int64_t position = rows->positions[row], place = position * model->sizes.head_size;
+        const int64_t position = rows->positions[row], begin = row * size;
         const float *parts = scratch->wide + i * 3 * e;
         for (int64_t same = row; same < next; same++)
-            TIMED(CACHE, store_heads(model, parts + e, keys + same * size + place, rows->room);
-                  store_heads(model, parts + 2 * e, values + same * size + place, rows->room));
+            TIMED(CACHE, store_heads(model, parts + e, parts + 2 * e, keys + same * size,
+                                     values + same * size, rows->room, position));
         TIMED(ATTENTION, attend_heads(model, parts, keys + begin, values + begin, rows->room,
                                       position + 1, scratch->weights, scratch->y + i * e));
     }
@@ -295,14 +302,15 @@ static void self_attention(const Model *model, const DecoderLayer *layer, const 
 }
 
 static void cross_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
-                            const uint16_t *keys, const uint16_t *values, int64_t live,
+                            const uint8_t *keys, const uint8_t *values, int64_t live,
                             Scratch *scratch)
 {
     const int64_t e = model->sizes.model_size;
     begin_sublayer(model, layer->cross_norm, live, scratch);
     TIMED(PRODUCTS, multiply(&layer->cross_query, scratch->codes, live, STORE, scratch->wide));
     for (int64_t i = 0; i < live; i++) {
-        const int64_t sentence = scratch->live[i] / rows->width, begin = sentence * rows->src_room * e;
+        const int64_t sentence = scratch->live[i] / rows->width;
+        const int64_t begin = sentence * heads_bytes(model, rows->src_room);
         TIMED(ATTENTION,
               attend_heads(model, scratch->wide + i * e, keys + begin, values + begin,
                            rows->src_room, rows->src_lengths[sentence], scratch->weights,
@@ -364,6 +372,6 @@ int64_t dragoman_clock(void) { return read_clock(); }
 void dragoman_agreement(int64_t *numbers)
 {
     const int64_t ours[] = {sizeof(Sizes), sizeof(Product), sizeof(Sources), sizeof(Rows),
-                            sizeof(Searches), sizeof(Found), PANEL, MOST_BEST, MOST_LAYERS, SECTIONS};
+                            sizeof(Searches), sizeof(Found), PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK, SECTIONS};
     memcpy(numbers, ours, sizeof ours);
 }

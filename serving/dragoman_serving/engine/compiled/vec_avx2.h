@@ -105,12 +105,6 @@ INLINE Vec v_load_halves(const uint16_t *from)
                  _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + 8)))};
 }
 
-INLINE void v_store_halves(uint16_t *to, Vec v)
-{
-    _mm_storeu_si128((void *)to, _mm256_cvtps_ph(v.low, _MM_FROUND_TO_NEAREST_INT));
-    _mm_storeu_si128((void *)(to + 8), _mm256_cvtps_ph(v.high, _MM_FROUND_TO_NEAREST_INT));
-}
-
 /* The sums of the first halves of four vectors, then of their second halves. */
 INLINE __m256 sum_four(__m256 a, __m256 b, __m256 c, __m256 d)
 {
@@ -180,6 +174,11 @@ INLINE Sums q_start(const int32_t *from, int32_t factor, int32_t number)
 #undef START
 }
 
+INLINE Sums q_zero(void)
+{
+    return (Sums){_mm256_setzero_si256(), _mm256_setzero_si256()};
+}
+
 INLINE Sums q_add(Sums a, Sums b)
 {
     return (Sums){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
@@ -206,6 +205,11 @@ INLINE __m128i round_codes(Vec v, int32_t zero)
         _mm256_packs_epi32(_mm256_and_si256(low, low_bytes), _mm256_and_si256(high, low_bytes));
     words = _mm256_permute4x64_epi64(words, 0xd8);
     return _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+}
+
+INLINE void v_store_bytes(int8_t *to, Vec v)
+{
+    _mm_storeu_si128((void *)to, round_codes(v, 0));
 }
 
 #ifdef __AVXVNNI__

@@ -61,9 +61,10 @@ INLINE Vec v_load_halves(const uint16_t *from)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
 }
 
-INLINE void v_store_halves(uint16_t *to, Vec v)
+/* The nearest integers, from -128 to 127. */
+INLINE void v_store_bytes(int8_t *to, Vec v)
 {
-    _mm256_storeu_si256((void *)to, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128((void *)to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
 }
 
 /* The sum of each of 16 vectors. */
@@ -114,6 +115,7 @@ INLINE Sums q_start(const int32_t *from, int32_t factor, int32_t number)
     return _mm512_add_epi32(product, _mm512_set1_epi32(number));
 }
 
+INLINE Sums q_zero(void) { return _mm512_setzero_si512(); }
 INLINE Sums q_add(Sums a, Sums b) { return _mm512_add_epi32(a, b); }
 INLINE Vec q_to_floats(Sums sums) { return _mm512_cvtepi32_ps(sums); }
 

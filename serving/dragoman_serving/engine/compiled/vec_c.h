@@ -136,29 +136,6 @@ INLINE Vec v_load_halves(const uint16_t *from)
     return v;
 }
 
-/* To the nearest, of two the even one. */
-INLINE uint16_t to_half(float value)
-{
-    uint32_t bits, sum_bits;
-    memcpy(&bits, &value, 4);
-    const uint32_t sign = bits >> 16 & 0x8000;
-    bits &= 0x7fffffff;
-    float magnitude;
-    memcpy(&magnitude, &bits, 4);
-    magnitude += 0.5f; /* where the last bit of a sum is that of a subnormal half */
-    memcpy(&sum_bits, &magnitude, 4);
-    const uint32_t subnormal = sum_bits - 0x3f000000;
-    const uint32_t normal = (bits + 0xc8000fff + (bits >> 13 & 1)) >> 13;
-    const uint32_t beyond = bits > 0x7f800000 ? 0x7e00 : 0x7c00;
-    return sign | (bits < 0x38800000 ? subnormal : bits < 0x47800000 ? normal : beyond);
-}
-
-INLINE void v_store_halves(uint16_t *to, Vec v)
-{
-    for (int i = 0; i < 16; i++)
-        to[i] = to_half(v.part[i / 4][i % 4]);
-}
-
 INLINE float v_sum(Vec v)
 {
     float lanes[16];
@@ -226,6 +203,8 @@ INLINE Sums q_start(const int32_t *from, int32_t factor, int32_t number)
     return sums;
 }
 
+INLINE Sums q_zero(void) { return (Sums){0}; }
+
 INLINE Sums q_add(Sums a, Sums b)
 {
     for (int i = 0; i < 4; i++)
@@ -261,5 +240,7 @@ INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)
         to[i] = (int32_t)rounded.part[i / 4][i % 4] + zero;
     return 0;
 }
+
+INLINE void v_store_bytes(int8_t *to, Vec v) { q_store_codes((uint8_t *)to, v, 0); }
 
 #undef EACH

@@ -80,12 +80,6 @@ INLINE Vec v_load_halves(const uint16_t *from)
     EACH(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from + 4 * i))));
 }
 
-INLINE void v_store_halves(uint16_t *to, Vec v)
-{
-    for (int i = 0; i < 4; i++)
-        vst1_u16(to + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(v.part[i])));
-}
-
 /* The sums of four parts of four lanes. */
 INLINE float32x4_t sum_parts(float32x4_t a, float32x4_t b, float32x4_t c, float32x4_t d)
 {
@@ -145,6 +139,12 @@ INLINE Sums q_start(const int32_t *from, int32_t factor, int32_t number)
     return sums;
 }
 
+INLINE Sums q_zero(void)
+{
+    const int32x4_t zero = vdupq_n_s32(0);
+    return (Sums){{zero, zero, zero, zero}};
+}
+
 INLINE Sums q_add(Sums a, Sums b)
 {
     for (int i = 0; i < 4; i++)
@@ -170,14 +170,20 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
 
 INLINE void q_prefetch(const int8_t *from) { __builtin_prefetch(from); }
 
-INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)
+INLINE int8x16_t round_codes(Vec v, int32_t zero)
 {
     int16x4_t words[4];
     for (int i = 0; i < 4; i++)
         words[i] = vmovn_s32(vaddq_s32(vcvtnq_s32_f32(v.part[i]), vdupq_n_s32(zero)));
-    const int8x8_t low = vmovn_s16(vcombine_s16(words[0], words[1]));
-    const int8x8_t high = vmovn_s16(vcombine_s16(words[2], words[3]));
-    vst1q_u8(to, vreinterpretq_u8_s8(vcombine_s8(low, high)));
+    return vcombine_s8(vmovn_s16(vcombine_s16(words[0], words[1])),
+                       vmovn_s16(vcombine_s16(words[2], words[3])));
+}
+
+INLINE void v_store_bytes(int8_t *to, Vec v) { vst1q_s8(to, round_codes(v, 0)); }
+
+INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)
+{
+    vst1q_u8(to, vreinterpretq_u8_s8(round_codes(v, zero)));
     return 0;
 }
 

@@ -20,7 +20,13 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Activation, Dimensions
 from dragoman.kernel.positions import sinusoidal_positions
 from dragoman_serving.engine.compiled import library
-from dragoman_serving.engine.compiled.library import ACTIVATIONS, MOST_LAYERS, PANEL, Sizes
+from dragoman_serving.engine.compiled.library import (
+    ACTIVATIONS,
+    MOST_HEAD_SIZE,
+    MOST_LAYERS,
+    PANEL,
+    Sizes,
+)
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
@@ -234,6 +240,8 @@ def sizes_obstacle(sizes: Dimensions) -> str | None:
             return f"{name} is {size}, which is no multiple of {_MULTIPLE}"
     if sizes.head_size % _HEAD_MULTIPLE:
         return f"head_size is {sizes.head_size}, which is no multiple of {_HEAD_MULTIPLE}"
+    if sizes.head_size > MOST_HEAD_SIZE:
+        return f"head_size is {sizes.head_size}, more than {MOST_HEAD_SIZE}"
     if (layers := max(sizes.encoder_layers, sizes.decoder_layers)) > MOST_LAYERS:
         return f"it has {layers} layers, more than {MOST_LAYERS}"
     return None
