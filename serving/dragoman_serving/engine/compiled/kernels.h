@@ -1,4 +1,4 @@
-/* The Transformer in 8-bit products, for one core.
+/* The Transformer in 8-bit products.
  *
  * The Python side (library.py) holds the same structures, field by field. Shape letters as in
  * training/dragoman_training/network/transformer.py: B sentences, R rows (hypotheses), S source
@@ -6,7 +6,8 @@
  * vocabulary; here N is rows of any kind, and sizes are counted in elements.
  *
  * Every row is computed by itself, in the same order whatever its neighbours are, so that results
- * do not depend on them. Sums are in fp32. Nothing here allocates, locks or fails: sizes are checked by the caller.
+ * do not depend on them. Sums are in fp32. Nothing here allocates memory or fails: sizes are checked
+ * by the caller. Only the encoder starts threads.
  */
 #pragma once
 
@@ -16,7 +17,7 @@
 typedef enum { RELU, SILU, GELU } Activation;
 
 enum {
-    PANEL = 64,      /* outputs whose largest is noted; a product has a multiple of them */
+    PANEL = 64, /* outputs whose largest is noted; a product has a multiple of them */
     MOST_BEST = 1024, /* tokens that can be ranked at once */
     MOST_LAYERS = 64,
     MOST_HEAD_SIZE = 256,
