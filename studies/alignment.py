@@ -28,7 +28,8 @@ from pathlib import Path
 
 import numpy as np
 from dragoman_serving.scoring.alignment import Linked, Words, moses_pairs
-from dragoman_serving.scoring.score_graphs import Pair, ScoreGraph, looked_at
+from dragoman_serving.scoring.pair import Pair, attention_of_tokens
+from dragoman_serving.scoring.score_graphs import ScoreGraph, mean_of_heads
 from dragoman_training.text.parallel_text import Side, read_directions, read_pairs
 
 from benchmarks.console import positive, progress
@@ -129,7 +130,7 @@ def model_links(
                 Pair(tuple(tokenizer.encode_source(s, language)), tuple(vocabulary.encode(t)))
                 for s, t in texts
             ]
-            _, attention = graph.run(given)
+            _, attention = graph.run_all(given)
             for (source, target), of_pair in zip(texts, attention, strict=True):
                 src, tgt = tokenizer.pieces(source), vocabulary.pieces(target)
                 for name, heads in methods.items():
@@ -138,7 +139,9 @@ def model_links(
                         at = (np.arange(len(tgt)) + 0.5) / len(tgt) * len(src)
                         weights[np.arange(len(tgt)), at.astype(int)] = 1
                     else:
-                        weights = looked_at(of_pair, heads)[:, tokenizer.tags : -1]
+                        mean = mean_of_heads(of_pair, heads)
+                        weights = attention_of_tokens(mean, heads, len(mean) - 1)
+                        weights = weights[:, tokenizer.tags : -1]
                     links = moses_pairs(source, target, [Linked(src, tgt, weights)])
                     found[name].append(_links(links))
                 advance(language)

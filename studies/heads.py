@@ -21,7 +21,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from dragoman_serving.scoring.score_graphs import AttentionGraph, Pair
+from dragoman_serving.scoring.pair import Pair
+from dragoman_serving.scoring.score_graphs import AttentionGraph
 from dragoman_training.text.parallel_text import read_directions
 
 from benchmarks.console import Advance, positive, progress

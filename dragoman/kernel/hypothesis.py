@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
 
 from dragoman.kernel.exact import power
 
@@ -15,7 +18,10 @@ class Hypothesis:
     `ids` are its tokens without start and end symbol. `log_prob` is the sum of their
     log-probabilities, the end symbol's included; None if the search does not score. `complete` is
     false if the limit cut it. `others` are further translations, best first, if they were
-    requested. `rescored` is the score if it was computed after the search.
+    requested. `rescored` is the score if it was computed after the search. `token_log_probs` are
+    the model's own, the end symbol's included; `attention` [N, S] is the mean of the heads that
+    align at the N steps that generated the same tokens. Both are None if they were not requested or
+    the engine does not know them.
     """
 
     ids: tuple[int, ...]
@@ -23,6 +29,8 @@ class Hypothesis:
     complete: bool
     others: tuple[Hypothesis, ...] = ()
     rescored: float | None = None
+    token_log_probs: tuple[float, ...] | None = None
+    attention: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
     @property
     def length(self) -> int:

@@ -24,7 +24,7 @@ with atheris.instrument_imports(include=["dragoman", "dragoman_serving"]):
     from dragoman_serving.request.checks import check_options
     from dragoman_serving.request.glossary import Glossary
     from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
-    from dragoman_serving.request.suppression import SuppressedWords
+    from dragoman_serving.request.suppression import suppressed_words
     from dragoman_serving.service import frames
     from dragoman_serving.service.frames import Damaged, FrameSplitter
     from dragoman_serving.service.requests import RequestRules, read_request
@@ -111,7 +111,7 @@ def _check(
 ) -> None:
     with suppress(DragomanError):
         options = check_options(values, TRANSLATE, limits, vocab_size)
-        SuppressedWords(list(options.get("suppress") or ()), tokenizer.vocabulary)
+        suppressed_words(options.get("suppress") or (), tokenizer.vocabulary)
         Glossary(options.get("glossary") or {})
 
 

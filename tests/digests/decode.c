@@ -1,12 +1,11 @@
 /* Translates with coded weights and without Python, for CPUs that are emulated.
  *
- *     decode WEIGHTS SOURCES WIDTH BEGIN END
+ *     decode WEIGHTS SOURCES WIDTH BEGIN END [NUMBERS TEMPERATURE TOP_K TOP_P]
  *
  * SOURCES holds numbers of 64 bits, for each sentence its length, its limit and its ids. Its line has
  * its index, whether it ended by itself, its log-probability and its tokens; those that end first are
- * printed first. */
+ * printed first. With NUMBERS, random ones from 0 to 1, CAPACITY for each sentence, it samples. */
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@ enum { MOST_SENTENCES = 16, CAPACITY = 512 };
 typedef struct {
     int64_t index, length, limit;
     const int64_t *ids;
+    const Constraints *constraints; /* or NULL */
 } Sentence;
 
 typedef struct {
@@ -61,29 +61,33 @@ static uint8_t **open_parts(const Model *model, int64_t rows)
     return found;
 }
 
-static Searches open_searches(int64_t width, int64_t end_id)
+static Searches open_searches(int64_t width, int64_t end_id, int64_t panels)
 {
     const int64_t slots = MOST_SENTENCES, rows = slots * width;
     return (Searches){
         .width = width,
-        .room = CAPACITY,
+        .capacity = CAPACITY,
         .end_id = end_id,
-        .guided = zeros(slots, 8),
+        .panels = panels,
+        .constraints = zeros(slots, sizeof(Constraints *)),
         .limits = zeros(slots, 8),
         .alphas = zeros(slots, 8),
         .lengths = zeros(slots, 8),
+        .live = zeros(slots, 8),
         .scores = zeros(rows, 4),
         .rows = zeros(rows, 8),
-        .said = zeros(rows * CAPACITY, 4),
-        .parents = zeros(rows * CAPACITY, 4),
-        .finished = zeros(slots, 8),
-        .finished_log_probs = zeros(2 * rows, 4),
-        .finished_places = zeros(2 * rows, 4),
-        .finished_lengths = zeros(2 * rows, 4),
+        .tokens = zeros(rows * CAPACITY, sizeof(Token)),
+        .ended = zeros(slots, 8),
+        .kept = zeros(slots, 8),
+        .finished = zeros(rows, sizeof(Finished)),
         .top_scores = zeros(2 * rows * width, 4),
+        .top_log_probs = zeros(2 * rows * width, 4),
         .top_ids = zeros(2 * rows * width, 8),
         .copies = zeros(3 * rows, 8),
         .done = zeros(slots, 8),
+        .history = zeros(CAPACITY, 4),
+        .history_scores = zeros(CAPACITY, 4),
+        .weights = zeros(panels * PANEL, 4),
     };
 }
 
@@ -92,7 +96,7 @@ static Batch open_batch(const Model *model, int64_t width, int64_t end_id)
     const int64_t rows = MOST_SENTENCES * width, panels = model->logits.outputs / PANEL;
     return (Batch){
         .model = model,
-        .searches = open_searches(width, end_id),
+        .searches = open_searches(width, end_id, panels),
         .memory = zeros(dragoman_scratch_bytes(model, MOST_SENTENCES * CAPACITY), 1),
         .scores = zeros(rows * panels * (PANEL + 1), sizeof(float)),
         .rows = {
@@ -105,6 +109,8 @@ static Batch open_batch(const Model *model, int64_t width, int64_t end_id)
             .cross = open_parts(model, MOST_SENTENCES),
             .past = open_parts(model, rows),
             .ticks = zeros(SECTIONS, 8),
+            .aligning = zeros(model->sizes.decoder_layers, model->sizes.heads),
+            .alignments = zeros(MOST_SENTENCES, sizeof(float *)),
         },
     };
 }
@@ -119,13 +125,16 @@ static void join(Batch *batch, const Sentence *sentences, int64_t count, int64_t
         batch->rows.src_lengths[i] = sentences[i].length;
         batch->searches.limits[i] = sentences[i].limit;
         batch->searches.alphas[i] = 1.0;
-        batch->searches.lengths[i] = batch->searches.finished[i] = 0;
+        batch->searches.lengths[i] = batch->searches.ended[i] = batch->searches.kept[i] = 0;
+        batch->searches.live[i] = 1;
+        batch->searches.scores[i * width] = 0.0f;
+        batch->searches.rows[i * width] = 0;
+        if (sentences[i].constraints)
+            ((const Constraints **)batch->searches.constraints)[i] = sentences[i].constraints;
         memcpy(ids + tokens, sentences[i].ids, sentences[i].length * sizeof *ids);
         tokens += sentences[i].length;
         for (int64_t j = 0; j < width; j++) {
             const int64_t row = i * width + j;
-            batch->searches.scores[row] = j ? -INFINITY : 0.0f;
-            batch->searches.rows[row] = j;
             batch->rows.ids[row] = begin_id;
             batch->rows.positions[row] = 0;
         }
@@ -143,9 +152,10 @@ static void join(Batch *batch, const Sentence *sentences, int64_t count, int64_t
 /* Print what a slot has found, and free it. */
 static void leave(Batch *batch, int64_t slot)
 {
-    int32_t ids[CAPACITY];
+    int32_t ids[CAPACITY + 1], rows[CAPACITY + 1];
+    float log_probs[CAPACITY + 1];
     Found found;
-    dragoman_result(&batch->searches, slot, 0, ids, &found);
+    dragoman_result(&batch->searches, slot, 0, ids, log_probs, rows, &found);
     printf("%lld %lld %a", (long long)batch->sentences[slot], (long long)found.complete,
            found.log_prob);
     for (int64_t i = 0; i < found.length; i++)
@@ -157,8 +167,9 @@ static void leave(Batch *batch, int64_t slot)
 
 int main(int count, char **words)
 {
-    if (count != 6) {
-        fprintf(stderr, "usage: decode WEIGHTS SOURCES WIDTH BEGIN END\n");
+    if (count != 6 && count != 10) {
+        fprintf(stderr, "usage: decode WEIGHTS SOURCES WIDTH BEGIN END "
+                        "[NUMBERS TEMPERATURE TOP_K TOP_P]\n");
         return 2;
     }
     int64_t weights_bytes, sources_bytes, read = 0;
@@ -170,12 +181,25 @@ int main(int count, char **words)
         return 2;
     }
     Batch batch = open_batch(model, atoll(words[3]), atoll(words[5]));
+    int64_t numbers_bytes;
+    const double *const numbers = count == 10 ? map(words[6], &numbers_bytes) : NULL;
     for (int64_t index = 0; read < sources_bytes / 8;) {
         Sentence sentences[MOST_SENTENCES];
+        Constraints constraints[MOST_SENTENCES];
         int64_t joined = 0;
         for (; joined < MOST_SENTENCES && read < sources_bytes / 8; joined++, index++) {
             const int64_t length = sources[read];
-            sentences[joined] = (Sentence){index, length, sources[read + 1], sources + read + 2};
+            if (numbers)
+                constraints[joined] = (Constraints){.enough = 1,
+                                                    .wanted = 1,
+                                                    .scored = 1,
+                                                    .repetition_penalty = 1.0,
+                                                    .numbers = numbers + index * CAPACITY,
+                                                    .temperature = atof(words[7]),
+                                                    .top_k = atoll(words[8]),
+                                                    .top_p = atof(words[9])};
+            sentences[joined] = (Sentence){index, length, sources[read + 1], sources + read + 2,
+                                           numbers ? constraints + joined : NULL};
             read += 2 + length;
         }
         join(&batch, sentences, joined, atoll(words[4]));

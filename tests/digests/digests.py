@@ -6,11 +6,13 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
+from dragoman_serving.engine.constraints import Constraints, Sampling
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import BatchLimits
 
@@ -26,12 +28,21 @@ _FOLDER = Path(__file__).parent
 _DIGESTS = _FOLDER / "digests.json"
 
 
+SAMPLING = Sampling((0,), temperature=1.2, top_k=100, top_p=0.95)
+
+
 @dataclass(frozen=True)
 class Case:
-    """How to search; `limit` is the most tokens, None: as many as the model allows."""
+    """How to search; `limit` is the most tokens, None: as many as the model allows.
+
+    With sampling, each sentence's index is its seed.
+    """
 
     width: int
     limit: int | None = None
+    constraints: Constraints | None = None
+    details: bool = False
+    """Whether digests hold each token's log-probability and attention."""
 
 
 CASES = {
@@ -39,6 +50,14 @@ CASES = {
     "greedy, 7 tokens at most": Case(1, 7),
     "beam 4": Case(4),
     "beam 4, 7 tokens at most": Case(4, 7),
+    "sampling": Case(1, constraints=Constraints(sampling=SAMPLING, scored=True)),
+    "beam 4, constraints, details": Case(
+        width=4,
+        constraints=Constraints(
+            min_tokens=6, repetition_penalty=1.3, no_repeat_ngram_size=2, patience=1.5
+        ),
+        details=True,
+    ),
 }
 
 
@@ -47,9 +66,18 @@ def read_sentences(case: Case, count: int | None = None) -> list[Sentence]:
     manifest = Manifest.load(BUNDLE)
     tokenizer = Tokenizer(BUNDLE / manifest.tokenizer)
     lines = (_FOLDER / "sentences.txt").read_text(encoding="utf-8").splitlines()[:count]
-    options, limits = SearchOptions(case.width, LENGTH_PENALTY), manifest.limits
+    limits = manifest.limits
     sentences = []
-    for line in lines:
+    for index, line in enumerate(lines):
+        constraints = case.constraints
+        if constraints is not None and constraints.sampling is not None:
+            sampling = replace(constraints.sampling, seed=(index,))
+            constraints = replace(constraints, sampling=sampling)
+        options = SearchOptions(
+            *(case.width, LENGTH_PENALTY, 1, constraints),
+            token_scores=case.details,
+            alignment=case.details,
+        )
         src_ids = tuple(tokenizer.encode_source(line, "de"))
         limit = case.limit or limits.target_tokens(len(src_ids))
         sentences.append(Sentence(src_ids, limit, options))
@@ -79,6 +107,10 @@ def _digest(found: Sequence[Hypothesis]) -> str:
         digest.update(struct.pack(f"<q{len(one.ids)}q?", len(one.ids), *one.ids, one.complete))
         if one.log_prob is not None:
             digest.update(struct.pack("<2d", one.log_prob, one.score(LENGTH_PENALTY)))
+        if one.token_log_probs is not None:
+            digest.update(np.array(one.token_log_probs, "<f4").tobytes())
+        if one.attention is not None:
+            digest.update(one.attention.astype("<f4").tobytes())
     return digest.hexdigest()
 
 

@@ -21,7 +21,8 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from dragoman_serving.scoring.score_graphs import Floats, Pair, ScoreGraph, like_lengths
+from dragoman_serving.scoring.pair import Floats, Pair, like_lengths
+from dragoman_serving.scoring.score_graphs import ScoreGraph
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Criterion, Limits, Manifest
@@ -196,7 +197,7 @@ def _look(graph: ScoreGraph, pairs: Sequence[Pair]) -> Floats:
     lengths = [(len(pair.tgt_ids) + 1, len(pair.src_ids)) for pair in pairs]
     parts: list[Floats] = []
     for together in like_lengths(lengths):
-        _, attention = graph.run(pairs[together])
+        _, attention = graph.run_all(pairs[together])
         parts.append(np.stack(attention)[..., 1:-1])
     return np.concatenate(parts)
 

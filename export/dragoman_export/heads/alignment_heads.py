@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
-from dragoman_serving.scoring.score_graphs import Floats
+from dragoman_serving.scoring.pair import Floats
 
 from dragoman.kernel.manifest import AlignmentHeads, Criterion
 from dragoman_export.heads.agreement import Directions

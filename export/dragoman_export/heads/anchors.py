@@ -17,7 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from dragoman_serving.scoring.score_graphs import Floats, Pair, ScoreGraph, like_lengths
+from dragoman_serving.scoring.pair import Floats, Pair, like_lengths
+from dragoman_serving.scoring.score_graphs import ScoreGraph
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Criterion, Manifest
@@ -126,7 +127,7 @@ def find_anchors(
     for begin in range(0, len(examples), _TOGETHER):
         chunk = sorted(examples[begin : begin + _TOGETHER], key=lambda one: one.lengths)
         for group in like_lengths([one.lengths for one in chunk]):
-            _, attention = graph.run([one.pair for one in chunk[group]])
+            _, attention = graph.run_all([one.pair for one in chunk[group]])
             for one, of_one in zip(chunk[group], attention, strict=True):
                 found += one.look(of_one)
         done += len(chunk)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +10,6 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 KeysValues = npt.NDArray[np.floating[Any]]
-Rank = Callable[[Floats, int], Ids]
-"""Top-k: from scores [N] and a count, the indices of the best, best first."""
 
 
 class Copy(NamedTuple):

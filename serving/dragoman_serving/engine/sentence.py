@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dragoman_serving.engine.constraints import Guidance
+from dragoman_serving.engine.constraints import Constraints
 
 
 @dataclass(frozen=True)
@@ -12,14 +12,17 @@ class SearchOptions:
     """How to search for one sentence's translation.
 
     `beam_width` 1 is greedy search. `length_penalty` is the exponent of Wu et al. 2016, equation
-    14. `hypotheses` is how many are wanted, at most `beam_width`. A search under `guidance` takes
-    longer.
+    14. `hypotheses` is how many are wanted, at most `beam_width`. `token_scores` and `alignment`
+    request each token's log-probability, and the attention of the steps that generate them, which a
+    runtime that does not know it leaves out.
     """
 
     beam_width: int = 4
     length_penalty: float = 0.6
     hypotheses: int = 1
-    guidance: Guidance | None = None
+    constraints: Constraints | None = None
+    token_scores: bool = False
+    alignment: bool = False
 
 
 @dataclass(frozen=True)

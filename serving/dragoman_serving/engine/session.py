@@ -37,6 +37,11 @@ class Session(Ranking, Protocol):
         ...
 
     @property
+    def vocab_size(self) -> int:
+        """V."""
+        ...
+
+    @property
     def pads_sources(self) -> bool:
         """Whether the encoder works on padding too."""
         ...

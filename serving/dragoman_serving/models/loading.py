@@ -13,7 +13,7 @@ from dragoman.kernel.processors import usable_processors
 from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
 from dragoman_serving.engine.compiled.cpu import exact_int8_products
-from dragoman_serving.engine.compiled.library import choose_instruction_set
+from dragoman_serving.engine.compiled.library import MOST_BEST, choose_instruction_set, load
 from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.engine.network import Network
 from dragoman_serving.engine.runtimes.device.gpu import (
@@ -24,6 +24,8 @@ from dragoman_serving.engine.runtimes.device.gpu import (
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.engine.runtimes.session_decoding import Sessions
 from dragoman_serving.engine.settings import BatchLimits, EngineSettings, Precision, Runtime, Tuning
+from dragoman_serving.scoring.compiled_scoring import NativeScoring
+from dragoman_serving.scoring.pair import PairScoring
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +57,8 @@ class Opened:
     engine: Engine
     layout: Layout
     limits: BatchLimits
+    scoring: PairScoring | None
+    """Scores given translations; None: the bundle's graph does."""
 
 
 def open_engine(
@@ -76,6 +80,12 @@ def open_engine(
     Raises:
         UsageError: the bundle cannot be loaded, or what was asked for cannot be had here.
     """
+    load()  # searches are compiled, whatever computes their scores
+    if manifest.limits.top_k > MOST_BEST:
+        raise UsageError(
+            f"{bundle}: limits.top_k is {manifest.limits.top_k}, more than the {MOST_BEST} tokens "
+            "that are ranked at once: export it with a narrower beam"
+        )
     layout = choose_layout(settings, bundle, manifest)
     try:
         network = _open_network(bundle, manifest, settings, layout)
@@ -90,7 +100,10 @@ def open_engine(
         limits = replace(limits, rows=min(limits.rows, network.most_rows))
     ids = special_ids or manifest.special_ids
     engine = Engine(network, ids, _workers(settings, layout), limits, on_failure, settings.tuning)
-    return Opened(engine, layout, limits)
+    scoring = None
+    if isinstance(network, NativeNetwork):
+        scoring = NativeScoring(network, ids, manifest.alignment)
+    return Opened(engine, layout, limits, scoring)
 
 
 def _workers(settings: EngineSettings, layout: Layout) -> int:

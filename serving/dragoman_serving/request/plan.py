@@ -17,28 +17,20 @@ from dragoman_options.table import SCORE, STREAM, TRANSLATE, requested_outputs, 
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
-from dragoman.kernel.text import END_ID, UNKNOWN_ID, Tokenizer
-from dragoman_serving.engine.constraints import (
-    FewestTokens,
-    Guidance,
-    NoRepeatedNgrams,
-    RepetitionPenalty,
-    Rule,
-    TermConstraints,
-)
-from dragoman_serving.engine.sampling import Sampling
+from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
+from dragoman_serving.engine.constraints import Constraints, Sampling, TermConstraints
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.request.checks import check_options
 from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.request.lengths import Lengths
 from dragoman_serving.request.required_terms import RequiredTerms, cannot_write
-from dragoman_serving.request.suppression import SuppressedWords
+from dragoman_serving.request.suppression import suppressed_words
 from dragoman_serving.request.urgency import DEFAULT_URGENCY, Urgency
 
 _DEFAULTS = SearchOptions()
 _OF_SEARCH = frozenset(("scores", "confidences"))
 _OF_SCORER = frozenset(("token_scores", "alignments", "attention"))
-"""Outputs that the search knows, and those that are read off the graphs."""
+"""Outputs that follow from what searches compare, and those that need each token's scores."""
 _ALTERING = ("keep_placeholders", "repetition_penalty", "coverage_penalty")
 """Options with which a search's scores are not the model's own."""
 _UNREPAIRED = frozenset(("repair", "keep_placeholders", "coverage_penalty"))
@@ -68,7 +60,7 @@ class SearchPlan(ScoringPlan):
     """How to translate the texts of a request."""
 
     assessed: bool
-    """Whether translations are scored by the graphs once they are there."""
+    """Whether more is returned of translations than what searches compare."""
     most_sentence_tokens: int | None
     """Of a sentence, without specials; None: texts are not split."""
     width: int
@@ -86,7 +78,7 @@ class SearchPlan(ScoringPlan):
     terms: RequiredTerms
     repairs: bool
     """Whether a faulty translation is searched for again."""
-    guidance: Guidance
+    constraints: Constraints
     """Of sentences that have nothing of their own."""
     target: Tokenizer
 
@@ -108,8 +100,8 @@ class SearchPlan(ScoringPlan):
         """
         if not self.prefixes and not self.terms:
             most = self.lengths.most(src_ids)
-            rules = self._rules_of(src_ids, most)
-            return most, self._search((), None, rules) if rules else self._usual
+            least = self._least(src_ids, most)
+            return most, self._search((), None, least) if least else self._usual
         prefix = tuple(self.target.encode(self.prefixes[index])) if self.prefixes else ()
         if UNKNOWN_ID in prefix:
             raise cannot_write("prefix", self.prefixes[index])
@@ -121,37 +113,40 @@ class SearchPlan(ScoringPlan):
                 f"the prefix of text {index} has {len(prefix)} tokens, and its translation at most "
                 f"{most}: shorten it" + (", or raise max_tokens" if self.lengths.max_tokens else "")
             )
-        return most, self._search(prefix, terms, self._rules_of(src_ids, most))
+        return most, self._search(prefix, terms, self._least(src_ids, most))
 
     def of_part(self, text: str, src_ids: Sequence[int]) -> tuple[int, SearchOptions]:
         """As `of_sentence`, of what stands between two placeholders."""
         terms = self.terms.of_sentence(text, placeholders=False)
         most = self.lengths.most(src_ids, sum(map(len, terms.sequences)) if terms else 0)
-        return most, self._search((), terms, self._rules_of(src_ids, most))
+        return most, self._search((), terms, self._least(src_ids, most))
 
     @cached_property
     def _usual(self) -> SearchOptions:
         """The search for sentences that have nothing of their own."""
-        return self._search((), None, ())
+        return self._search((), None, 0)
 
     def _search(
-        self, prefix: tuple[int, ...], terms: TermConstraints | None, rules: tuple[Rule, ...]
+        self, prefix: tuple[int, ...], terms: TermConstraints | None, least: int
     ) -> SearchOptions:
-        """The search for a sentence with a prefix, terms and rules of its own."""
-        guidance: Guidance | None = replace(
-            self.guidance, prefix=prefix, terms=terms, rules=(*self.guidance.rules, *rules)
-        )
+        """The search for a sentence with a prefix, terms and fewest tokens of its own."""
         width = self.width_with_terms if terms else self.width
         # Greedy search by itself does not score what it finds.
-        scored = not self.outputs.isdisjoint(_OF_SEARCH)
-        if guidance == Guidance() and not (width == 1 and scored):
-            guidance = None
+        scored = width == 1 and (self.assessed or not self.outputs.isdisjoint(_OF_SEARCH))
+        constraints: Constraints | None = replace(
+            self.constraints, prefix=prefix, terms=terms, min_tokens=least, scored=scored
+        )
+        if constraints == Constraints():
+            constraints = None
         hypotheses = width if self.coverage_penalty else self.hypotheses
-        return SearchOptions(width, self.alpha, 1 if self.samples else hypotheses, guidance)
+        return SearchOptions(
+            *(width, self.alpha, 1 if self.samples else hypotheses, constraints),
+            token_scores=self.assessed or self.coverage_penalty > 0,
+            alignment="alignments" in self.outputs or self.coverage_penalty > 0,
+        )
 
-    def _rules_of(self, src_ids: Sequence[int], most: int) -> tuple[Rule, ...]:
-        least = self.lengths.fewest(src_ids)
-        return (FewestTokens(min(least, most), END_ID),) if least else ()
+    def _least(self, src_ids: Sequence[int], most: int) -> int:
+        return min(self.lengths.fewest(src_ids), most)
 
 
 def plan_request(
@@ -207,7 +202,7 @@ def plan_request(
         and not prefixes
         and not sampled(options)
         and _UNREPAIRED.isdisjoint(options),
-        guidance=_guidance(options, target),
+        constraints=_constraints(options, target),
         target=target,
     )
 
@@ -239,11 +234,11 @@ def plan_scoring(
 
 def with_sample(search: SearchOptions, number: int) -> SearchOptions:
     """The search for another sample, which has random numbers of its own."""
-    guidance = search.guidance
-    assert guidance is not None
-    assert guidance.sampling is not None
-    sampling = replace(guidance.sampling, seed=(guidance.sampling.seed[0], number))
-    return replace(search, guidance=replace(guidance, sampling=sampling))
+    constraints = search.constraints
+    assert constraints is not None
+    assert constraints.sampling is not None
+    sampling = replace(constraints.sampling, seed=(constraints.sampling.seed[0], number))
+    return replace(search, constraints=replace(constraints, sampling=sampling))
 
 
 def _outputs(options: OptionArguments) -> frozenset[str]:
@@ -297,24 +292,22 @@ def _hypotheses(options: OptionArguments, width: int) -> int:
     return wanted
 
 
-def _guidance(options: OptionArguments, target: Tokenizer) -> Guidance:
+def _constraints(options: OptionArguments, target: Tokenizer) -> Constraints:
     """The constraints on every sentence."""
-    rules: list[Rule] = []
-    if penalty := options.get("repetition_penalty"):
-        rules.append(RepetitionPenalty(penalty))
-    if size := options.get("no_repeat_ngram_size"):
-        rules.append(NoRepeatedNgrams(size))
+    suppressed = None
     if "suppress" in options:
         words = dict.fromkeys(_written(word, target) for word in options["suppress"] or ())
-        rules.append(SuppressedWords(list(words), target.vocabulary))
+        suppressed = suppressed_words(list(words), target.vocabulary)
     sampling = None
     if sampled(options):
         seed = options.get("seed")
         seed = secrets.randbits(63) if seed is None else seed
         temperature = options.get("temperature") or 1.0
         sampling = Sampling((seed, 0), temperature, options.get("top_k"), options.get("top_p"))
-    return Guidance(
-        rules=tuple(rules),
+    return Constraints(
+        repetition_penalty=options.get("repetition_penalty") or 1.0,
+        no_repeat_ngram_size=options.get("no_repeat_ngram_size"),
+        suppressed=suppressed,
         sampling=sampling,
         patience=options.get("patience") or 1.0,
         early_stopping=options.get("early_stopping") is not False,

@@ -87,8 +87,9 @@ class RequiredTerms:
         return find_placeholders(self._target.decode(self._target.encode(text)))
 
     @cached_property
-    def _continuing(self) -> npt.NDArray[np.bool_]:
-        return np.array([piece[:1].isalnum() for piece in self._target.vocabulary])
+    def _continuing(self) -> npt.NDArray[np.float32]:
+        continuing = [piece[:1].isalnum() for piece in self._target.vocabulary]
+        return np.where(continuing, -np.inf, 0.0).astype(np.float32)
 
 
 def cannot_write(option: str, text: str) -> InvalidRequest:

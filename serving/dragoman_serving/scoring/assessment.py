@@ -20,8 +20,8 @@ from dragoman_serving.engine.futures import when_all_done
 from dragoman_serving.request.placeholders import Restored
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json
-from dragoman_serving.scoring.score_graphs import Pair
-from dragoman_serving.scoring.scorer import Scored, Scorer
+from dragoman_serving.scoring.pair import Pair, Scored
+from dragoman_serving.scoring.scorer import Scorer
 
 _MOST_TOKENS = 1_000_000
 """Whose scores an answer may hold."""
@@ -48,6 +48,8 @@ class SentencePair:
     complete: bool = True
     source_begin: int = 0
     target_begin: int = 0
+    scored: Scored | None = None
+    """What the search knows of it already."""
 
 
 @dataclass(frozen=True)
@@ -162,16 +164,27 @@ class Assessor:
         if "attention" in outputs:
             self._check_heads(candidates)
         aligned = "alignments" in outputs
-        pairs = [
-            Pair(
-                *(one.src_ids, one.tgt_ids, one.complete, aligned),
-                *(urgency.priority, urgency.deadline_s, "attention" in outputs),
-            )
-            for candidate in candidates
-            for one in candidate.sentences
-        ]
-        futures = self._scorer.submit(pairs)
-        return when_all_done(futures, lambda found: self._join(candidates, found, plan))
+        sentences = [one for candidate in candidates for one in candidate.sentences]
+        unknown = [one for one in sentences if not _is_known(one, plan)]
+        futures = self._scorer.submit(
+            [
+                Pair(
+                    *(one.src_ids, one.tgt_ids, one.complete, aligned),
+                    *(urgency.priority, urgency.deadline_s, "attention" in outputs),
+                )
+                for one in unknown
+            ]
+        )
+
+        def join(found: list[Scored]) -> list[Assessment]:
+            rest = iter(found)
+            scored = [
+                one.scored if one.scored and _is_known(one, plan) else next(rest)
+                for one in sentences
+            ]
+            return self._join(candidates, scored, plan)
+
+        return when_all_done(futures, join)
 
     def _join(
         self, candidates: Sequence[Candidate], found: Sequence[Scored], plan: ScoringPlan
@@ -256,6 +269,13 @@ class Assessor:
             return pieces
         index = Restored(target.decode(pair.tgt_ids), pair.altered).index
         return [replace(one, begin=index(one.begin), end=index(one.end)) for one in pieces]
+
+
+def _is_known(pair: SentencePair, plan: ScoringPlan) -> bool:
+    """Whether nothing of what is requested must be computed any more."""
+    if pair.scored is None or "attention" in plan.outputs:
+        return False
+    return "alignments" not in plan.outputs or pair.scored.attention is not None
 
 
 def _too_many(weights: str) -> str:

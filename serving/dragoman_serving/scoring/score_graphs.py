@@ -6,7 +6,6 @@ They are run in fp32 whatever precision the engine decodes in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,35 +15,10 @@ import onnxruntime
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
 from dragoman_serving.engine.runtimes.onnx_session import open_graph
+from dragoman_serving.scoring.pair import Floats, Pair, Scored, attention_of_tokens
 
-MOST_TOKENS = 1024
-"""Of a run, with padding, on each side: scores of all the vocabulary take most of the memory."""
-_MOST_PADDED = 1.25
-"""Padded over real tokens that a run may have."""
 _GRAPH = "score"
 _SHRINK = "memory.enable_memory_arena_shrinkage"
-
-Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A source and a translation of it, as token ids.
-
-    `src_ids` are with tag and end symbol, `tgt_ids` without start and end symbol. `complete` says
-    whether the end symbol belongs to the translation. Of two that wait, the one of higher
-    `priority` goes first; after `deadline_s`, on the clock of `time.monotonic`, nobody wants it.
-    """
-
-    src_ids: tuple[int, ...]
-    tgt_ids: tuple[int, ...]
-    complete: bool = True
-    attention: bool = False
-    """Whether it is wanted where the model looked."""
-    priority: int = 0
-    deadline_s: float | None = None
-    heads: bool = False
-    """Whether it is wanted what each head looked at."""
 
 
 class ScoreGraph:
@@ -58,16 +32,22 @@ class ScoreGraph:
         """
         self._graph = open_graph(bundle, manifest, _GRAPH, threads=1)
         self._ids = manifest.special_ids
+        self._alignment = manifest.alignment
         self._most_steps = manifest.limits.max_target_tokens
         self._options = _run_options()
 
-    def run(self, pairs: Sequence[Pair]) -> tuple[list[Floats], list[Floats]]:
-        """Score pairs together.
+    def run(self, pairs: Sequence[Pair]) -> list[Scored]:
+        """See `PairScoring`."""
+        rows = zip(pairs, *self.run_all(pairs), strict=True)
+        return [self._scored(pair, log_probs, weights) for pair, log_probs, weights in rows]
+
+    def run_all(self, pairs: Sequence[Pair]) -> tuple[list[Floats], list[Floats]]:
+        """Score pairs together, and tell the attention of every head.
 
         Returns:
             For each pair with T target ids and S source ids: log-probabilities [T + 1], the end
-            symbol's at the end, and attention [L, H, T + 1, S] of the steps that say them. Of an
-            incomplete one that fills all positions, T steps of both.
+            symbol's at the end, and attention [L, H, T + 1, S] of the steps that generate them. Of
+            an incomplete one that fills all positions, T steps of both.
         """
         begin, end = self._ids.begin, self._ids.end
         steps = [self._steps(pair) for pair in pairs]
@@ -88,6 +68,15 @@ class ScoreGraph:
                 for one, (pair, number) in zip(attention, rows, strict=True)
             ],
         )
+
+    def _scored(self, pair: Pair, log_probs: Floats, weights: Floats) -> Scored:
+        tokens = len(pair.tgt_ids)
+        attention = None
+        if pair.attention and self._alignment:
+            mean = mean_of_heads(weights, self._alignment)
+            # Not a view of the whole run's memory.
+            attention = attention_of_tokens(mean, self._alignment, tokens).copy()
+        return Scored(tuple(log_probs[: tokens + pair.complete].tolist()), attention)
 
     def _steps(self, pair: Pair) -> int:
         """One a token and one for the end symbol, if there is room or it belongs to the pair."""
@@ -125,40 +114,11 @@ class AttentionGraph:
         return tuple(one[0] for one in self._graph.run(ATTENTION_NAMES, inputs, self._options))
 
 
-def looked_at(attention: Floats, heads: AlignmentHeads, ended: bool = True) -> Floats:
-    """How much each token of a translation looked at each source id.
-
-    Args:
-        attention: [L, H, T + 1, S] of the steps that say its T tokens and the end symbol.
-        heads: which of it to average, and at which step.
-        ended: whether it has the end symbol's step; without, it is [L, H, T, S].
-
-    Returns:
-        [T, S].
-    """
-    layers, places = zip(*heads.heads, strict=True)
-    mean: Floats = attention[list(layers), list(places)].mean(axis=0)
-    if not ended:  # nothing reads the last token: the step that says it is the nearest
-        mean = np.concatenate([mean, mean[-1:]])
-    return mean[1:] if heads.when_read else mean[:-1]
-
-
-def like_lengths(lengths: Sequence[tuple[int, int]]) -> list[slice]:
-    """Cut pairs of lengths, sorted, into groups that waste little when each is padded by itself.
-
-    No group has more than a bounded number of tokens on a side, with padding, unless it is of one.
-    """
-    groups: list[slice] = []
-    start = 0
-    for index in range(1, len(lengths) + 1):
-        group = lengths[start : index + 1]
-        padded = [len(group) * max(side) for side in zip(*group, strict=True)]
-        real = [sum(side) for side in zip(*group, strict=True)]
-        full = max(padded) > MOST_TOKENS or sum(padded) > _MOST_PADDED * sum(real)
-        if index == len(lengths) or full:
-            groups.append(slice(start, index))
-            start = index
-    return groups
+def mean_of_heads(weights: Floats, alignment: AlignmentHeads) -> Floats:
+    """The mean [N, S] of the heads that align, of weights [L, H, N, S]."""
+    layers, heads = zip(*alignment.heads, strict=True)
+    mean: Floats = weights[list(layers), list(heads)].mean(axis=0)
+    return mean
 
 
 def _run_options() -> onnxruntime.RunOptions:

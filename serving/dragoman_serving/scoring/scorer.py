@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from dragoman.kernel.errors import DragomanError, InvalidRequest
@@ -20,36 +20,14 @@ from dragoman_serving.engine.batching.job import Awaited, State
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.settings import Tuning
-from dragoman_serving.scoring.score_graphs import (
-    AttentionGraph,
-    Floats,
-    Pair,
-    ScoreGraph,
-    like_lengths,
-    looked_at,
-)
+from dragoman_serving.scoring.pair import Floats, Pair, PairScoring, Scored, like_lengths
+from dragoman_serving.scoring.score_graphs import AttentionGraph, ScoreGraph
 
 log = logging.getLogger(__name__)
 
 
 class ScoringFailure(DragomanError):
     """The graph could not be loaded or run, through no fault of the request."""
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What the model thinks of a pair.
-
-    `log_probs` are those of the target's tokens, the end symbol's at the end if the pair is
-    complete. `attention` [T, S] is how much each of the T tokens before the end symbol looked at
-    each source id, tag and end symbol included; None if it was not wanted. So `heads`: the weights
-    [L, H, S, S], [L, H, N, N] and [L, H, N, S] of encoder, decoder and cross-attention, where N is
-    T, and one more of a complete pair.
-    """
-
-    log_probs: tuple[float, ...]
-    attention: Floats | None = None
-    heads: tuple[Floats, ...] | None = None
 
 
 class _Job(Awaited[Scored]):
@@ -62,8 +40,9 @@ class _Job(Awaited[Scored]):
 class Scorer:
     """Scores pairs in a thread of its own, those of like length together.
 
-    The graph is loaded when it is first needed. A result does not depend on what it was scored with
-    beyond the last digits of fp32.
+    By compiled code if there is some, in int8; else by the bundle's graph, in fp32, which is loaded
+    when it is first needed. The graph's results depend on what is scored beside them in their last
+    digits; those of compiled code do not.
     """
 
     def __init__(
@@ -72,6 +51,7 @@ class Scorer:
         manifest: Manifest,
         most_waiting: int = 40_000,
         tuning: Tuning | None = None,
+        scoring: PairScoring | None = None,
     ) -> None:
         """Begin without the graph.
 
@@ -80,12 +60,13 @@ class Scorer:
             manifest: its manifest, checked.
             most_waiting: pairs that may wait; more are refused.
             tuning: numbers that were chosen by measurements.
+            scoring: the compiled code; None: the graph.
         """
         self._bundle, self._manifest = bundle, manifest
         limits = manifest.limits
         self._most_ids = limits.max_source_tokens, limits.max_target_tokens
         self._most_waiting = most_waiting
-        self._graph: ScoreGraph | None = None
+        self._scoring = scoring
         self._attention_graph: AttentionGraph | None = None
         tuning = tuning or Tuning()
         self._most_together = tuning.score_tokens
@@ -204,15 +185,16 @@ class Scorer:
         if not wanted:
             return
         try:
-            if self._graph is None:
-                self._graph = ScoreGraph(self._bundle, self._manifest)
-            log_probs, attention = self._graph.run([job.pair for job in wanted])
+            if self._scoring is None:
+                self._scoring = ScoreGraph(self._bundle, self._manifest)
             found = [
-                self._scored(job.pair, of_tokens, of_steps)
-                for job, of_tokens, of_steps in zip(wanted, log_probs, attention, strict=True)
+                replace(scored, heads=self._heads(job.pair))
+                for job, scored in zip(
+                    wanted, self._scoring.run([job.pair for job in wanted]), strict=True
+                )
             ]
         except Exception as error:  # whatever it was, who waits must hear of it
-            if self._graph is None or len(wanted) == 1:
+            if self._scoring is None or len(wanted) == 1:
                 _fail(wanted, error)
                 return
         else:
@@ -221,14 +203,6 @@ class Scorer:
             return
         for job in wanted:  # the failure is that of some of them alone
             self._score([job])
-
-    def _scored(self, pair: Pair, log_probs: Floats, attention: Floats) -> Scored:
-        heads = self._manifest.alignment
-        tokens = len(pair.tgt_ids) + pair.complete
-        # Not a view of the whole run's memory.
-        ended = len(log_probs) > len(pair.tgt_ids)
-        looked = looked_at(attention, heads, ended).copy() if pair.attention and heads else None
-        return Scored(tuple(log_probs[:tokens].tolist()), looked, self._heads(pair))
 
     def _heads(self, pair: Pair) -> tuple[Floats, ...] | None:
         if not pair.heads:

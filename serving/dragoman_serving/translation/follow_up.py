@@ -13,16 +13,18 @@ import numpy as np
 
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman.kernel.text import END_ID, Tokenizer
-from dragoman_serving.engine.constraints import FewestTokens, Guidance, NoRepeatedNgrams, Rule
+from dragoman.kernel.manifest import AlignmentHeads
+from dragoman.kernel.text import Tokenizer
+from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.futures import followed_by, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
 from dragoman_serving.request.plan import SearchPlan, with_sample
-from dragoman_serving.scoring.score_graphs import Pair
-from dragoman_serving.scoring.scorer import Scored, Scorer
+from dragoman_serving.scoring.pair import Pair, Scored
+from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.faults import SHORT, fault_of
 from dragoman_serving.translation.segments import SourceSentence
+from dragoman_serving.translation.translation import scored_by_search
 
 _LEAST_SEEN = 1e-6
 """What a source token counts as that nothing looked at, so that a score stays finite."""
@@ -38,7 +40,12 @@ class FollowUp:
     """Gets the translations that a plan wants, in as many rounds as that takes."""
 
     def __init__(
-        self, plan: SearchPlan, tokenizer: Tokenizer, submit: Submit, scorer: Scorer
+        self,
+        plan: SearchPlan,
+        tokenizer: Tokenizer,
+        submit: Submit,
+        scorer: Scorer,
+        alignment: AlignmentHeads | None,
     ) -> None:
         """Know whom to ask.
 
@@ -46,8 +53,10 @@ class FollowUp:
             plan: of the request.
             tokenizer: of the model.
             submit: asks the engine.
-            scorer: says where the model looked.
+            scorer: tells the attention of translations whose search does not.
+            alignment: which heads align; None: unknown.
         """
+        self._alignment = alignment
         self._scorer = scorer
         self._plan = plan
         self._tokenizer = tokenizer
@@ -160,15 +169,19 @@ class FollowUp:
     def _look(self, sentence: Sentence, found: Hypothesis) -> Future[Hypothesis]:
         # Where there were too few, the last was repeated.
         hypotheses = list({one.ids: one for one in (found, *found.others)}.values())
+        known = [scored_by_search(one, self._alignment) for one in hypotheses]
         pairs = [
             Pair(
                 *(sentence.src_ids, one.ids, one.complete, True),
                 *(sentence.priority, sentence.deadline_s),
             )
-            for one in hypotheses
+            for one, scored in zip(hypotheses, known, strict=True)
+            if scored is None or scored.attention is None
         ]
 
-        def rank(scored: list[Scored]) -> Hypothesis:
+        def rank(computed: list[Scored]) -> Hypothesis:
+            rest = iter(computed)
+            scored = [one if one and one.attention is not None else next(rest) for one in known]
             covered = [
                 replace(one, rescored=self._covered(one, seen), others=())
                 for one, seen in zip(hypotheses, scored, strict=True)
@@ -240,13 +253,14 @@ class FollowUp:
 
 def _guarded(sentence: SourceSentence, fault: str) -> SourceSentence:
     """A sentence with a search that is guarded against a fault."""
-    rule: Rule = NoRepeatedNgrams(_NGRAM_SIZE)
+    constraints = sentence.options.constraints or Constraints()
     if fault == SHORT:
         fewest = min(int(_FEWEST_RATIO * len(sentence.src_ids)), sentence.max_tokens - 1)
-        rule = FewestTokens(fewest, END_ID)
-    guidance = sentence.options.guidance or Guidance()
-    guidance = replace(guidance, rules=(*guidance.rules, rule))
-    return replace(sentence, options=replace(sentence.options, guidance=guidance))
+        constraints = replace(constraints, min_tokens=max(constraints.min_tokens, fewest))
+    else:
+        size = min(constraints.no_repeat_ngram_size or _NGRAM_SIZE, _NGRAM_SIZE)
+        constraints = replace(constraints, no_repeat_ngram_size=size)
+    return replace(sentence, options=replace(sentence.options, constraints=constraints))
 
 
 def _together(found: list[Hypothesis]) -> Hypothesis:
@@ -256,13 +270,13 @@ def _together(found: list[Hypothesis]) -> Hypothesis:
 
 def _until_token(sentence: Sentence) -> Sentence:
     """A sentence whose search ends with the token behind the prefix."""
-    guidance = sentence.options.guidance
-    given = len(guidance.prefix) if guidance else 0
+    constraints = sentence.options.constraints
+    given = len(constraints.prefix) if constraints else 0
     return replace(sentence, max_tokens=given + 1)
 
 
 def _behind(sentence: Sentence, ids: tuple[int, ...]) -> Sentence:
     """A sentence whose translation begins with these tokens."""
-    guidance = replace(sentence.options.guidance or Guidance(), prefix=ids)
-    options = replace(sentence.options, hypotheses=1, guidance=guidance)
+    constraints = replace(sentence.options.constraints or Constraints(), prefix=ids)
+    options = replace(sentence.options, hypotheses=1, constraints=constraints)
     return replace(sentence, options=options)

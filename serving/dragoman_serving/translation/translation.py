@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.language import Detected
+from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import Restored
 from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
+from dragoman_serving.scoring.pair import Scored, attention_of_tokens
 from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy
 from dragoman_serving.translation.segments import Piece, SourceSentence, SourceText, join
 
@@ -49,9 +51,10 @@ _EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0)
 class Composer:
     """Puts translations together."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        """Know the vocabulary."""
+    def __init__(self, tokenizer: Tokenizer, alignment: AlignmentHeads | None) -> None:
+        """Take the vocabulary, and which heads align, if that is known."""
         self._target = tokenizer.target
+        self._alignment = alignment
 
     def compose(
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
@@ -115,13 +118,27 @@ class Composer:
             elif isinstance(piece, SourceSentence):
                 best = next(remaining)
                 place = (len(source), len(target))
-                sentences.append(_pair(piece, best, *place))
+                sentences.append(self._pair(piece, best, *place))
                 source, target = source + piece.text, target + self._text(piece, best)
                 for other in best.others:
-                    pair = _pair(piece, other, *place)
+                    pair = self._pair(piece, other, *place)
                     others.append(Candidate(source, self._text(piece, other), (pair,)))
         yield Candidate(source, target, tuple(sentences))
         yield from others
+
+    def _pair(
+        self, sentence: SourceSentence, found: Hypothesis, source_begin: int, target_begin: int
+    ) -> SentencePair:
+        return SentencePair(
+            sentence.src_ids,
+            found.ids,
+            sentence.text,
+            altered=sentence.altered,
+            complete=found.complete,
+            source_begin=source_begin,
+            target_begin=target_begin,
+            scored=scored_by_search(found, self._alignment),
+        )
 
     def _text(self, sentence: Sentence, found: Hypothesis) -> str:
         """A sentence's translation, with placeholders as the text has them."""
@@ -188,15 +205,11 @@ def with_assessment(translation: Translation, assessments: Iterator[Assessment])
     )
 
 
-def _pair(
-    sentence: SourceSentence, found: Hypothesis, source_begin: int, target_begin: int
-) -> SentencePair:
-    return SentencePair(
-        sentence.src_ids,
-        found.ids,
-        sentence.text,
-        altered=sentence.altered,
-        complete=found.complete,
-        source_begin=source_begin,
-        target_begin=target_begin,
-    )
+def scored_by_search(found: Hypothesis, alignment: AlignmentHeads | None) -> Scored | None:
+    """What a search tells of a translation as scoring it would; None if it does not know scores."""
+    if found.token_log_probs is None:
+        return None
+    attention = None
+    if found.attention is not None and alignment is not None:
+        attention = attention_of_tokens(found.attention, alignment, len(found.ids))
+    return Scored(found.token_log_probs, attention)

@@ -99,12 +99,15 @@ class Translator:
                     f"{bundle / self.manifest.tokenizer}: the tag of {language!r} has id "
                     f"{self._tokenizer.tag_id(language)}, the manifest says {tag_id}"
                 )
-        self._composer = Composer(self._tokenizer)
+        self._composer = Composer(self._tokenizer, self.manifest.alignment)
         self._texts = SourceTexts(self.manifest, self._tokenizer)
         self._settings = settings or EngineSettings()
         opened = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
         self._engine, self.layout, self._limits = opened.engine, opened.layout, opened.limits
-        self._scorer = Scorer(bundle, self.manifest, self._limits.waiting, self._settings.tuning)
+        self._scorer = Scorer(
+            *(bundle, self.manifest, self._limits.waiting, self._settings.tuning),
+            opened.scoring,
+        )
         self._assessor = Assessor(self._tokenizer, self.manifest, self._scorer)
         self._preparation = Preparation()
 
@@ -277,7 +280,9 @@ class Translator:
             # An estimate, where texts are split; too many are refused when they are known.
             self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
         submit = partial(self._engine.submit, turns=request.turns)
-        follow_up = FollowUp(plan, self._tokenizer, submit, self._scorer)
+        follow_up = FollowUp(
+            *(plan, self._tokenizer, submit, self._scorer), self.manifest.alignment
+        )
         found = when_all_done(follow_up.submit(sentences), list)
         if plan.repairs:
             found = followed_by(found, partial(follow_up.repair, sentences))

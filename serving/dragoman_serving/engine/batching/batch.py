@@ -14,7 +14,6 @@ from dragoman_serving.engine.batching.job import Job, State
 from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.network import Decoding
-from dragoman_serving.engine.search.mixed_searches import SearchFailure
 
 _CHECK_S = 0.005
 """How often sentences in flight are asked whether anyone still wants them."""
@@ -107,11 +106,7 @@ class Batch:
     def _finish(self, slots: Sequence[int]) -> None:
         for slot in slots:
             job, found = self.jobs[slot], self._decoding.found(slot)
-            try:
-                result = found.result(slot)
-            except SearchFailure as failure:
-                job.settle(State.FAILED, failure)
-                continue
+            result = found.result(slot)
             if (wanted := job.sentence.options.hypotheses) > 1:
                 result = replace(result, others=found.next_best(slot, wanted - 1))
             # Counted before anyone can know that it is done.

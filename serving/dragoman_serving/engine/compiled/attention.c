@@ -166,6 +166,16 @@ INLINE float score_keys(const Codes *query, const uint8_t *keys, const uint8_t *
     return v_largest(most);
 }
 
+/* Add a share of weights to those of other heads. */
+INLINE void add_share(const float *weights, int64_t length, float share, float *sums)
+{
+    for (int64_t i = 0; i < length; i += 16) {
+        const Vec sum = v_load_first(sums + i, length - i, 0.0f);
+        const Vec weight = v_load_first(weights + i, length - i, 0.0f);
+        v_store_first(sums + i, length - i, v_fma(weight, v_set(share), sum));
+    }
+}
+
 /* Multiply weights with their values' scales, and code them from 0 to 127. Returns their scale. */
 INLINE float code_weights(float *weights, const uint8_t *values, int64_t length,
                           const int64_t head_size, uint8_t *codes)
@@ -189,7 +199,7 @@ INLINE float code_weights(float *weights, const uint8_t *values, int64_t length,
 
 INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const uint8_t *values,
                                const uint8_t *next, int64_t length, const int64_t head_size,
-                               float *weights, float *result)
+                               float *weights, float *result, Attended attended)
 {
     uint8_t query_codes[MOST_HEAD_SIZE * CODE_BYTES];
     float query_scale;
@@ -198,6 +208,8 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
     quantise(query, 1, head_size, &coded);
     const float most = score_keys(&coded, keys, values, length, head_size, weights);
     const float share = 1.0f / exponentials(weights, length, most);
+    if (attended.sums)
+        add_share(weights, length, share * attended.share, attended.sums);
     uint8_t *const codes = (uint8_t *)(weights + (length + BLOCK - 1) / BLOCK * BLOCK);
     const float scale = code_weights(weights, values, length, head_size, codes);
     for (int64_t i = 0; i < head_size; i += 16) {
@@ -215,16 +227,16 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
 
 void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values,
                   const uint8_t *next, int64_t length, int64_t head_size, float *weights,
-                  float *result)
+                  float *result, Attended attended)
 {
     switch (head_size) {
     case 32:
-        attend_codes_sized(query, keys, values, next, length, 32, weights, result);
+        attend_codes_sized(query, keys, values, next, length, 32, weights, result, attended);
         break;
     case 64:
-        attend_codes_sized(query, keys, values, next, length, 64, weights, result);
+        attend_codes_sized(query, keys, values, next, length, 64, weights, result, attended);
         break;
     default:
-        attend_codes_sized(query, keys, values, next, length, head_size, weights, result);
+        attend_codes_sized(query, keys, values, next, length, head_size, weights, result, attended);
     }
 }

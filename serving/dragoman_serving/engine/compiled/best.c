@@ -5,11 +5,6 @@
 #include "kernels.h"
 #include "vec.h"
 
-typedef struct {
-    float value;
-    int64_t index;
-} Ranked;
-
 /* Put a value into a list in falling order; of equal ones the first to come stays first. */
 static inline void rank(Ranked *list, int64_t count, float value, int64_t index)
 {
@@ -47,9 +42,11 @@ static void rank_all(Ranked *list, int64_t count, const float *values, int64_t l
 /* The panels that hold the `count` best scores: no more than those with the largest maxima. */
 static int64_t best_panels(const float *largest, int64_t panels, int64_t count, Ranked *found)
 {
-    const int64_t wanted = count < panels ? count : panels;
+    int64_t wanted = count < panels ? count : panels;
     clear(found, wanted);
     rank_all(found, wanted, largest, panels, 0);
+    while (wanted > 0 && found[wanted - 1].value == -INFINITY)
+        wanted--;
     /* In their order in the vocabulary, so that of equal scores the first token wins. */
     for (int64_t i = 1; i < wanted; i++)
         for (int64_t j = i; j > 0 && found[j - 1].index > found[j].index; j--) {
@@ -73,16 +70,16 @@ void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64
     }
 }
 
-static float largest_of(const float *scores, int64_t length)
+float largest_of(const float *values, int64_t length)
 {
     Vec most = v_set(-INFINITY);
     for (int64_t i = 0; i < length; i += 16)
-        most = v_max(most, v_load_first(scores + i, length - i, -INFINITY));
+        most = v_max(most, v_load_first(values + i, length - i, -INFINITY));
     return v_largest(most);
 }
 
 /* The logarithm of the sum of the exponentials of scores [length], of which `most` is the largest. */
-static float log_sum_of(const float *scores, int64_t length, float most)
+float log_sum_of(const float *scores, int64_t length, float most)
 {
     const Vec largest = v_set(most);
     Vec sum = v_zero();
@@ -104,17 +101,28 @@ void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int
     }
 }
 
-/* Places of the `count` best of scores [length], best first, of equal ones the first; those of -inf
- * are left out. How many there are is returned; `count` is at most MOST_BEST. */
-int64_t dragoman_rank(const float *scores, int64_t length, int64_t count, int64_t *places)
+/* A row of scores [length] in the form in which a step leaves them: padded with -inf to whole panels,
+ * and the largest of each panel behind them. */
+void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float *row)
 {
-    Ranked best[MOST_BEST];
-    int64_t found = 0;
-    clear(best, count);
-    rank_all(best, count, scores, length, 0);
-    for (; found < count && best[found].value > -INFINITY; found++)
-        places[found] = best[found].index;
-    return found;
+    for (int64_t i = 0; i < panels * PANEL; i += 16)
+        v_store(row + i, i < length ? v_load_first(scores + i, length - i, -INFINITY)
+                                    : v_set(-INFINITY));
+    for (int64_t panel = 0; panel < panels; panel++)
+        row[panels * PANEL + panel] = largest_of(row + panel * PANEL, PANEL);
+}
+
+/* The `count` best tokens of a row, best first; of equal ones the first. Where there are fewer above
+ * -inf, the rest has -inf. */
+void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tokens)
+{
+    Ranked chosen[MOST_BEST];
+    const int64_t number = best_panels(scores + panels * PANEL, panels, count, chosen);
+    clear(tokens, count);
+    for (int64_t i = 0; i < number; i++) {
+        const int64_t first = chosen[i].index * PANEL;
+        rank_all(tokens, count, scores + first, PANEL, first);
+    }
 }
 
 /* Log-probabilities [N, count] of the best tokens, best first, and their ids [N, count], of scores
@@ -123,13 +131,8 @@ void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t co
                    float *log_probs, int64_t *ids)
 {
     for (int64_t row = 0; row < rows; row++, scores += panels * PANEL + panels) {
-        Ranked chosen[MOST_BEST], tokens[MOST_BEST];
-        const int64_t number = best_panels(scores + panels * PANEL, panels, count, chosen);
-        clear(tokens, count);
-        for (int64_t i = 0; i < number; i++) {
-            const int64_t first = chosen[i].index * PANEL;
-            rank_all(tokens, count, scores + first, PANEL, first);
-        }
+        Ranked tokens[MOST_BEST];
+        best_tokens(scores, panels, count, tokens);
         const float log_sum = log_sum_of(scores, panels * PANEL, tokens[0].value);
         for (int64_t i = 0; i < count; i++) {
             log_probs[row * count + i] = tokens[i].value - log_sum;

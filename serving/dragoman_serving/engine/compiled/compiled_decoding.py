@@ -14,13 +14,11 @@ from dragoman.kernel.manifest import SpecialIds
 from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.cache import Cache
 from dragoman_serving.engine.compiled import library
-from dragoman_serving.engine.compiled.compiled_ranking import log_softmax, rank
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.compiled.library import Rows, Sources
 from dragoman_serving.engine.compiled.scratch import Scratch
 from dragoman_serving.engine.compiled.weights import NativeWeights
 from dragoman_serving.engine.network import Found
-from dragoman_serving.engine.search.mixed_searches import GuidedSearches
 from dragoman_serving.engine.sentence import Sentence
 
 
@@ -38,6 +36,7 @@ class NativeDecoding:
         scratch: Scratch,
         special_ids: SpecialIds,
         threads: int = 1,
+        aligning: npt.NDArray[np.uint8] | None = None,
     ) -> None:
         """Begin without sentences.
 
@@ -47,6 +46,7 @@ class NativeDecoding:
             scratch: of the thread that uses this.
             special_ids: of the model's vocabulary.
             threads: that may encode at once while nothing else is in flight.
+            aligning: [decoder layers, H], 1 for heads that align; None: unknown.
         """
         self._threads = threads
         self._library = library.load()
@@ -56,15 +56,21 @@ class NativeDecoding:
         self._width = width = cache.width
         self._begin_id = special_ids.begin
         self._cache = cache
-        self._searches = NativeSearches(width, special_ids.end)
-        self._guided = GuidedSearches(width, special_ids.end, rank)
+        self._searches = NativeSearches(width, special_ids.end, weights.sizes.vocab_size)
         self._ids: Ids = np.zeros(0, np.int64)
         self._positions: Ids = np.zeros(0, np.int64)
-        self._rows = Rows(width=width, ticks=_address(scratch.ticks))
+        sizes = weights.sizes
+        self._aligns = aligning is not None
+        if aligning is None:
+            aligning = np.zeros((sizes.decoder_layers, sizes.heads), np.uint8)
+        self._aligning = aligning
+        self._alignments: npt.NDArray[np.uintp] = np.zeros(0, np.uintp)
+        """[B], addresses of what the searches keep."""
+        self._rows = Rows(width=width, ticks=_address(scratch.ticks), aligning=_address(aligning))
         self._bound: object = None
         """The memory that `_rows` points into."""
         self._longest = 0
-        """Tokens that the furthest sentence has said."""
+        """Tokens of the longest hypotheses."""
 
     @property
     def rows(self) -> int:
@@ -74,11 +80,11 @@ class NativeDecoding:
     @property
     def nbytes(self) -> int:
         """See `Decoding`."""
-        return self._cache.nbytes
+        return self._cache.nbytes + self._searches.alignment_bytes
 
     @property
     def ids(self) -> Ids:
-        """[R], what each row says next; may be written."""
+        """[R], the token that each row reads next; may be written."""
         return self._ids[: self.rows]
 
     @property
@@ -103,9 +109,12 @@ class NativeDecoding:
         ):
             raise ValueError("source ids that the model does not have, or too many")
         first = self._cache.open(src_lengths)
-        self._searches.join(sentences)
-        self._guided.join(sentences, first)
+        alignments = [self._alignment(sentence) for sentence in sentences]
+        self._searches.join(sentences, alignments)
         self._bind()
+        self._alignments[first : first + len(sentences)] = [
+            0 if one is None else _address(one) for one in alignments
+        ]
         self._ids[first * self._width : self.rows] = self._begin_id
         self._positions[first * self._width : self.rows] = 0
         sources = Sources(
@@ -115,6 +124,12 @@ class NativeDecoding:
         memory = self._scratch.memory(len(src_ids))
         threads = self._threads if alone else 1
         self._library.encode(self._model, ctypes.byref(sources), memory, threads)
+
+    def _alignment(self, sentence: Sentence) -> Floats | None:
+        """Zeros [T, W, S] for the attention of a sentence's steps, if it is requested."""
+        if not (sentence.options.alignment and self._aligns):
+            return None
+        return np.zeros((sentence.max_tokens, self._width, len(sentence.src_ids)), np.float32)
 
     def step(self, alone: bool = False) -> Sequence[int]:
         """See `Decoding`."""
@@ -127,25 +142,17 @@ class NativeDecoding:
             *(self._scratch.memory(rows), self._scratch.scores(rows)),
         )
         finished: list[int] = self._searches.done[:done].tolist() if done else []
-        return sorted((*finished, *self._advance_guided())) if self._guided else finished
-
-    def _advance_guided(self) -> Sequence[int]:
-        """Let the searches with guidance choose, and return the slots of those that are done."""
-        advance = self._guided.advance(lambda rows: log_softmax(self.scores[rows]), self.ids)
-        if advance.copies:
-            copies = np.array(advance.copies, np.int64)
-            self._library.copy_rows(self._model, self._rows, _address(copies), len(copies))
-        return advance.done
+        return finished
 
     def found(self, slot: int) -> Found:
         """See `Decoding`."""
-        return self._guided if slot in self._guided else self._searches
+        return self._searches
 
     def leave(self, slots: Sequence[int]) -> None:
         """See `Decoding`."""
         for slot in reversed(slots):
             self._library.leave(self._model, self._rows, self._searches.structure, slot)
-            self._guided.leave(slot, self._rows.sentences)
+            self._searches.forget(slot)
         self._cache.slots = self._rows.sentences
         self._longest = self._library.longest(self._rows)
 
@@ -159,6 +166,8 @@ class NativeDecoding:
             return
         room = cache.room * self._width
         self._ids, self._positions = _longer(self._ids, room), _longer(self._positions, room)
+        self._alignments = _longer(self._alignments, cache.room)
+        rows.alignments = _address(self._alignments)
         self._cross, self._past = _pointers(cache.cross), _pointers(cache.past)
         rows.ids, rows.positions = _address(self._ids), _address(self._positions)
         rows.src_lengths = _address(cache.src_lengths)
@@ -166,8 +175,8 @@ class NativeDecoding:
         self._bound = cache.memory
 
 
-def _longer(array: Ids, length: int) -> Ids:
-    longer = np.zeros(length, np.int64)
+def _longer(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
+    longer = np.zeros(length, array.dtype)
     longer[: len(array)] = array[:length]
     return longer
 

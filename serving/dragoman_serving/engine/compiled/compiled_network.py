@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
 from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled import library
@@ -40,11 +40,6 @@ class NativeNetwork:
         library.load()
         self._threads = threads
         limits = manifest.limits
-        if limits.top_k > library.MOST_BEST:
-            raise UsageError(
-                f"limits.top_k is {limits.top_k}, more than {library.MOST_BEST}: "
-                "serve with runtime onnxruntime"
-            )
         # Nothing is read past the end of the table, since no cache has more room than that.
         longest = max(limits.max_source_tokens, limits.max_target_tokens)
         self._weights = load_weights(
@@ -52,15 +47,22 @@ class NativeNetwork:
         )
         self._of_thread = threading.local()
         sizes = self._weights.sizes
+        self.most_steps = limits.max_target_tokens
+        self.aligns = manifest.alignment is not None
+        self.aligning = np.zeros((sizes.decoder_layers, sizes.heads), np.uint8)
+        for layer, head in manifest.alignment.heads if manifest.alignment else ():
+            self.aligning[layer, head] = 1
         self.cache_shape = CacheShape(
             *(2 * sizes.decoder_layers, sizes.heads, sizes.head_size + library.TOKEN_BYTES),
-            *(_whole_blocks(limits.max_source_tokens), _whole_blocks(limits.max_target_tokens)),
+            *(whole_blocks(limits.max_source_tokens), whole_blocks(limits.max_target_tokens)),
             *(np.uint8, _CAPACITIES),
         )
 
     def most_bytes(self, width: int, slots: int) -> int:
         """See `Network`."""
-        return self.cache_shape.most_bytes(width, slots)
+        shape = self.cache_shape
+        weights = slots * width * shape.src_tokens * shape.tgt_tokens if self.aligns else 0
+        return shape.most_bytes(width, slots) + np.dtype(np.float32).itemsize * weights
 
     @property
     def scratch(self) -> Scratch:
@@ -73,10 +75,27 @@ class NativeNetwork:
     def begin(self, width: int, special_ids: SpecialIds, slots: int) -> NativeDecoding:
         """See `Network`."""
         cache = Cache(self.cache_shape, width, slots)
-        return NativeDecoding(self._weights, cache, self.scratch, special_ids, self._threads)
+        return NativeDecoding(
+            *(self._weights, cache, self.scratch, special_ids, self._threads),
+            self.aligning if self.aligns else None,
+        )
+
+    @property
+    def address(self) -> int:
+        """Of the model's structure."""
+        return self._weights.address
+
+    def new_parts(
+        self, rows: int, room: int, parts: int | None = None
+    ) -> list[npt.NDArray[np.uint8]]:
+        """Keys and values of so many rows with so much space, by layer and kind; or some parts."""
+        shape = self.cache_shape
+        size = (rows, shape.heads, room, shape.head_size)
+        return [np.empty(size, np.uint8) for _ in range(parts or shape.parts)]
 
 
-def _whole_blocks(tokens: int) -> int:
+def whole_blocks(tokens: int) -> int:
+    """Tokens, rounded up to blocks in which keys and values lie."""
     return -(-tokens // library.BLOCK) * library.BLOCK
 
 

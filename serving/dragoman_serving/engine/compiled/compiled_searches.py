@@ -1,171 +1,286 @@
-"""Searches in compiled code."""
+"""All searches, in compiled code: greedy, beam and sampling, with and without constraints."""
 
 from __future__ import annotations
 
 import ctypes
-import math
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman_serving.engine.arrays import Copy
-from dragoman_serving.engine.compiled.library import Found, Searches, load
-from dragoman_serving.engine.search.plain_search import Advance, common_beginning
+from dragoman_serving.engine.arrays import Copy, Floats, Ids
+from dragoman_serving.engine.compiled.compiled_constraints import NativeConstraints
+from dragoman_serving.engine.compiled.library import (
+    FINISHED,
+    PANEL,
+    TOKEN,
+    Found,
+    Searches,
+    load,
+)
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.session import Ranking
 
-_ROOM = 64
-"""Tokens for which there is room at first."""
+_CAPACITY = 64
+"""Tokens for which there is space at first."""
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """What a search has beside the compiled code's arrays; `weights` [T, W, S] are of attention."""
+
+    constraints: NativeConstraints | None
+    weights: Floats | None
+    token_scores: bool
+
+
+@dataclass(frozen=True)
+class Advance:
+    """The result of a step: each row's next token [R], copies to be made, slots that are done."""
+
+    tokens: Ids
+    copies: Sequence[Copy]
+    done: Sequence[int]
 
 
 class NativeSearches:
-    """See `Searches`; the arrays are those of the structure of this name in `kernels.h`."""
+    """The searches of one width; a search has a slot, and in it as many rows as it is wide.
 
-    def __init__(self, width: int, end_id: int) -> None:
+    Slots are without gaps, in the order in which searches joined. At the first step all rows of a
+    search read the same token, and only the first one's scores count. The arrays are those of the
+    structure `Searches` in `kernels.h`.
+
+    Attributes:
+        structure: what the compiled code works on.
+        done: [B], slots that were done with the last step.
+    """
+
+    def __init__(self, width: int, end_id: int, vocab_size: int) -> None:
         """Begin without searches."""
         self._library = load()
         self._width = width
         self._end_id = end_id
-        self._live_scores = np.array([0.0, *[-math.inf] * (width - 1)], np.float32)
+        self._panels = -(-vocab_size // PANEL)
         self._found = Found()
+        self._slots: list[_Slot] = []
         self.structure = Searches()
-        """What the compiled code works on."""
         self._arrays: dict[str, npt.NDArray[Any]] = {}
         """By their names in the structure; the attributes below are the same ones."""
-        self._make_room(4, _ROOM)
+        self._scores = np.empty((0, self._panels * (PANEL + 1)), np.float32)
+        """[R, ...] of rows with constraints, where scores come from elsewhere."""
+        self._allocate(4, _CAPACITY)
 
-    def join(self, sentences: Sequence[Sentence]) -> None:
-        """See `Searches`."""
+    @property
+    def alignment_bytes(self) -> int:
+        """Bytes of the attention that is kept."""
+        return sum(slot.weights.nbytes for slot in self._slots if slot.weights is not None)
+
+    def join(self, sentences: Sequence[Sentence], alignments: Sequence[Floats | None] = ()) -> None:
+        """Begin searches, which may generate up to the sentences' `max_tokens`.
+
+        Args:
+            sentences: that join.
+            alignments: for each, where the attention of its steps will be [T, W, S]; None: nowhere.
+        """
         first, last = self.structure.slots, self.structure.slots + len(sentences)
         limits = [sentence.max_tokens for sentence in sentences]
-        slots, room = self._said.shape[:2]
-        if last > slots or max(limits) > room:
-            self._make_room(2 * last if last > slots else slots, max(room, *limits))
-        guided = [sentence.options.guidance is not None for sentence in sentences]
-        self._arrays["guided"][first:last] = guided
-        self._limits[first:last] = limits
-        self._lengths[first:last] = 0
-        if self._width > 1:
-            self._alphas[first:last] = [sentence.options.length_penalty for sentence in sentences]
-            self._scores[first:last] = self._live_scores
-            self._rows[first:last] = np.arange(self._width)
-            self._finished[first:last] = 0
+        slots, capacity = self._tokens.shape[:2]
+        if last > slots or max(limits) > capacity:
+            self._allocate(2 * last if last > slots else slots, max(capacity, *limits))
+        arrays = self._arrays
+        joining = [
+            _Slot(_native(sentence), weights, sentence.options.token_scores)
+            for sentence, weights in zip(
+                sentences, alignments or [None] * len(sentences), strict=True
+            )
+        ]
+        self._slots += joining
+        arrays["constraints"][first:last] = [
+            slot.constraints.address if slot.constraints else 0 for slot in joining
+        ]
+        arrays["limits"][first:last] = limits
+        for name in ("lengths", "ended", "kept"):
+            arrays[name][first:last] = 0
+        arrays["alphas"][first:last] = [one.options.length_penalty for one in sentences]
+        arrays["live"][first:last] = 1
+        arrays["scores"][first:last, 0] = 0.0
+        arrays["rows"][first:last, 0] = 0
         self.structure.slots = last
 
     def advance(self, ranking: Ranking, logits: Any) -> Advance:
-        """See `Searches`."""
-        if self._width == 1:
-            tokens = np.ascontiguousarray(ranking.likeliest(logits), np.int64)
-            done = self._library.choose(self.structure, tokens.ctypes.data)
-            return Advance(tokens, (), self.done[:done].tolist())
-        top_scores, top_ids = ranking.best(logits, 2 * self._width)
-        tokens, copied = np.zeros(len(top_ids), np.int64), ctypes.c_int64()
+        """Choose what the rows read next, of a step's scores [R, V] as the ranking takes them."""
+        slots, width = self.structure.slots, self._width
+        is_constrained = [slot.constraints is not None for slot in self._slots]
+        if not all(is_constrained):
+            self._rank_plain(ranking, logits)
+        if any(is_constrained):
+            self._lay_out(ranking, logits, np.flatnonzero(np.repeat(is_constrained, width)))
+        tokens, copied = np.zeros(slots * width, np.int64), ctypes.c_int64()
         done = self._library.advance(
-            *(self.structure, top_scores.ctypes.data, top_ids.ctypes.data, top_ids.shape[1]),
+            *(self.structure, self._scores.ctypes.data),
             *(tokens.ctypes.data, ctypes.addressof(copied)),
         )
-        copies = list(map(Copy._make, self._copies[: copied.value].tolist()))
+        copies = list(map(Copy._make, self._arrays["copies"][: copied.value].tolist()))
         return Advance(tokens, copies, self.done[:done].tolist())
 
+    def _rank_plain(self, ranking: Ranking, logits: Any) -> None:
+        """Rank the tokens of all rows; only those without constraints are read."""
+        rows, top = self.structure.slots * self._width, 2 * self._width
+        if self._width == 1:
+            self._arrays["top_ids"][:rows, 0] = ranking.likeliest(logits)
+            return
+        top_scores, top_ids = ranking.best(logits, top)
+        self._arrays["top_scores"][:rows] = top_scores[:, :top]
+        self._arrays["top_ids"][:rows] = top_ids[:, :top]
+
+    def _lay_out(self, ranking: Ranking, logits: Any, constrained: Ids) -> None:
+        """Bring the scores of rows with constraints into the form that the compiled code reads."""
+        rows = self.structure.slots * self._width
+        if rows > len(self._scores):
+            self._scores = np.empty((2 * rows, self._scores.shape[1]), np.float32)
+        log_probs = ranking.log_probs(logits, constrained)
+        for row, scores in zip(constrained.tolist(), log_probs, strict=True):
+            self._library.lay_out(
+                *(scores.ctypes.data, len(scores), self._panels, self._scores[row].ctypes.data)
+            )
+
     def result(self, slot: int) -> Hypothesis:
-        """See `Searches`."""
+        """The translation that a search found that is done."""
         return self._ranked(slot, 0)
 
     def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
-        """See `Searches`."""
-        found = 1 if self._width == 1 else int(self._finished[slot])
-        return tuple(self._ranked(slot, rank) for rank in range(1, min(1 + count, found)))
+        """What a search that is done found beside its result, best first; at most so many.
+
+        With constraints that forbid almost all there may be fewer than were requested: then the
+        last is repeated.
+        """
+        if self._is_greedy(slot):
+            return ()
+        kept = int(self._arrays["kept"][slot])
+        found = tuple(self._ranked(slot, rank) for rank in range(min(1 + count, kept)))
+        return found[1:] + found[-1:] * (1 + count - len(found))
 
     def _ranked(self, slot: int, rank: int) -> Hypothesis:
-        found = self._found
-        self._library.result(self.structure, slot, rank, self._ids_address, found)
-        ids = tuple(self._ids[: found.length].tolist())
-        return Hypothesis(ids, found.log_prob if self._width > 1 else None, bool(found.complete))
+        found, ids = self._found, self._ids
+        self._library.result(self.structure, slot, rank, *self._result_addresses, found)
+        of_slot, steps = self._slots[slot], found.length + found.complete
+        log_probs = attention = None
+        if of_slot.token_scores:
+            log_probs = tuple(self._log_probs[:steps].tolist())
+        if of_slot.weights is not None:
+            attention = of_slot.weights[np.arange(steps), self._origins[:steps]]
+        return Hypothesis(
+            tuple(ids[: found.length].tolist()),
+            found.log_prob if self._is_scored(slot) else None,
+            bool(found.complete),
+            token_log_probs=log_probs,
+            attention=attention,
+        )
+
+    def _is_greedy(self, slot: int) -> bool:
+        """Whether a search is plain greedy search, which compares no scores."""
+        return self._width == 1 and self._slots[slot].constraints is None
+
+    def _is_scored(self, slot: int) -> bool:
+        constraints = self._slots[slot].constraints
+        return self._width > 1 if constraints is None else constraints.scores
 
     def certain(self, slot: int) -> tuple[int, ...]:
-        """See `Searches`."""
-        length, finished = int(self._lengths[slot]), int(self._finished[slot])
-        if self._width == 1:
-            ids = tuple(self._said[slot, :length, 0].tolist())
+        """The tokens that a search's translation will begin with."""
+        length = int(self._arrays["lengths"][slot])
+        tokens = self._tokens[slot, :length]
+        if self._is_greedy(slot):
+            ids = tuple(tokens["id"][:, 0].tolist())
             return ids[:-1] if ids[-1] == self._end_id else ids
-        said, parents = self._history(slot, length)
-        # Back to where all that live were one.
-        places = set(range(self._width))
-        while len(places) > 1 and length:
-            length -= 1
-            places = {parents[length][place] for place in places}
-        ends = zip(
-            self._arrays["finished_places"][slot, :finished].tolist(),
-            self._arrays["finished_lengths"][slot, :finished].tolist(),
-            strict=True,
-        )
-        return common_beginning(
-            [
-                _trace(said, parents, min(places), length),
-                *(_trace(said, parents, *end) for end in ends),
-            ]
-        )
+        history = tokens["id"].tolist(), tokens["parent"].tolist()
+        finished = self._arrays["finished"][slot, : self._arrays["kept"][slot]]
+        ends = zip(finished["place"].tolist(), finished["length"].tolist(), strict=True)
+        found = [_trace(*history, *end) for end in ends]
+        if places := set(range(int(self._arrays["live"][slot]))):
+            # Back to where all live hypotheses were one.
+            while len(places) > 1 and length:
+                length -= 1
+                places = {history[1][length][place] for place in places}
+            found.append(_trace(*history, min(places), length))
+        return common_beginning(found)
 
     def leave(self, slot: int) -> None:
-        """See `Searches`."""
+        """Forget a search; the last one takes its slot."""
         self._library.leave_search(self.structure, slot)
+        self.forget(slot)
 
-    def _history(self, slot: int, length: int) -> tuple[list[list[int]], list[list[int]]]:
-        """What was said, and where each came from, step by step."""
-        return self._said[slot, :length].tolist(), self._parents[slot, :length].tolist()
+    def forget(self, slot: int) -> None:
+        """Release what a search's constraints hold, after the compiled code has freed its slot."""
+        self._slots[slot] = self._slots[-1]
+        self._slots.pop()
 
-    def _make_room(self, slots: int, room: int) -> None:
+    def _allocate(self, slots: int, capacity: int) -> None:
         """Have arrays for so many slots and tokens, which keep what they hold."""
-        width, ends = self._width, 2 * self._width
-        by_slot: dict[str, tuple[tuple[int, ...], type]] = {
-            "guided": ((slots,), np.int64),
+        width, top = self._width, 2 * self._width
+        shapes: dict[str, tuple[tuple[int, ...], Any]] = {
+            "constraints": ((slots,), np.uintp),
             "limits": ((slots,), np.int64),
             "alphas": ((slots,), np.float64),
             "lengths": ((slots,), np.int64),
+            "live": ((slots,), np.int64),
             "scores": ((slots, width), np.float32),
             "rows": ((slots, width), np.int64),
-            "said": ((slots, room, width), np.int32),
-            "parents": ((slots, room, width), np.int32),
-            "finished": ((slots,), np.int64),
-            "finished_log_probs": ((slots, ends), np.float32),
-            "finished_places": ((slots, ends), np.int32),
-            "finished_lengths": ((slots, ends), np.int32),
-            "top_scores": ((slots * width, ends), np.float32),
-            "top_ids": ((slots * width, ends), np.int64),
+            "tokens": ((slots, capacity, width), TOKEN),
+            "ended": ((slots,), np.int64),
+            "kept": ((slots,), np.int64),
+            "finished": ((slots, width), FINISHED),
+            "top_scores": ((slots * width, top), np.float32),
+            "top_log_probs": ((slots * width, top), np.float32),
+            "top_ids": ((slots * width, top), np.int64),
             "copies": ((slots * width, 3), np.int64),
             "done": ((slots,), np.int64),
+            "history": ((capacity,), np.int32),
+            "history_scores": ((capacity,), np.float32),
+            "weights": ((self._panels * PANEL,), np.float32),
         }
         arrays: dict[str, npt.NDArray[Any]] = {
-            name: np.zeros(shape, dtype) for name, (shape, dtype) in by_slot.items()
+            name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()
         }
         for name, old in self._arrays.items():
             arrays[name][tuple(map(slice, old.shape))] = old
         self._arrays = arrays
-        self._limits, self._alphas, self._lengths = (
-            arrays[name] for name in ("limits", "alphas", "lengths")
+        self._tokens, self.done = arrays["tokens"], arrays["done"]
+        self._ids = np.zeros(capacity + 1, np.int32)
+        """Of a result, and behind them space for the end symbol; so for the next two."""
+        self._log_probs = np.zeros(capacity + 1, np.float32)
+        self._origins = np.zeros(capacity + 1, np.int32)
+        self._result_addresses = (
+            *(self._ids.ctypes.data, self._log_probs.ctypes.data),
+            self._origins.ctypes.data,
         )
-        self._scores, self._rows = arrays["scores"], arrays["rows"]
-        self._said, self._parents = arrays["said"], arrays["parents"]
-        self._finished = arrays["finished"]
-        self._copies, self.done = arrays["copies"], arrays["done"]
-        self._ids = np.zeros(room, np.int32)
-        """For the tokens of a result."""
-        self._ids_address = self._ids.ctypes.data
         self.structure = Searches(
-            *(self.structure.slots, width, room, self._end_id),
+            *(self.structure.slots, width, capacity, self._end_id, self._panels),
             **{name: array.ctypes.data for name, array in arrays.items()},
         )
 
 
+def _native(sentence: Sentence) -> NativeConstraints | None:
+    constraints = sentence.options.constraints
+    return None if constraints is None else NativeConstraints(sentence, constraints)
+
+
 def _trace(
-    said: list[list[int]], parents: list[list[int]], place: int, length: int
+    ids: list[list[int]], parents: list[list[int]], place: int, length: int
 ) -> tuple[int, ...]:
-    """What the hypothesis at a place has said when it had said so much."""
-    ids = []
+    """The first tokens of the hypothesis whose token of that step is at a place."""
+    found = []
     for step in range(length - 1, -1, -1):
-        ids.append(said[step][place])
+        found.append(ids[step][place])
         place = parents[step][place]
-    return tuple(reversed(ids))
+    return tuple(reversed(found))
+
+
+def common_beginning(outcomes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The tokens with which all begin."""
+    # What the first and the last in order have in common, all between them have too.
+    pairs = zip(min(outcomes), max(outcomes), strict=False)
+    return tuple(token for token, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

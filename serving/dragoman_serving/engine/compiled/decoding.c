@@ -1,4 +1,4 @@
-/* A step of the sentences in flight, from the model to what each search says next. */
+/* A step of the sentences in flight, from the model to the next token of each row. */
 #include <string.h>
 
 #include "clock.h"
@@ -37,39 +37,17 @@ static void copy_source(const Model *model, const Rows *rows, int64_t source, in
                     rows->src_room, rows->src_lengths[source]);
 }
 
-static int64_t advance_beams(const Model *model, const Rows *rows, const Searches *searches,
-                             const float *scores, int64_t panels)
-{
-    const int64_t best = 2 * searches->width;
-    int64_t done, copied;
-    COUNTED(rows->ticks, RANKING,
-            dragoman_best(scores, rows->sentences * rows->width, panels, best,
-                          searches->top_scores, searches->top_ids));
-    COUNTED(rows->ticks, SEARCH,
-            done = dragoman_advance(searches, searches->top_scores, searches->top_ids, best,
-                                    rows->ids, &copied));
-    COUNTED(rows->ticks, CACHE, dragoman_copy_rows(model, rows, searches->copies, copied));
-    return done;
-}
-
-static int64_t advance_greedily(const Rows *rows, const Searches *searches, const float *scores,
-                                int64_t panels)
-{
-    int64_t done;
-    COUNTED(rows->ticks, RANKING, dragoman_likeliest(scores, rows->sentences, panels, rows->ids));
-    COUNTED(rows->ticks, SEARCH, done = dragoman_choose(searches, rows->ids));
-    return done;
-}
-
 static int64_t decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,
                       float *scores)
 {
-    const int64_t panels = model->logits.outputs / PANEL;
+    int64_t done, copied;
     dragoman_step(model, rows, memory, scores);
     for (int64_t row = 0; row < rows->sentences * rows->width; row++)
         rows->positions[row]++;
-    return rows->width == 1 ? advance_greedily(rows, searches, scores, panels)
-                            : advance_beams(model, rows, searches, scores, panels);
+    COUNTED(rows->ticks, RANKING, dragoman_rank_plain(searches, scores));
+    COUNTED(rows->ticks, SEARCH, done = dragoman_advance(searches, scores, rows->ids, &copied));
+    COUNTED(rows->ticks, CACHE, dragoman_copy_rows(model, rows, searches->copies, copied));
+    return done;
 }
 
 /* Bring every sentence one token further. The slots that are done then stand in `searches->done`;
@@ -82,7 +60,7 @@ int64_t dragoman_decode(const Model *model, const Rows *rows, const Searches *se
     return done;
 }
 
-/* Give up a slot; the last one takes its place. */
+/* Free a slot; the last one takes its place. */
 void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t slot)
 {
     const int64_t last = --rows->sentences, width = rows->width;
@@ -91,6 +69,7 @@ void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t 
         return;
     copy_source(model, rows, last, slot);
     rows->src_lengths[slot] = rows->src_lengths[last];
+    rows->alignments[slot] = rows->alignments[last];
     for (int64_t i = 0; i < width; i++) {
         const int64_t from = last * width + i, to = slot * width + i;
         copy_row(model, rows, from, to, rows->positions[from]);
@@ -99,7 +78,7 @@ void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t 
     }
 }
 
-/* Tokens that the furthest sentence has said. */
+/* Tokens of the longest hypotheses. */
 int64_t dragoman_longest(const Rows *rows)
 {
     int64_t longest = 0;

@@ -21,7 +21,8 @@ enum {
     MOST_BEST = 1024, /* tokens that can be ranked at once */
     MOST_LAYERS = 64,
     MOST_HEAD_SIZE = 256,
-    BLOCK = 16 /* tokens whose keys or values lie together */
+    BLOCK = 16, /* tokens whose keys or values lie together */
+    SCORED_TOGETHER = 48 /* steps of given translations whose scores are in memory at once */
 };
 
 /* Keys and values have codes of 8 bits, with one scale a token and head. A block of a head's keys has
@@ -95,36 +96,123 @@ typedef struct {
  * its place. */
 typedef struct {
     int64_t sentences, width;
-    int64_t *ids;               /* [R], what each row says next */
-    int64_t *positions;         /* [R], and where */
+    int64_t *ids;               /* [R], the token that each row reads */
+    int64_t *positions;         /* [R], and its position */
     int64_t *src_lengths;       /* [B] */
     int64_t src_room, room;     /* S, C */
     uint8_t *const *cross;      /* by layer and kind [B, H, S, D + 8] */
     uint8_t *const *past;       /* by layer and kind [R, H, C, D + 8] */
     int64_t *ticks;             /* [SECTIONS], of the processor's clock, are added to */
+    const uint8_t *aligning;    /* [decoder layers, H], 1 for heads whose cross-attention aligns */
+    float **alignments;         /* [B], of each the mean of theirs [T, W, S of its own]; NULL: not
+                                 * requested. It begins as zeros */
 } Rows;
 
-/* Searches of one width, greedy ones where it is 1. What each has said is kept, at every step, as the
- * tokens of its live hypotheses and the places that these had before, which lead back. */
+/* Given translations, whose tokens follow each other without padding. */
 typedef struct {
-    int64_t slots, width, room; /* B, W, T */
-    int64_t end_id;
-    int64_t *guided;  /* [B], 1 where a search is made elsewhere, and nothing here is its own */
-    int64_t *limits;  /* [B], most tokens */
-    double *alphas;   /* [B], exponents of the length penalty */
-    int64_t *lengths; /* [B], tokens said */
-    float *scores;    /* [B, W] of the live hypotheses, best first */
-    int64_t *rows;    /* [B, W], the row in its slot that each of them has */
-    int32_t *said;    /* [B, T, W] */
-    int32_t *parents; /* [B, T, W], the place that each had before */
-    int64_t *finished;         /* [B], how many */
-    float *finished_log_probs; /* [B, 2W] */
-    int32_t *finished_places;  /* [B, 2W], where what they have said ends */
-    int32_t *finished_lengths; /* [B, 2W], tokens said */
-    float *top_scores;         /* [B x W, 2W], of a step */
-    int64_t *top_ids;          /* [B x W, 2W] */
-    int64_t *copies;           /* [B x W, 3], of a step: source, target, tokens of each */
-    int64_t *done;             /* [B], slots that were done with a step, in rising order */
+    int64_t pairs, steps;       /* P, N */
+    const int64_t *lengths;     /* [P], steps of each */
+    const int64_t *ids;         /* [N], the token that each step reads, first the start token */
+    const int64_t *targets;     /* [N], and the one that it is to generate */
+    const int64_t *src_lengths; /* [P] */
+    int64_t src_room, room;     /* S, C */
+    uint8_t *const *cross;      /* by layer and kind [P, H, S, D + 8] */
+    uint8_t *keys, *values;     /* [P, H, C, D + 8], used for one layer after the other */
+    const uint8_t *aligning;    /* see Rows */
+    float **alignments;         /* [P], of each [steps, S of its own]; NULL: not requested */
+    float *scores;              /* [SCORED_TOGETHER, V padded, panels] scratch */
+    float *log_probs;           /* [N], of the targets */
+    int64_t *ticks;
+} Pairs;
+
+/* Words that a translation must not contain, whatever tokens spell them. Each character is twice its
+ * code point, plus 1 for a letter or a digit. */
+typedef struct {
+    const int32_t *text;         /* of all tokens, one after the other */
+    const int64_t *text_begins;  /* [V + 1] */
+    int64_t always;              /* tokens that contain a word, how many */
+    const int32_t *always_ids;
+    int64_t beginnings;          /* N of words, which some tokens complete */
+    const int32_t *beginning_text;
+    const int64_t *beginning_begins; /* [N + 1] */
+    const int32_t *ids;          /* of tokens that complete them */
+    const int64_t *ids_begins;   /* [N + 1] */
+} Suppressed;
+
+/* Sequences of tokens that a translation must contain, each as words of their own. */
+typedef struct {
+    int64_t count;           /* N */
+    const int64_t *begins;   /* [N + 1] of each in `ids` */
+    const int32_t *ids;
+    const int64_t *after;    /* [N], the term that must come before each; -1: none */
+    const int64_t *twins;    /* [N], the first term with the same tokens */
+    int64_t vocab_size;      /* V */
+    const float *continuing; /* [V], -inf for a token that continues a word, else 0 */
+    char *memory;            /* of dragoman_terms_bytes, for what hypotheses have of them */
+} Terms;
+
+/* What a request's options change in one sentence's search. */
+typedef struct {
+    int64_t prefix_length;
+    const int32_t *prefix;     /* tokens with which a translation begins */
+    int64_t fewest;            /* tokens before the end symbol may come */
+    int64_t ngram_size;        /* no n-gram of this size occurs twice; 0: they may */
+    int64_t enough;            /* the search ends when so many have ended; 0: when no live hypothesis
+                                * can become better than those that have */
+    int64_t wanted;            /* hypotheses to be returned */
+    int64_t scored;            /* whether log-probabilities are needed */
+    double repetition_penalty; /* multiplies log-probabilities of tokens that occurred; 1: none */
+    const double *numbers;     /* [limit] random, from 0 to 1; NULL: the search does not sample */
+    double temperature;
+    int64_t top_k;             /* 0: all */
+    double top_p;              /* 1: all */
+    const Suppressed *suppressed; /* or NULL */
+    const Terms *terms;           /* or NULL */
+} Constraints;
+
+/* A token of a hypothesis. */
+typedef struct {
+    int32_t id;
+    int32_t parent; /* place of the hypothesis that it continues, of the step before */
+    int32_t row;    /* row in the slot from whose scores it was chosen */
+    float log_prob; /* the model's; 0 where no scores are needed */
+} Token;
+
+/* A hypothesis that has ended. */
+typedef struct {
+    double merit;       /* its score over its length penalty */
+    float log_prob;     /* sum over its tokens */
+    float end_log_prob; /* of the end symbol */
+    int32_t place;      /* of its last token */
+    int32_t length;     /* tokens, without the end symbol */
+    int32_t complete;   /* whether it has the end symbol */
+    int32_t end_row;    /* from whose scores the end symbol was chosen */
+} Finished;
+
+/* Searches of one width, greedy ones where it is 1. Each hypothesis is kept as a chain of tokens: the
+ * live ones have their last tokens at places 0 and on of the last step, best first. */
+typedef struct {
+    int64_t slots, width, capacity; /* B, W, T */
+    int64_t end_id, panels;         /* `panels` of a row of scores */
+    const Constraints *const *constraints; /* [B], NULL: none */
+    int64_t *limits;    /* [B], most tokens */
+    double *alphas;     /* [B], exponents of the length penalty */
+    int64_t *lengths;   /* [B], tokens so far */
+    int64_t *live;      /* [B], hypotheses that go on */
+    float *scores;      /* [B, W] of them, best first */
+    int64_t *rows;      /* [B, W], the row in its slot that each of them has */
+    Token *tokens;      /* [B, T, W] */
+    int64_t *ended;     /* [B], how many have ended so far */
+    int64_t *kept;      /* [B], how many of them are kept */
+    Finished *finished; /* [B, W], the best of them, best first */
+    float *top_scores;  /* [B x W, 2W], of a step; fewer end with -inf */
+    float *top_log_probs; /* [B x W, 2W], the model's own, where there are constraints */
+    int64_t *top_ids;   /* [B x W, 2W] */
+    int64_t *copies;    /* [B x W, 3], of a step: source, target, tokens of each */
+    int64_t *done;      /* [B], slots that were done with a step, in rising order */
+    int32_t *history;   /* [T] scratch, tokens of one hypothesis */
+    float *history_scores; /* [T] scratch, what they have in a row */
+    float *weights;     /* [panels x PANEL] scratch */
 } Searches;
 
 /* What a search has found. */
@@ -162,10 +250,16 @@ void quantise_rectified(const float *x, int64_t rows, int64_t size, Codes *codes
 void attend(const float *query, const float *keys, const float *values, int64_t stride,
             int64_t length, int64_t head_size, float *weights, float *result);
 
+/* Where a head's attention is added, times a share; NULL: nowhere. */
+typedef struct {
+    float *sums; /* [length] */
+    float share;
+} Attended;
+
 /* The same over keys and values of one head in codes; `next` are those that will be read next. */
 void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values,
                   const uint8_t *next, int64_t length, int64_t head_size, float *weights,
-                  float *result);
+                  float *result, Attended attended);
 void store_key(const float *key, int64_t head_size, uint8_t *keys, int64_t position);
 void store_value(const float *value, int64_t head_size, uint8_t *values, int64_t position);
 
@@ -178,24 +272,63 @@ int64_t heads_bytes(const Model *model, int64_t room);
 int64_t dragoman_scratch_bytes(const Model *model, int64_t rows);
 void dragoman_encode(const Model *model, const Sources *sources, char *memory, int64_t most_threads);
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores);
+void dragoman_score(const Model *model, const Pairs *pairs, char *memory);
 int64_t dragoman_clock(void);
 void dragoman_agreement(int64_t *numbers);
 
-/* best.c */
+/* best.c: a value of a list, and where it stands. */
+typedef struct {
+    float value;
+    int64_t index;
+} Ranked;
+
+void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tokens);
+float largest_of(const float *values, int64_t length);
+float log_sum_of(const float *scores, int64_t length, float most);
 void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64_t *ids);
 void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
                    float *log_probs, int64_t *ids);
 void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int64_t length,
                           float *log_probs);
-int64_t dragoman_rank(const float *scores, int64_t length, int64_t count, int64_t *places);
+void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float *row);
+
+/* constraints.c: a row of scores [panels x PANEL], with the largest of each panel behind them. */
+void forbid(float *scores, int64_t panels, int64_t id);
+int64_t read_history(const Searches *searches, int64_t slot, int64_t place);
+void normalise_scores(const Searches *searches, float *scores);
+void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores);
+float model_log_prob(const Searches *searches, int64_t length, Ranked token);
+void rank_constrained(const Searches *searches, int64_t slot, float *scores);
+
+/* sampling.c */
+int64_t sample(const Searches *searches, const Constraints *constraints, double number,
+               const float *scores);
+
+/* terms.c: a continuation of a live hypothesis. */
+typedef struct {
+    float score, log_prob;
+    float forced;        /* sum over tokens without a choice, which `score` leaves out */
+    int32_t parent, id;  /* `parent` is a place among the live ones */
+    int32_t order;       /* of those with equal scores */
+    int32_t term, position; /* the term that it is within, -1: none, and the tokens it has of it */
+    int32_t completes;   /* a term, or -1 */
+    int32_t just_met;    /* whether its last token completed a term */
+    int32_t bank, turn;  /* how many terms it has begun, and its index among those with as many */
+} Candidate;
+
+int64_t dragoman_terms_bytes(int64_t width, int64_t terms);
+Candidate *find_term_candidates(const Searches *searches, int64_t slot, float *scores, int64_t *count);
+int64_t choose_term_candidates(const Searches *searches, int64_t slot, Candidate *list, int64_t count);
+void follow_terms(const Searches *searches, int64_t slot, const Candidate *chosen, int64_t count);
+int64_t terms_met(const Searches *searches, int64_t slot, int64_t place);
+float forced_score(const Searches *searches, int64_t slot, int64_t place);
 
 /* searches.c */
-int64_t dragoman_choose(const Searches *searches, const int64_t *tokens);
-int64_t dragoman_advance(const Searches *searches, const float *top_scores, const int64_t *top_ids,
-                         int64_t top, int64_t *tokens, int64_t *copied);
+void dragoman_rank_plain(const Searches *searches, const float *scores);
+int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied);
 void dragoman_leave_search(Searches *searches, int64_t slot);
 void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
-                     Found *found);
+                     float *log_probs, int32_t *rows, Found *found);
 
 /* decoding.c */
 void dragoman_copy_rows(const Model *model, const Rows *rows, const int64_t *copies, int64_t count);

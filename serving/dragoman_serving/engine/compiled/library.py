@@ -7,6 +7,8 @@ import os
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Activation
 from dragoman_serving.engine.compiled.cpu import INSTRUCTION_SETS, has_instruction_set
@@ -28,6 +30,8 @@ MOST_LAYERS = 64
 MOST_HEAD_SIZE = 256
 BLOCK = 16
 """Tokens whose keys or values lie together."""
+SCORED_TOGETHER = 48
+"""Steps of given translations whose scores are in memory at once."""
 TOKEN_BYTES = 8
 """Of a token's key or value in one head, beside its codes."""
 SECTIONS = (
@@ -97,7 +101,98 @@ class Rows(ctypes.Structure):
         ("cross", Pointer),
         ("past", Pointer),
         ("ticks", Pointer),
+        ("aligning", Pointer),
+        ("alignments", Pointer),
     )
+
+
+class Pairs(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("pairs", Number),
+        ("steps", Number),
+        ("lengths", Pointer),
+        ("ids", Pointer),
+        ("targets", Pointer),
+        ("src_lengths", Pointer),
+        ("src_room", Number),
+        ("room", Number),
+        ("cross", Pointer),
+        ("keys", Pointer),
+        ("values", Pointer),
+        ("aligning", Pointer),
+        ("alignments", Pointer),
+        ("scores", Pointer),
+        ("log_probs", Pointer),
+        ("ticks", Pointer),
+    )
+
+
+class Suppressed(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("text", Pointer),
+        ("text_begins", Pointer),
+        ("always", Number),
+        ("always_ids", Pointer),
+        ("beginnings", Number),
+        ("beginning_text", Pointer),
+        ("beginning_begins", Pointer),
+        ("ids", Pointer),
+        ("ids_begins", Pointer),
+    )
+
+
+class Terms(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("count", Number),
+        ("begins", Pointer),
+        ("ids", Pointer),
+        ("after", Pointer),
+        ("twins", Pointer),
+        ("vocab_size", Number),
+        ("continuing", Pointer),
+        ("memory", Pointer),
+    )
+
+
+class Constraints(ctypes.Structure):
+    """See `kernels.h`."""
+
+    _fields_ = (
+        ("prefix_length", Number),
+        ("prefix", Pointer),
+        ("fewest", Number),
+        ("ngram_size", Number),
+        ("enough", Number),
+        ("wanted", Number),
+        ("scored", Number),
+        ("repetition_penalty", ctypes.c_double),
+        ("numbers", Pointer),
+        ("temperature", ctypes.c_double),
+        ("top_k", Number),
+        ("top_p", ctypes.c_double),
+        ("suppressed", Pointer),
+        ("terms", Pointer),
+    )
+
+
+TOKEN = np.dtype(
+    [("id", np.int32), ("parent", np.int32), ("row", np.int32), ("log_prob", np.float32)]
+)
+"""`Token` of `kernels.h`."""
+FINISHED = np.dtype(
+    [
+        ("merit", np.float64),
+        *(("log_prob", np.float32), ("end_log_prob", np.float32)),
+        *((name, np.int32) for name in ("place", "length", "complete", "end_row")),
+    ]
+)
+"""`Finished` of `kernels.h`."""
 
 
 class Searches(ctypes.Structure):
@@ -106,24 +201,28 @@ class Searches(ctypes.Structure):
     _fields_ = (
         ("slots", Number),
         ("width", Number),
-        ("room", Number),
+        ("capacity", Number),
         ("end_id", Number),
-        ("guided", Pointer),
+        ("panels", Number),
+        ("constraints", Pointer),
         ("limits", Pointer),
         ("alphas", Pointer),
         ("lengths", Pointer),
+        ("live", Pointer),
         ("scores", Pointer),
         ("rows", Pointer),
-        ("said", Pointer),
-        ("parents", Pointer),
+        ("tokens", Pointer),
+        ("ended", Pointer),
+        ("kept", Pointer),
         ("finished", Pointer),
-        ("finished_log_probs", Pointer),
-        ("finished_places", Pointer),
-        ("finished_lengths", Pointer),
         ("top_scores", Pointer),
+        ("top_log_probs", Pointer),
         ("top_ids", Pointer),
         ("copies", Pointer),
         ("done", Pointer),
+        ("history", Pointer),
+        ("history_scores", Pointer),
+        ("weights", Pointer),
     )
 
 
@@ -165,15 +264,21 @@ class Library:
         self.best = loaded.dragoman_best
         self.best.argtypes = (Pointer, Number, Number, Number, Pointer, Pointer)
         self.best.restype = None
+        self.score = loaded.dragoman_score
+        self.score.argtypes = (model, ctypes.POINTER(Pairs), Pointer)
+        self.score.restype = None
         self.copy_rows = loaded.dragoman_copy_rows
         self.copy_rows.argtypes = (model, rows, Pointer, Number)
         self.copy_rows.restype = None
         self.log_softmax = loaded.dragoman_log_softmax
         self.log_softmax.argtypes = (Pointer, Number, Number, Number, Pointer)
         self.log_softmax.restype = None
-        self.rank = quick.dragoman_rank
-        self.rank.argtypes = (Pointer, Number, Number, Pointer)
-        self.rank.restype = Number
+        self.lay_out = quick.dragoman_lay_out
+        self.lay_out.argtypes = (Pointer, Number, Number, Pointer)
+        self.lay_out.restype = None
+        self.terms_bytes = quick.dragoman_terms_bytes
+        self.terms_bytes.argtypes = (Number, Number)
+        self.terms_bytes.restype = Number
         self.scratch_bytes = quick.dragoman_scratch_bytes
         self.scratch_bytes.argtypes = (model, Number)
         self.scratch_bytes.restype = Number
@@ -186,14 +291,14 @@ class Library:
         self.longest = quick.dragoman_longest
         self.longest.argtypes = (rows,)
         self.longest.restype = Number
-        self.choose = quick.dragoman_choose
-        self.choose.argtypes = (searches, Pointer)
-        self.choose.restype = Number
         self.advance = quick.dragoman_advance
-        self.advance.argtypes = (searches, Pointer, Pointer, Number, Pointer, Pointer)
+        self.advance.argtypes = (searches, Pointer, Pointer, Pointer)
         self.advance.restype = Number
         self.result = quick.dragoman_result
-        self.result.argtypes = (searches, Number, Number, Pointer, ctypes.POINTER(Found))
+        self.result.argtypes = (
+            *(searches, Number, Number, Pointer, Pointer, Pointer),
+            ctypes.POINTER(Found),
+        )
         self.result.restype = None
         self.leave_search = quick.dragoman_leave_search
         self.leave_search.argtypes = (searches, Number)
@@ -217,7 +322,10 @@ def _agrees(loaded: ctypes.CDLL) -> bool:
     """Whether a library has the structures and the numbers that stand here."""
     ours = [
         *map(ctypes.sizeof, (Sizes, Product, Sources, Rows, Searches, Found)),
-        *(PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK, len(SECTIONS)),
+        *(TOKEN.itemsize, FINISHED.itemsize),
+        *map(ctypes.sizeof, (Constraints, Suppressed, Terms, Pairs)),
+        *(PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK),
+        *(SCORED_TOGETHER, len(SECTIONS)),
     ]
     theirs = (Number * len(ours))()
     try:

@@ -1,52 +1,156 @@
-/* Searches step by step, as serving/dragoman_serving/engine/search/plain_search.py has them. */
+/* Greedy and beam search, step by step, with and without constraints.
+ *
+ * dragoman_training.oracle.search defines what they find. */
+#include <math.h>
 #include <string.h>
 
 #include "exact.h"
 #include "kernels.h"
 
-typedef struct {
-    float score;
-    int32_t parent, token; /* `parent` is a place among the live ones */
-} Candidate;
-
-/* The `count` best continuations of a slot's live hypotheses, best first; of equal ones that which
- * comes first. */
-static void rank_continuations(const Searches *searches, int64_t slot, const float *top_scores,
-                               const int64_t *top_ids, int64_t top, Candidate *best, int64_t count)
+static Token *tokens_of(const Searches *searches, int64_t slot, int64_t step)
 {
-    const int64_t width = searches->width;
+    return searches->tokens + (slot * searches->capacity + step) * searches->width;
+}
+
+/* The `most` best continuations of a slot's live hypotheses, best first; of equal ones that which
+ * comes first. Returns how many there are. */
+static int64_t rank_continuations(const Searches *searches, int64_t slot, Candidate *best, int64_t most)
+{
+    const int64_t width = searches->width, top = 2 * width;
+    const float *const log_probs =
+        searches->constraints[slot] ? searches->top_log_probs : searches->top_scores;
     int64_t found = 0;
-    for (int64_t place = 0; place < width; place++) {
+    for (int64_t place = 0; place < searches->live[slot]; place++) {
         const int64_t row = slot * width + searches->rows[slot * width + place];
         const float live = searches->scores[slot * width + place];
-        for (int64_t i = 0; i < count; i++) {
-            const float score = live + top_scores[row * top + i];
-            if (found == count && !(score > best[count - 1].score))
+        for (int64_t i = row * top; i < (row + 1) * top; i++) {
+            const float score = live + searches->top_scores[i];
+            if (score == -INFINITY || (found == most && !(score > best[most - 1].score)))
                 break; /* and what follows in the row is not better */
-            int64_t at = found < count ? found++ : count - 1;
+            int64_t at = found < most ? found++ : most - 1;
             for (; at > 0 && score > best[at - 1].score; at--)
                 best[at] = best[at - 1];
-            best[at] = (Candidate){score, place, top_ids[row * top + i]};
+            best[at] = (Candidate){.score = score,
+                                   .log_prob = log_probs[i],
+                                   .parent = place,
+                                   .id = searches->top_ids[i]};
         }
+    }
+    return found;
+}
+
+/* What a score is divided by.
+ *
+ * Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144 */
+static double length_penalty(const Searches *searches, int64_t slot, int64_t length)
+{
+    return exact_power((5 + length) / 6.0, searches->alphas[slot]);
+}
+
+/* Keep a hypothesis that has ended if it is one of the best; of equal ones the first is better. Behind
+ * those from `first` on it is only if it is worse. */
+static void keep(const Searches *searches, int64_t slot, Finished one, int64_t first)
+{
+    const int64_t width = searches->width;
+    Finished *const list = searches->finished + slot * width;
+    int64_t at = searches->kept[slot];
+    searches->ended[slot]++;
+    if (at == width && !(at > first && one.merit > list[at - 1].merit))
+        return;
+    if (at < width)
+        searches->kept[slot]++;
+    else
+        at--;
+    for (; at > first && one.merit > list[at - 1].merit; at--)
+        list[at] = list[at - 1];
+    list[at] = one;
+}
+
+static void finish(const Searches *searches, int64_t slot, const Candidate *one)
+{
+    const int64_t length = searches->lengths[slot];
+    keep(searches, slot,
+         (Finished){.merit = (double)one->score / length_penalty(searches, slot, length),
+                    .log_prob = one->score + one->forced,
+                    .end_log_prob = one->log_prob,
+                    .place = one->parent,
+                    .length = length - 1,
+                    .complete = 1,
+                    .end_row = searches->rows[slot * searches->width + one->parent]},
+         0);
+}
+
+/* Finish those of the first `width` candidates that end, of those with all terms. */
+static void finish_ended(const Searches *searches, int64_t slot, const Candidate *list, int64_t count)
+{
+    const Constraints *const constraints = searches->constraints[slot];
+    const int64_t terms = constraints && constraints->terms ? constraints->terms->count : 0;
+    for (int64_t i = 0, whole = 0; i < count && whole < searches->width; i++) {
+        if (terms && list[i].bank < terms)
+            continue;
+        if (list[i].id == searches->end_id)
+            finish(searches, slot, list + i);
+        whole++;
     }
 }
 
-static void finish(const Searches *searches, int64_t slot, float log_prob, int64_t place, int64_t length)
+/* End the live hypotheses as they are. With terms, those come first that have more of them, and all
+ * come behind those that are whole. */
+static void cut(const Searches *searches, int64_t slot)
 {
-    const int64_t at = slot * 2 * searches->width + searches->finished[slot]++;
-    searches->finished_log_probs[at] = log_prob;
-    searches->finished_places[at] = place;
-    searches->finished_lengths[at] = length;
+    const Constraints *const constraints = searches->constraints[slot];
+    const int64_t length = searches->lengths[slot], width = searches->width;
+    const int has_terms = constraints && constraints->terms;
+    const double penalty = length_penalty(searches, slot, length);
+    int64_t first = has_terms ? searches->kept[slot] : 0;
+    for (int64_t met = has_terms ? constraints->terms->count : 0; met >= 0; met--) {
+        for (int64_t place = 0; place < searches->live[slot]; place++) {
+            if (has_terms && terms_met(searches, slot, place) != met)
+                continue;
+            const float score = searches->scores[slot * width + place];
+            const float forced = has_terms ? forced_score(searches, slot, place) : 0.0f;
+            keep(searches, slot,
+                 (Finished){.merit = (double)score / penalty,
+                            .log_prob = score + forced,
+                            .place = place,
+                            .length = length},
+                 first);
+        }
+        if (has_terms)
+            first = searches->kept[slot];
+    }
+}
+
+/* Whether no live hypothesis, grown to a length, can be among the best `count`: a score only falls
+ * with more tokens, and what it is divided by only grows. */
+static int are_beyond_reach(const Searches *searches, int64_t slot, int64_t count, int64_t length)
+{
+    const int64_t first = slot * searches->width;
+    return searches->kept[slot] >= count &&
+           (double)searches->scores[first] / length_penalty(searches, slot, length) <=
+               searches->finished[first + count - 1].merit;
+}
+
+static int is_over(const Searches *searches, int64_t slot)
+{
+    const Constraints *const constraints = searches->constraints[slot];
+    if (!constraints)
+        return searches->ended[slot] >= searches->width;
+    if (constraints->terms) /* to wait for a full beam would be long: few of its rows may end */
+        return are_beyond_reach(searches, slot, constraints->wanted, searches->lengths[slot]);
+    if (constraints->enough)
+        return searches->ended[slot] >= constraints->enough;
+    return are_beyond_reach(searches, slot, searches->width, searches->limits[slot]);
 }
 
 /* Rows for hypotheses, so that few must be copied: a parent's first child stays in its row, further
  * ones take rows whose hypotheses died. */
-static void place_rows(const int64_t *parents, int64_t width, int64_t *rows)
+static void place_rows(const int64_t *parents, int64_t count, int64_t width, int64_t *rows)
 {
     int64_t children[MOST_BEST / 2] = {0}, dead = width;
-    for (int64_t i = 0; i < width; i++)
+    for (int64_t i = 0; i < count; i++)
         children[parents[i]]++;
-    for (int64_t i = 0, known; i < width; i++) {
+    for (int64_t i = 0, known; i < count; i++) {
         for (known = 0; known < i && parents[known] != parents[i]; known++)
             ;
         if (known == i) {
@@ -60,81 +164,115 @@ static void place_rows(const int64_t *parents, int64_t width, int64_t *rows)
     }
 }
 
-/* One slot's step; false once it is done. */
-static int advance_slot(const Searches *searches, int64_t slot, const float *top_scores,
-                        const int64_t *top_ids, int64_t top, int64_t *parents)
+/* Let the first `width` candidates that do not end be the live hypotheses, and find the rows that
+ * these have now. */
+static void follow(const Searches *searches, int64_t slot, const Candidate *list, int64_t count,
+                   int64_t *parents)
 {
-    const int64_t width = searches->width, length = ++searches->lengths[slot];
-    int32_t *const said = searches->said + (slot * searches->room + length - 1) * width;
-    int32_t *const came_from = searches->parents + (slot * searches->room + length - 1) * width;
-    int64_t *const rows = searches->rows + slot * width;
-    Candidate best[MOST_BEST];
-    int64_t chosen = 0;
-    rank_continuations(searches, slot, top_scores, top_ids, top, best, 2 * width);
-    for (int64_t rank = 0; rank < 2 * width; rank++) {
-        const Candidate *const one = &best[rank];
-        if (one->token == searches->end_id) {
-            if (rank < width)
-                finish(searches, slot, one->score, one->parent, length - 1);
-        } else if (chosen < width) {
-            said[chosen] = one->token;
-            came_from[chosen] = one->parent;
-            parents[chosen] = rows[one->parent];
-            searches->scores[slot * width + chosen++] = one->score;
-        }
+    const int64_t width = searches->width;
+    Token *const tokens = tokens_of(searches, slot, searches->lengths[slot] - 1);
+    int64_t live = 0;
+    for (int64_t i = 0; i < count && live < width; i++) {
+        const Candidate *const one = list + i;
+        if (one->id == searches->end_id)
+            continue;
+        parents[live] = searches->rows[slot * width + one->parent];
+        tokens[live] = (Token){one->id, one->parent, parents[live], one->log_prob};
+        live++;
     }
-    if (searches->finished[slot] >= width)
-        return 0;
-    if (length == searches->limits[slot]) {
-        for (int64_t place = 0; place < width; place++)
-            finish(searches, slot, searches->scores[slot * width + place], place, length);
+    for (int64_t i = 0, place = 0; place < live; i++)
+        if (list[i].id != searches->end_id)
+            searches->scores[slot * width + place++] = list[i].score;
+    searches->live[slot] = live;
+}
+
+/* One slot's step; false once it is done. */
+static int advance_slot(const Searches *searches, int64_t slot, float *scores, int64_t *parents)
+{
+    const Constraints *const constraints = searches->constraints[slot];
+    const int has_terms = constraints && constraints->terms;
+    Candidate best[MOST_BEST], *list = best;
+    int64_t count;
+    if (has_terms) {
+        list = find_term_candidates(searches, slot, scores, &count);
+    } else {
+        if (constraints)
+            rank_constrained(searches, slot, scores);
+        count = rank_continuations(searches, slot, list, 2 * searches->width);
+    }
+    searches->lengths[slot]++;
+    finish_ended(searches, slot, list, count);
+    if (has_terms)
+        count = choose_term_candidates(searches, slot, list, count);
+    const int64_t before = searches->live[slot];
+    follow(searches, slot, list, count, parents);
+    if (!searches->live[slot] && !searches->ended[slot]) { /* all is forbidden */
+        searches->lengths[slot]--;
+        searches->live[slot] = before;
+        cut(searches, slot);
         return 0;
     }
-    place_rows(parents, width, rows);
+    if (has_terms)
+        follow_terms(searches, slot, list, searches->live[slot]);
+    if (!searches->live[slot] || is_over(searches, slot))
+        return 0;
+    if (searches->lengths[slot] == searches->limits[slot]) {
+        cut(searches, slot);
+        return 0;
+    }
+    place_rows(parents, searches->live[slot], searches->width,
+               searches->rows + slot * searches->width);
     return 1;
 }
 
-/* One step of greedy searches: of tokens [B], the best of each, the slots that are done are found.
- * Their number is returned. */
-int64_t dragoman_choose(const Searches *searches, const int64_t *tokens)
+/* One greedy step: the best token. False once the search is done. */
+static int choose(const Searches *searches, int64_t slot)
 {
-    int64_t done = 0;
-    for (int64_t slot = 0; slot < searches->slots; slot++) {
-        if (searches->guided[slot])
-            continue;
-        const int64_t length = searches->lengths[slot]++;
-        searches->said[slot * searches->room + length] = tokens[slot];
-        if (tokens[slot] == searches->end_id || length + 1 == searches->limits[slot])
-            searches->done[done++] = slot;
-    }
-    return done;
+    const int64_t id = searches->top_ids[slot * 2], length = ++searches->lengths[slot];
+    *tokens_of(searches, slot, length - 1) = (Token){.id = id};
+    return id != searches->end_id && length < searches->limits[slot];
 }
 
-/* One step of beam searches.
+/* The best continuations of slots without constraints, of a step's scores: `top_*` of their rows. Of
+ * greedy searches, the best tokens. */
+void dragoman_rank_plain(const Searches *searches, const float *scores)
+{
+    const int64_t width = searches->width, panels = searches->panels, top = 2 * width;
+    for (int64_t slot = 0; slot < searches->slots; slot++) {
+        const float *const of_slot = scores + slot * width * panels * (PANEL + 1);
+        if (searches->constraints[slot])
+            continue;
+        if (width == 1)
+            dragoman_likeliest(of_slot, 1, panels, searches->top_ids + slot * top);
+        else
+            dragoman_best(of_slot, width, panels, top, searches->top_scores + slot * width * top,
+                          searches->top_ids + slot * width * top);
+    }
+}
+
+/* One step of all searches.
  *
- * `top_scores` and `top_ids` [B x W, top] are the rows' best log-probabilities, best first, at
- * least twice as many as a search is wide. Written are what each row says next, `tokens` [B x W],
- * the copies and their number, and the slots that are done, whose number is returned. */
-int64_t dragoman_advance(const Searches *searches, const float *top_scores, const int64_t *top_ids,
-                         int64_t top, int64_t *tokens, int64_t *copied)
+ * Slots without constraints go by `top_*`; those with constraints by their rows' scores, which are
+ * changed. Written are the token that each row reads next, `next_ids` [B x W], the copies and their
+ * number, and the slots that are done, whose number is returned. */
+int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied)
 {
     const int64_t width = searches->width;
     int64_t done = 0, *copy = searches->copies;
     for (int64_t slot = 0; slot < searches->slots; slot++) {
         int64_t parents[MOST_BEST / 2];
         const int64_t first = slot * width;
-        if (searches->guided[slot])
-            continue;
-        if (!advance_slot(searches, slot, top_scores, top_ids, top, parents)) {
+        const int is_greedy = width == 1 && !searches->constraints[slot];
+        if (!(is_greedy ? choose(searches, slot) : advance_slot(searches, slot, scores, parents))) {
             searches->done[done++] = slot;
             continue;
         }
         const int64_t length = searches->lengths[slot];
-        const int32_t *const said = searches->said + (slot * searches->room + length - 1) * width;
-        for (int64_t place = 0; place < width; place++) {
+        const Token *const tokens = tokens_of(searches, slot, length - 1);
+        for (int64_t place = 0; place < searches->live[slot]; place++) {
             const int64_t row = searches->rows[first + place];
-            tokens[first + row] = said[place];
-            if (row == parents[place])
+            next_ids[first + row] = tokens[place].id;
+            if (is_greedy || row == parents[place])
                 continue;
             *copy++ = first + parents[place];
             *copy++ = first + row;
@@ -151,72 +289,47 @@ void dragoman_leave_search(Searches *searches, int64_t slot)
     const int64_t last = --searches->slots, width = searches->width;
     if (slot == last)
         return;
-    const int64_t length = searches->lengths[last], history = searches->room * width;
+    const int64_t length = searches->lengths[last], history = searches->capacity * width;
 #define MOVE(array, size, count)                                                                 \
-    memcpy(searches->array + slot * (size), searches->array + last * (size),                     \
+    memcpy((void *)(searches->array + slot * (size)), searches->array + last * (size),           \
            (count) * sizeof *searches->array)
-    MOVE(guided, 1, 1);
+    MOVE(constraints, 1, 1);
     MOVE(limits, 1, 1);
     MOVE(alphas, 1, 1);
     MOVE(lengths, 1, 1);
+    MOVE(live, 1, 1);
     MOVE(scores, width, width);
     MOVE(rows, width, width);
-    MOVE(said, history, length * width);
-    MOVE(parents, history, length * width);
-    MOVE(finished, 1, 1);
-    MOVE(finished_log_probs, 2 * width, searches->finished[last]);
-    MOVE(finished_places, 2 * width, searches->finished[last]);
-    MOVE(finished_lengths, 2 * width, searches->finished[last]);
+    MOVE(tokens, history, length * width);
+    MOVE(ended, 1, 1);
+    MOVE(kept, 1, 1);
+    MOVE(finished, width, searches->kept[last]);
 #undef MOVE
 }
 
-static Found greedy_result(const Searches *searches, int64_t slot)
+/* What a search that is done has found, the best at rank 0; of its tokens [limit] the ids, the
+ * log-probabilities and the rows from whose scores they were chosen, behind them those of the end
+ * symbol. Greedy search finds one, other searches `kept`. */
+void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
+                     float *log_probs, int32_t *rows, Found *found)
 {
-    const int64_t length = searches->lengths[slot];
-    const int32_t *const said = searches->said + slot * searches->room;
-    const int64_t complete = said[length - 1] == searches->end_id;
-    return (Found){length - complete, complete, 0.0};
-}
-
-/* Index of the finished hypothesis that has this rank by its log-probability over the length penalty
- * of Wu et al. 2016 (14); of equal ones the first is better. */
-static int64_t ranked(const Searches *searches, int64_t slot, int64_t rank)
-{
-    const int64_t first = slot * 2 * searches->width, count = searches->finished[slot];
-    double scores[MOST_BEST];
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t ids = searches->finished_lengths[first + i];
-        const int64_t length = ids + (ids < searches->limits[slot]); /* with the end symbol */
-        scores[i] = searches->finished_log_probs[first + i] /
-                    exact_power((5 + length) / 6.0, searches->alphas[slot]);
+    const int64_t width = searches->width;
+    Finished best;
+    if (width == 1 && !searches->constraints[slot]) {
+        const int64_t length = searches->lengths[slot];
+        const int complete = tokens_of(searches, slot, length - 1)->id == searches->end_id;
+        best = (Finished){.length = length - complete, .complete = complete};
+    } else {
+        best = searches->finished[slot * width + rank];
     }
-    for (int64_t i = 0; i < count; i++) {
-        int64_t better = 0;
-        for (int64_t other = 0; other < count; other++)
-            better += scores[other] > scores[i] || (scores[other] == scores[i] && other < i);
-        if (better == rank)
-            return first + i;
-    }
-    return first;
-}
-
-/* What a search that is done has found, the best at rank 0; its tokens stand in `ids` [limit].
- * Greedy search finds one, beam search as many as it is wide or more. */
-void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids, Found *found)
-{
-    const int64_t width = searches->width, history = slot * searches->room * width;
-    if (width == 1) {
-        *found = greedy_result(searches, slot);
-        memcpy(ids, searches->said + history, found->length * sizeof *ids);
-        return;
-    }
-    const int64_t best = ranked(searches, slot, rank);
-    found->length = searches->finished_lengths[best];
-    found->complete = found->length < searches->limits[slot];
-    found->log_prob = searches->finished_log_probs[best];
-    int64_t place = searches->finished_places[best];
-    for (int64_t step = found->length - 1; step >= 0; step--) {
-        ids[step] = searches->said[history + step * width + place];
-        place = searches->parents[history + step * width + place];
+    *found = (Found){best.length, best.complete, best.log_prob};
+    log_probs[best.length] = best.end_log_prob;
+    rows[best.length] = best.end_row;
+    for (int64_t step = best.length - 1, place = best.place; step >= 0; step--) {
+        const Token *const token = tokens_of(searches, slot, step) + place;
+        ids[step] = token->id;
+        log_probs[step] = token->log_prob;
+        rows[step] = token->row;
+        place = token->parent;
     }
 }

@@ -14,6 +14,13 @@ enum {
     MOST_TURNS = 10000 /* that a thread waits for another one before it gives its processor away */
 };
 
+/* A row that is computed. */
+typedef struct {
+    int64_t sentence, row, position;
+    int64_t same;     /* rows from this one on that read the same */
+    float *alignment; /* [S], the mean of the heads that align; NULL: not requested */
+} Live;
+
 /* Scratch for a number of rows. */
 typedef struct {
     float *x;       /* [N, E], the residual stream */
@@ -21,7 +28,7 @@ typedef struct {
     float *wide;    /* [N, max(3E, F)] */
     float *weights; /* [MOST_THREADS, 2 (longest + BLOCK)] */
     Codes codes;    /* [N, max(E, F)] */
-    int64_t *live;  /* [N], rows that are computed; those up to the next one say the same */
+    Live *live;     /* [N] */
     int64_t *ticks; /* [SECTIONS] */
 } Scratch;
 
@@ -46,7 +53,7 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
     PLACE(scratch->codes.codes, rows * larger(e, f) * CODE_BYTES);
     PLACE(scratch->codes.scales, 4 * rows);
     PLACE(scratch->codes.starts, 4 * rows);
-    PLACE(scratch->live, 8 * rows);
+    PLACE(scratch->live, (int64_t)sizeof(Live) * rows);
 #undef PLACE
     return used;
 }
@@ -269,78 +276,122 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory, i
         pthread_join(started[running], NULL);
 }
 
-/* Attention of one row's heads [H, D] over its keys and values. */
+/* The keys and values of what is computed together, and which heads align. */
+typedef struct {
+    int64_t src_room, room;     /* S, C */
+    const int64_t *src_lengths; /* [B] */
+    const uint8_t *aligning;    /* [decoder layers, H] */
+    float share;                /* 1 / the number of heads that align */
+} Caches;
+
+/* Attention of one row's heads [H, D] over its keys and values. Those in `aligning` are added up in
+ * `alignment`. */
 static void attend_heads(const Model *model, const float *queries, const uint8_t *keys,
                          const uint8_t *values, int64_t room, int64_t length, float *weights,
-                         float *result)
+                         float *result, const uint8_t *aligning, Attended alignment)
 {
     const int64_t d = model->sizes.head_size, size = room / BLOCK * block_bytes(d);
-    for (int64_t head = 0; head < model->sizes.heads; head++)
+    for (int64_t head = 0; head < model->sizes.heads; head++) {
+        const Attended attended =
+            alignment.sums && aligning[head] ? alignment : (Attended){NULL, 0.0f};
         attend_codes(queries + head * d, keys + head * size, values + head * size,
-                     keys + (head + 1) * size, length, d, weights, result + head * d);
-}
-
-static void self_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
-                           uint8_t *keys, uint8_t *values, int64_t live, Scratch *scratch)
-{
-    const int64_t e = model->sizes.model_size;
-    begin_sublayer(model, layer->self_norm, live, scratch);
-    TIMED(PRODUCTS, multiply(&layer->query_key_value, scratch->codes, live, STORE, scratch->wide));
-    for (int64_t i = 0; i < live; i++) {
-        const int64_t row = scratch->live[i], size = heads_bytes(model, rows->room);
-        const int64_t next = i + 1 < live ? scratch->live[i + 1] : count_rows(rows);
-        const int64_t position = rows->positions[row], begin = row * size;
-        const float *parts = scratch->wide + i * 3 * e;
-        for (int64_t same = row; same < next; same++)
-            TIMED(CACHE, store_heads(model, parts + e, parts + 2 * e, keys + same * size,
-                                     values + same * size, rows->room, position));
-        TIMED(ATTENTION, attend_heads(model, parts, keys + begin, values + begin, rows->room,
-                                      position + 1, scratch->weights, scratch->y + i * e));
+                     keys + (head + 1) * size, length, d, weights, result + head * d, attended);
     }
-    TIMED(QUANTISING, quantise(scratch->y, live, e, &scratch->codes));
-    end_sublayer(model, layer->self_norm, &layer->self_output, live, scratch);
 }
 
-static void cross_attention(const Model *model, const DecoderLayer *layer, const Rows *rows,
-                            const uint8_t *keys, const uint8_t *values, int64_t live,
-                            Scratch *scratch)
+static void self_attention(const Model *model, const DecoderLayer *layer, const Caches *caches,
+                           uint8_t *keys, uint8_t *values, int64_t count, Scratch *scratch)
 {
-    const int64_t e = model->sizes.model_size;
-    begin_sublayer(model, layer->cross_norm, live, scratch);
-    TIMED(PRODUCTS, multiply(&layer->cross_query, scratch->codes, live, STORE, scratch->wide));
-    for (int64_t i = 0; i < live; i++) {
-        const int64_t sentence = scratch->live[i] / rows->width;
-        const int64_t begin = sentence * heads_bytes(model, rows->src_room);
+    const int64_t e = model->sizes.model_size, size = heads_bytes(model, caches->room);
+    begin_sublayer(model, layer->self_norm, count, scratch);
+    TIMED(PRODUCTS, multiply(&layer->query_key_value, scratch->codes, count, STORE, scratch->wide));
+    for (int64_t i = 0; i < count; i++) {
+        const Live *const live = scratch->live + i;
+        const float *parts = scratch->wide + i * 3 * e;
+        for (int64_t row = live->row; row < live->row + live->same; row++)
+            TIMED(CACHE, store_heads(model, parts + e, parts + 2 * e, keys + row * size,
+                                     values + row * size, caches->room, live->position));
+        TIMED(ATTENTION,
+              attend_heads(model, parts, keys + live->row * size, values + live->row * size,
+                           caches->room, live->position + 1, scratch->weights,
+                           scratch->y + i * e, NULL, (Attended){NULL, 0.0f}));
+    }
+    TIMED(QUANTISING, quantise(scratch->y, count, e, &scratch->codes));
+    end_sublayer(model, layer->self_norm, &layer->self_output, count, scratch);
+}
+
+static void cross_attention(const Model *model, const DecoderLayer *layer, const Caches *caches,
+                            const uint8_t *keys, const uint8_t *values, const uint8_t *aligning,
+                            int64_t count, Scratch *scratch)
+{
+    const int64_t e = model->sizes.model_size, size = heads_bytes(model, caches->src_room);
+    begin_sublayer(model, layer->cross_norm, count, scratch);
+    TIMED(PRODUCTS, multiply(&layer->cross_query, scratch->codes, count, STORE, scratch->wide));
+    for (int64_t i = 0; i < count; i++) {
+        const Live *const live = scratch->live + i;
+        const int64_t begin = live->sentence * size;
         TIMED(ATTENTION,
               attend_heads(model, scratch->wide + i * e, keys + begin, values + begin,
-                           rows->src_room, rows->src_lengths[sentence], scratch->weights,
-                           scratch->y + i * e));
+                           caches->src_room, caches->src_lengths[live->sentence],
+                           scratch->weights, scratch->y + i * e, aligning,
+                           (Attended){live->alignment, caches->share}));
     }
-    TIMED(QUANTISING, quantise(scratch->y, live, e, &scratch->codes));
-    end_sublayer(model, layer->cross_norm, &layer->cross_output, live, scratch);
+    TIMED(QUANTISING, quantise(scratch->y, count, e, &scratch->codes));
+    end_sublayer(model, layer->cross_norm, &layer->cross_output, count, scratch);
 }
 
-/* At a search's first step all its rows say the same: only the first one is computed. */
-static int64_t find_live(const Rows *rows, int64_t *live)
+static float share_of_heads(const Model *model, const uint8_t *aligning)
+{
+    int64_t heads = 0;
+    for (int64_t i = 0; i < model->sizes.decoder_layers * model->sizes.heads; i++)
+        heads += aligning[i];
+    return heads ? 1.0f / (float)heads : 0.0f;
+}
+
+/* One layer of the decoder, over `count` live rows. */
+static void decoder_layer(const Model *model, int64_t i, const Caches *caches,
+                          uint8_t *const past[2], uint8_t *const cross[2], int64_t count,
+                          Scratch *scratch)
+{
+    const DecoderLayer *const layer = model->decoder + i;
+    self_attention(model, layer, caches, past[0], past[1], count, scratch);
+    cross_attention(model, layer, caches, cross[0], cross[1],
+                    caches->aligning + i * model->sizes.heads, count, scratch);
+    feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, count, scratch);
+}
+
+/* Where the attention of a row's step goes, of [T, W, S]. */
+static float *alignment_of(const Rows *rows, int64_t row)
+{
+    const int64_t sentence = row / rows->width;
+    float *const all = rows->alignments[sentence];
+    const int64_t step = rows->positions[row] * rows->width + row % rows->width;
+    return all ? all + step * rows->src_lengths[sentence] : NULL;
+}
+
+/* At a search's first step all its rows read the same: only the first one is computed. */
+static int64_t find_live(const Rows *rows, Live *live)
 {
     int64_t count = 0;
-    for (int64_t row = 0; row < count_rows(rows); row++)
-        if (rows->positions[row] > 0 || row % rows->width == 0)
-            live[count++] = row;
+    for (int64_t row = 0; row < count_rows(rows); row++) {
+        if (rows->positions[row] == 0 && row % rows->width)
+            live[count - 1].same++;
+        else
+            live[count++] = (Live){.sentence = row / rows->width,
+                                   .row = row,
+                                   .position = rows->positions[row],
+                                   .same = 1,
+                                   .alignment = alignment_of(rows, row)};
+    }
     return count;
 }
 
-/* Bring scores from the places in which they were computed to their rows, and to those that say the
- * same. */
-static void spread(const Rows *rows, const int64_t *live, int64_t count, int64_t stride,
-                   float *scores)
+/* Bring scores from where they were computed to their rows, and to those that read the same. */
+static void spread(const Live *live, int64_t count, int64_t stride, float *scores)
 {
-    int64_t i = count - 1;
-    for (int64_t row = count_rows(rows) - 1; i < row; row--) {
-        memcpy(scores + row * stride, scores + i * stride, stride * sizeof(float));
-        if (live[i] == row)
-            i--;
-    }
+    for (int64_t i = count - 1; i >= 0; i--)
+        for (int64_t row = live[i].row + live[i].same - 1; row >= live[i].row && row > i; row--)
+            memcpy(scores + row * stride, scores + i * stride, stride * sizeof(float));
 }
 
 /* One step: scores [R, V padded] of every token, and behind each row's the largest of each panel. */
@@ -348,21 +399,72 @@ void dragoman_step(const Model *model, const Rows *rows, char *memory, float *sc
 {
     const int64_t e = model->sizes.model_size;
     Scratch laid_out = {.ticks = rows->ticks}, *const scratch = &laid_out;
+    const Caches caches = {rows->src_room, rows->room, rows->src_lengths, rows->aligning,
+                           share_of_heads(model, rows->aligning)};
     lay_out(model, count_rows(rows), memory, scratch);
-    const int64_t live = find_live(rows, scratch->live);
-    for (int64_t i = 0; i < live; i++)
-        embed(model, model->embedding + rows->ids[scratch->live[i]] * e,
-              rows->positions[scratch->live[i]], scratch->x + i * e);
-    for (int64_t i = 0; i < model->sizes.decoder_layers; i++) {
-        const DecoderLayer *layer = model->decoder + i;
-        self_attention(model, layer, rows, rows->past[2 * i], rows->past[2 * i + 1], live, scratch);
-        cross_attention(model, layer, rows, rows->cross[2 * i], rows->cross[2 * i + 1], live,
-                        scratch);
-        feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, live, scratch);
+    const int64_t count = find_live(rows, scratch->live);
+    for (int64_t i = 0; i < count; i++)
+        embed(model, model->embedding + rows->ids[scratch->live[i].row] * e,
+              scratch->live[i].position, scratch->x + i * e);
+    for (int64_t i = 0; i < model->sizes.decoder_layers; i++)
+        decoder_layer(model, i, &caches, rows->past + 2 * i, rows->cross + 2 * i, count, scratch);
+    final_norm(model, model->decoder_norm, count, scratch);
+    TIMED(LOGITS, multiply(&model->logits, scratch->codes, count, RANK, scores));
+    spread(scratch->live, count, model->logits.outputs + model->logits.outputs / PANEL, scores);
+}
+
+/* A live row for each step of given translations, whose tokens are all known. */
+static void find_steps(const Pairs *pairs, Live *live)
+{
+    for (int64_t pair = 0; pair < pairs->pairs; pair++)
+        for (int64_t step = 0; step < pairs->lengths[pair]; step++) {
+            float *const all = pairs->alignments[pair];
+            *live++ = (Live){.sentence = pair,
+                             .row = pair,
+                             .position = step,
+                             .same = 1,
+                             .alignment = all ? all + step * pairs->src_lengths[pair] : NULL};
+        }
+}
+
+/* Log-probabilities of the targets, of a few steps at a time. */
+static void score_targets(const Model *model, const Pairs *pairs, Scratch *scratch)
+{
+    const int64_t outputs = model->logits.outputs, panels = outputs / PANEL;
+    const int64_t e = model->sizes.model_size;
+    for (int64_t begin = 0; begin < pairs->steps; begin += SCORED_TOGETHER) {
+        const int64_t left = pairs->steps - begin;
+        const int64_t count = left < SCORED_TOGETHER ? left : SCORED_TOGETHER;
+        const Codes codes = {scratch->codes.codes + begin * e * CODE_BYTES,
+                             scratch->codes.scales + begin, scratch->codes.starts + begin,
+                             scratch->codes.zero};
+        const float *scores = pairs->scores;
+        TIMED(LOGITS, multiply(&model->logits, codes, count, RANK, pairs->scores));
+        for (int64_t i = begin; i < begin + count; i++, scores += outputs + panels)
+            TIMED(RANKING, pairs->log_probs[i] =
+                               scores[pairs->targets[i]] -
+                               log_sum_of(scores, outputs, largest_of(scores + outputs, panels)));
     }
-    final_norm(model, model->decoder_norm, live, scratch);
-    TIMED(LOGITS, multiply(&model->logits, scratch->codes, live, RANK, scores));
-    spread(rows, scratch->live, live, model->logits.outputs + model->logits.outputs / PANEL, scores);
+}
+
+/* Score given translations: the same products in the same order as step by step, but those of all
+ * steps at once, so with the same results. */
+void dragoman_score(const Model *model, const Pairs *pairs, char *memory)
+{
+    const int64_t e = model->sizes.model_size, count = pairs->steps;
+    uint8_t *const past[2] = {pairs->keys, pairs->values};
+    Scratch laid_out = {.ticks = pairs->ticks}, *const scratch = &laid_out;
+    const Caches caches = {pairs->src_room, pairs->room, pairs->src_lengths, pairs->aligning,
+                           share_of_heads(model, pairs->aligning)};
+    lay_out(model, count, memory, scratch);
+    find_steps(pairs, scratch->live);
+    for (int64_t i = 0; i < count; i++)
+        embed(model, model->embedding + pairs->ids[i] * e, scratch->live[i].position,
+              scratch->x + i * e);
+    for (int64_t i = 0; i < model->sizes.decoder_layers; i++)
+        decoder_layer(model, i, &caches, past, pairs->cross + 2 * i, count, scratch);
+    final_norm(model, model->decoder_norm, count, scratch);
+    score_targets(model, pairs, scratch);
 }
 
 /* Ticks of the processor's clock, as steps count them. */
@@ -372,6 +474,9 @@ int64_t dragoman_clock(void) { return read_clock(); }
 void dragoman_agreement(int64_t *numbers)
 {
     const int64_t ours[] = {sizeof(Sizes), sizeof(Product), sizeof(Sources), sizeof(Rows),
-                            sizeof(Searches), sizeof(Found), PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK, SECTIONS};
+                            sizeof(Searches), sizeof(Found), sizeof(Token), sizeof(Finished),
+                            sizeof(Constraints), sizeof(Suppressed), sizeof(Terms),
+                            sizeof(Pairs), PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK,
+                            SCORED_TOGETHER, SECTIONS};
     memcpy(numbers, ours, sizeof ours);
 }

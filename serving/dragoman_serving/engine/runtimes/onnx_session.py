@@ -56,7 +56,7 @@ class OnnxSession:
         self._cross_names = cross_names(sizes.decoder_layers)
         self._past_names = past_names(sizes.decoder_layers)
         self._present_names = present_names(sizes.decoder_layers)
-        self._vocab_size = sizes.vocab_size
+        self.vocab_size = sizes.vocab_size
         self._of_thread = threading.local()
         limits = manifest.limits
         self.cache_shape = CacheShape(
@@ -125,7 +125,7 @@ class OnnxSession:
         """Memory for a step's scores, one for each thread: it is read before the next step."""
         memory: Floats | None = getattr(self._of_thread, "logits", None)
         if memory is None or len(memory) < rows:
-            memory = self._of_thread.logits = np.empty((rows, self._vocab_size), np.float32)
+            memory = self._of_thread.logits = np.empty((rows, self.vocab_size), np.float32)
         return memory[:rows]
 
 

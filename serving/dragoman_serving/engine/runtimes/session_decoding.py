@@ -9,8 +9,8 @@ import numpy as np
 
 from dragoman.kernel.manifest import SpecialIds
 from dragoman_serving.engine.cache import Cache, CacheShape
+from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.network import Found
-from dragoman_serving.engine.runtimes.search_choice import begin_searches
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.session import Session
 
@@ -68,11 +68,11 @@ class SessionDecoding:
         self._width = width = cache.width
         self._special_ids = special_ids
         self._cache = cache
-        self._searches = begin_searches(width, special_ids.end)
+        self._searches = NativeSearches(width, special_ids.end, sessions.beside.vocab_size)
         self._tokens = np.zeros(0, np.int64)
         self._positions = np.zeros(0, np.int64)
         self._longest = 0
-        """Tokens that the furthest sentence has said."""
+        """Tokens of the longest hypotheses."""
 
     @property
     def rows(self) -> int:
@@ -112,7 +112,7 @@ class SessionDecoding:
 
     def found(self, slot: int) -> Found:
         """See `Decoding`."""
-        return self._searches.found(slot)
+        return self._searches
 
     def leave(self, slots: Sequence[int]) -> None:
         """See `Decoding`."""

@@ -12,7 +12,8 @@ import torch
 from dragoman_export.bundle import add_attention_graph, export_bundle
 from dragoman_export.parity import TOLERANCE
 from dragoman_serving.engine.runtimes.onnx_session import load_graph
-from dragoman_serving.scoring.score_graphs import AttentionGraph, Pair
+from dragoman_serving.scoring.pair import Pair
+from dragoman_serving.scoring.score_graphs import AttentionGraph
 from dragoman_training.network.attention_weights import look
 from dragoman_training.run import checkpoint
 

@@ -7,7 +7,8 @@ import pytest
 from dragoman_export.heads.agreement import Agreement, Directions, LikePairs, look_both_ways
 from dragoman_export.heads.alignment_heads import choose_heads, nominate, total_of
 from dragoman_export.heads.anchors import Anchors
-from dragoman_serving.scoring.score_graphs import Floats, Pair, ScoreGraph
+from dragoman_serving.scoring.pair import Floats, Pair
+from dragoman_serving.scoring.score_graphs import ScoreGraph
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
@@ -147,7 +148,7 @@ def test_a_text_is_looked_at_both_ways(random_bundle: Path) -> None:
         both = []
         for side in (0, 1):
             src = tokenizer.encode_source(pair[side], manifest.languages[1 - side])
-            _, (attention,) = graph.run([Pair(tuple(src), tuple(ids[1 - side]))])
+            _, (attention,) = graph.run_all([Pair(tuple(src), tuple(ids[1 - side]))])
             both.append(attention[..., 1:-1])
         by_lengths.setdefault((len(ids[0]), len(ids[1])), []).append((both[0], both[1]))
     expected = {lengths: some for lengths, some in by_lengths.items() if len(some) > 1}

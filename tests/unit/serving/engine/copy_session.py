@@ -22,6 +22,7 @@ class CopySession:
     cache_shape = CacheShape(parts=1, heads=1, head_size=1, src_tokens=256, tgt_tokens=320)
 
     pads_sources = True
+    vocab_size = VOCAB
 
     def __init__(self) -> None:
         self.encoded: list[int] = []

@@ -5,21 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from dragoman_serving.engine.constraints import (
-    FewestTokens,
-    Guidance,
-    NoRepeatedNgrams,
-    RepetitionPenalty,
-    Rule,
-    TermConstraints,
-)
-from dragoman_serving.engine.sampling import Sampling
+from dragoman_serving.engine.constraints import Constraints, Sampling, TermConstraints
 from dragoman_serving.engine.sentence import SearchOptions
-from dragoman_serving.request.suppression import SuppressedWords
+from dragoman_serving.request.suppression import suppressed_words
 from dragoman_training.oracle.constraints import Options
 from hypothesis import strategies as st
-
-from dragoman.kernel.text import END_ID
 
 VOCAB = 320
 PIECES = tuple(
@@ -85,7 +75,7 @@ def search_options(options: Options) -> SearchOptions:
         options.beam_width,
         options.alpha,
         min(options.hypotheses, options.beam_width),
-        None if is_plain(options) else guidance(options),
+        None if is_plain(options) else constraints(options),
     )
 
 
@@ -94,25 +84,26 @@ def is_plain(options: Options) -> bool:
     return options == Options(options.beam_width, options.alpha, options.hypotheses)
 
 
-def guidance(options: Options) -> Guidance:
+def constraints(options: Options) -> Constraints:
     """The constraints, as the engine takes them."""
-    rules: list[Rule] = []
-    if options.repetition_penalty != 1.0:
-        rules.append(RepetitionPenalty(options.repetition_penalty))
-    if options.no_repeat_ngram_size is not None:
-        rules.append(NoRepeatedNgrams(options.no_repeat_ngram_size))
-    if options.suppressed:
-        rules.append(SuppressedWords(options.suppressed, PIECES))
-    if options.min_tokens:
-        rules.append(FewestTokens(options.min_tokens, END_ID))
     terms = None
     if options.terms:
-        terms = TermConstraints(
-            options.terms, np.array([piece[:1].isalnum() for piece in PIECES]), options.after
-        )
+        continuing = [piece[:1].isalnum() for piece in PIECES]
+        penalties = np.where(continuing, -np.inf, 0.0).astype(np.float32)
+        terms = TermConstraints(options.terms, penalties, options.after)
     sampling = None
     if options.sampling:
         sampling = Sampling(options.seed, options.temperature, options.top_k, options.top_p)
-    return Guidance(
-        options.prefix, tuple(rules), terms, sampling, options.patience, options.early_stopping
+    suppressed = suppressed_words(options.suppressed, PIECES) if options.suppressed else None
+    return Constraints(
+        prefix=options.prefix,
+        min_tokens=options.min_tokens,
+        repetition_penalty=options.repetition_penalty,
+        no_repeat_ngram_size=options.no_repeat_ngram_size,
+        suppressed=suppressed,
+        terms=terms,
+        sampling=sampling,
+        patience=options.patience,
+        early_stopping=options.early_stopping,
+        scored=True,
     )

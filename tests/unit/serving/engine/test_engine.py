@@ -21,7 +21,6 @@ from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.batching.job import Progress
 from dragoman_serving.engine.cache import CAPACITIES
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
-from dragoman_serving.engine.constraints import Guidance, Rule
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from dragoman_serving.engine.network import Network
 from dragoman_serving.engine.runtimes.device.device_memory import DeviceTensor, HostMemory
@@ -30,7 +29,6 @@ from dragoman_serving.engine.runtimes.device.onnx_runner import OnnxRunner
 from dragoman_serving.engine.runtimes.device.row_counts import padded_count
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.engine.runtimes.session_decoding import Sessions
-from dragoman_serving.engine.search.mixed_searches import SearchFailure
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import BatchLimits, FloatPrecision, Tuning
 from dragoman_training.network.transformer import Transformer
@@ -205,32 +203,6 @@ def test_progress_grows_to_the_answer(engine: Engine) -> None:
     assert all(beam.ids[: len(report)] == report for report in beams)
     assert [len(report) for report in beams] == sorted(len(report) for report in beams)
     assert greedy.ids == reports[-1]
-
-
-def test_a_search_that_breaks_fails_alone(
-    engine: Engine, session: CopySession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = Guidance(rules=(cast(Rule, BrokenRule()),))
-    session.gate.clear()
-    bad, good, guided = engine.submit(
-        [
-            sentence(11, 12, options=replace(GREEDY, guidance=broken)),
-            sentence(21, 22, 23),
-            sentence(31, 32, options=replace(GREEDY, guidance=Guidance(prefix=(31,)))),
-        ]
-    )
-    session.gate.set()
-    assert good.result(WAIT_S).ids == (21, 22, 23)
-    assert guided.result(WAIT_S).ids == (31, 32)
-    with pytest.raises(SearchFailure, match="the search for this translation failed"):
-        bad.result(WAIT_S)
-    assert results(engine, [sentence(12)])[0].ids == (12,)
-
-
-class BrokenRule:
-    def apply(self, said: tuple[int, ...], scores: object) -> None:
-        if said:
-            raise IndexError
 
 
 @pytest.mark.parametrize("failure", [MemoryError(), RuntimeError("bad graph")])

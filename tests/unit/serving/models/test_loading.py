@@ -17,6 +17,7 @@ from dragoman_serving.models.loading import (
     batch_limits,
     choose_cpu_layout,
     default_lone_threads,
+    open_engine,
 )
 from dragoman_serving.service.configuration import engine_settings, request_rules
 
@@ -181,3 +182,10 @@ def test_the_table_of_the_tuning_is_whole() -> None:
     page = (REPOSITORY / "docs" / "deployment.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", page, re.MULTILINE)
     assert {name: float(value) for name, value in table} == vars(Tuning())
+
+
+def test_more_candidates_than_the_code_ranks_are_refused(random_bundle: Path) -> None:
+    manifest = Manifest.load(random_bundle)
+    limits = replace(manifest.limits, top_k=library.MOST_BEST + 1)
+    with pytest.raises(UsageError, match=r"limits.top_k is 1025, more than the 1024 tokens"):
+        open_engine(random_bundle, replace(manifest, limits=limits), EngineSettings())

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import sentencepiece
 from dragoman_options.table import OPTIONS
-from dragoman_serving.engine.constraints import FewestTokens
 from dragoman_serving.request.plan import SearchPlan, plan_request
 
 from dragoman.kernel.errors import InvalidRequest
@@ -103,14 +102,14 @@ def test_what_cannot_be_is_refused_by_name(
     assert "\n" not in str(caught.value)
 
 
-def test_plain_requests_are_searched_for_without_guidance(tokenizer: Tokenizer) -> None:
+def test_plain_requests_are_searched_for_without_constraints(tokenizer: Tokenizer) -> None:
     for options in ({}, {"beam_width": 1}, {"num_return_sequences": 3, "length_penalty": 1.0}):
         _, search = plan(tokenizer, **options).of_sentence(0, "a", SOURCE)
-        assert search.guidance is None
+        assert search.constraints is None
     # Nor where options are given that are the default, whatever it excludes.
     defaults = {name: one.default for name, one in OPTIONS.items() if one.default is not None}
     _, search = plan(tokenizer, **defaults).of_sentence(0, "a", SOURCE)
-    assert search.guidance is None
+    assert search.constraints is None
 
 
 def test_lengths_follow_the_source(tokenizer: Tokenizer) -> None:
@@ -119,12 +118,12 @@ def test_lengths_follow_the_source(tokenizer: Tokenizer) -> None:
         0, "a", SOURCE
     )
     assert most == 7
-    assert search.guidance is not None
-    assert search.guidance.rules == (FewestTokens(3, 3),)
+    assert search.constraints is not None
+    assert search.constraints.min_tokens == 3
     # Never more than the most.
     _, search = plan(tokenizer, max_tokens=5, min_length_ratio=9).of_sentence(0, "a", SOURCE)
-    assert search.guidance is not None
-    assert search.guidance.rules == (FewestTokens(5, 3),)
+    assert search.constraints is not None
+    assert search.constraints.min_tokens == 5
 
 
 def test_a_least_length_raises_the_most(tokenizer: Tokenizer) -> None:
@@ -140,8 +139,8 @@ def test_ratios_may_come_as_fp32(tokenizer: Tokenizer) -> None:
         assert plan(tokenizer, max_length_ratio=ratio).of_sentence(0, "a", source)[0] == 8
     for ratio in (0.3, float(np.float32(0.3))):
         _, search = plan(tokenizer, min_length_ratio=ratio).of_sentence(0, "a", source)
-        assert search.guidance is not None
-        assert search.guidance.rules == (FewestTokens(3, 3),)
+        assert search.constraints is not None
+        assert search.constraints.min_tokens == 3
 
 
 def test_a_term_that_cannot_be_written_is_refused(tokenizer: Tokenizer) -> None:
@@ -157,9 +156,9 @@ def test_each_text_has_its_prefix_or_all_have_one(tokenizer: Tokenizer) -> None:
         for index in (0, 1):
             most, search = planned.of_sentence(index, "a", SOURCE)
             wanted = prefix[index] if len(prefix) == 2 else "Das"
-            assert search.guidance is not None
-            assert search.guidance.prefix == tuple(tokenizer.encode(wanted))
-            assert most == Limits().target_tokens(len(SOURCE)) + len(search.guidance.prefix)
+            assert search.constraints is not None
+            assert search.constraints.prefix == tuple(tokenizer.encode(wanted))
+            assert most == Limits().target_tokens(len(SOURCE)) + len(search.constraints.prefix)
 
 
 def test_a_prefix_leaves_room_for_more(tokenizer: Tokenizer) -> None:
@@ -170,20 +169,23 @@ def test_a_prefix_leaves_room_for_more(tokenizer: Tokenizer) -> None:
 def test_only_sentences_with_a_term_are_searched_for_otherwise(tokenizer: Tokenizer) -> None:
     planned = plan(tokenizer, glossary=json.dumps({"tea": "Tee", "iced tea": "Eistee"}))
     _, plain = planned.of_sentence(0, "A teapot.", SOURCE)
-    assert (plain.guidance, plain.beam_width) == (None, 4)
+    assert (plain.constraints, plain.beam_width) == (None, 4)
     _, search = planned.of_sentence(0, "Some iced Tea, and tea.", SOURCE)
-    assert search.guidance is not None
-    assert search.guidance.terms is not None
-    assert [tokenizer.decode(one) for one in search.guidance.terms.sequences] == ["Eistee", "Tee"]
+    assert search.constraints is not None
+    assert search.constraints.terms is not None
+    assert [tokenizer.decode(one) for one in search.constraints.terms.sequences] == [
+        "Eistee",
+        "Tee",
+    ]
     assert search.beam_width == 8
 
 
 def test_tags_keep_their_order_and_others_may_move(tokenizer: Tokenizer) -> None:
     planned = plan(tokenizer, keep_placeholders=True)
     _, search = planned.of_sentence(0, "<b>{x}</b> at 9 <i>", SOURCE)
-    assert search.guidance is not None
-    assert search.guidance.terms is not None
-    assert search.guidance.terms.after == (None, None, 0, None, 2)
+    assert search.constraints is not None
+    assert search.constraints.terms is not None
+    assert search.constraints.terms.after == (None, None, 0, None, 2)
 
 
 def test_placeholders_of_unknown_characters_are_refused(tmp_path: Path) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
+from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
+from dragoman_serving.engine.constraints import Constraints
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.session import Ranking
 from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.request.placeholders import Restored, find_placeholders, split_at_placeholders
-from dragoman_serving.request.suppression import SuppressedWords
+from dragoman_serving.request.suppression import suppressed_words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -181,18 +186,32 @@ def whole_word(text: str, word: str) -> bool:
     return text.endswith(word) and not before[-1:].isalnum()
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(
-    st.lists(st.integers(0, len(PIECES) - 1), max_size=4).map(tuple),
+    st.lists(st.integers(1, len(PIECES) - 1), max_size=4).map(tuple),
     st.lists(st.sampled_from(["ab", "abc", "b", "ab c", "a"]), min_size=1, max_size=3),
 )
-def test_a_token_is_forbidden_where_a_word_would_be_whole(
-    said: tuple[int, ...], words: list[str]
+def test_a_token_is_forbidden_where_it_would_complete_a_word(
+    prefix: tuple[int, ...], words: list[str]
 ) -> None:
-    scores = np.zeros(len(PIECES), np.float32)
-    SuppressedWords(words, PIECES).apply(said, scores)
-    text = "".join(PIECES[i] for i in said)
-    for piece, score in zip(PIECES, scores, strict=True):
+    constraints = Constraints(prefix=prefix, suppressed=suppressed_words(words, PIECES))
+    text = "".join(PIECES[i] for i in prefix)
+    for token, piece in enumerate(PIECES):
         written = (text + piece).replace("▁", " ")
         forbidden = bool(piece) and any(whole_word(written, word) for word in words)
-        assert (score == -math.inf) == forbidden
+        assert (token_after(constraints, token) != token) == forbidden
+
+
+def token_after(constraints: Constraints, likely: int) -> int | None:
+    """The token that greedy search chooses behind the prefix if this one is the most probable."""
+    end_id = len(PIECES)
+    searches = NativeSearches(1, end_id, vocab_size=end_id + 1)
+    steps = len(constraints.prefix) + 1
+    searches.join([Sentence((1,), steps, SearchOptions(1, 0.0, constraints=constraints))])
+    log_probs = np.full((1, end_id + 1), -9.0, np.float32)
+    log_probs[0, likely] = -0.1
+    ranking = cast(Ranking, SimpleNamespace(log_probs=lambda logits, rows: log_probs.copy()))
+    for _ in range(steps):
+        searches.advance(ranking, None)
+    ids = searches.result(0).ids
+    return ids[-1] if len(ids) == steps else None

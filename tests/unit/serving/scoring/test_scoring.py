@@ -3,11 +3,10 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +14,14 @@ import torch
 from dragoman_export.parity import TOLERANCE
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from dragoman_serving.scoring import scorer as scorer_module
-from dragoman_serving.scoring.score_graphs import (
+from dragoman_serving.scoring.pair import (
     MOST_TOKENS,
     Pair,
-    ScoreGraph,
+    Scored,
+    attention_of_tokens,
     like_lengths,
-    looked_at,
 )
+from dragoman_serving.scoring.score_graphs import ScoreGraph, mean_of_heads
 from dragoman_serving.scoring.scorer import Scorer, ScoringFailure
 from dragoman_training.network.transformer import Transformer
 
@@ -104,10 +104,12 @@ def test_a_result_does_not_depend_on_its_neighbours(scorer: Scorer) -> None:
 def test_attention_is_that_of_the_chosen_heads_and_step(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     (pair,) = pairs(1, seed=3)
-    _, (attention,) = ScoreGraph(bundle, manifest).run([pair])
+    _, (attention,) = ScoreGraph(bundle, manifest).run_all([pair])
     mean = (attention[0, 1] + attention[2, 3]) / 2
-    np.testing.assert_allclose(looked_at(attention, HEADS), mean[:-1], atol=1e-6)
-    when_read = looked_at(attention, replace(HEADS, when_read=True))
+    np.testing.assert_allclose(mean_of_heads(attention, HEADS), mean, atol=1e-6)
+    tokens = len(pair.tgt_ids)
+    np.testing.assert_allclose(attention_of_tokens(mean, HEADS, tokens), mean[:-1], atol=1e-6)
+    when_read = attention_of_tokens(mean, replace(HEADS, when_read=True), tokens)
     np.testing.assert_allclose(when_read, mean[1:], atol=1e-6)
     assert np.abs(when_read - mean[:-1]).max() > 1e-3
 
@@ -128,7 +130,7 @@ def test_the_longest_translation_is_looked_at_to_its_last_token(
     assert found.shape == (320, len(cut.src_ids))
     np.testing.assert_allclose(found[:-1], right, atol=TOLERANCE["fp32"])
     # The step that says the last token is the one that reads the last but one.
-    _, (attention,) = ScoreGraph(bundle, manifest).run([cut])
+    _, (attention,) = ScoreGraph(bundle, manifest).run_all([cut])
     last = (attention[0, 1, -1] + attention[2, 3, -1]) / 2
     np.testing.assert_allclose(found[-1], last, atol=TOLERANCE["fp32"])
 
@@ -155,9 +157,9 @@ def test_the_graph_is_loaded_when_it_is_needed(bundle: Path) -> None:
     threads = threading.active_count()
     scorer = Scorer(bundle, Manifest.load(bundle))
     assert threading.active_count() == threads
-    assert scorer._graph is None
+    assert scorer._scoring is None
     scorer.submit(pairs(1))[0].result(60)
-    assert scorer._graph is not None
+    assert scorer._scoring is not None
     scorer.close()
     assert threading.active_count() == threads
 
@@ -170,7 +172,7 @@ class Gate:
         self.runs: list[int] = []
         self._graph = ScoreGraph(bundle, manifest)
 
-    def run(self, given: list[Pair]) -> Any:
+    def run(self, given: Sequence[Pair]) -> list[Scored]:
         self.began.set()
         assert self.may.wait(60)
         self.runs.append(len(given))
@@ -180,7 +182,7 @@ class Gate:
 @pytest.fixture
 def gate(scorer: Scorer, bundle: Path) -> Iterator[Gate]:
     made = Gate(bundle, Manifest.load(bundle))
-    scorer._graph = made  # type: ignore[assignment]
+    scorer._scoring = made
     yield made
     made.may.set()
 
@@ -205,7 +207,7 @@ def test_what_nobody_wants_any_more_is_not_scored(scorer: Scorer, gate: Gate) ->
 def test_what_waits_is_bounded(bundle: Path) -> None:
     scorer = Scorer(bundle, Manifest.load(bundle), most_waiting=3)
     gate = Gate(bundle, Manifest.load(bundle))
-    scorer._graph = gate  # type: ignore[assignment]
+    scorer._scoring = gate
     (first,) = scorer.submit(pairs(1))
     assert gate.began.wait(60)
     waiting = scorer.submit(pairs(2))
@@ -267,11 +269,11 @@ def test_a_failure_is_that_of_its_pairs_alone(scorer: Scorer, gate: Gate) -> Non
     assert gate.runs == [1, 3, 1, 1, 1]
 
 
-@pytest.mark.parametrize("where", ["looked_at", "like_lengths"])
+@pytest.mark.parametrize("where", ["replace", "like_lengths"])
 def test_whatever_happens_nobody_waits_in_vain(
     scorer: Scorer, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
     with monkeypatch.context() as broken:
@@ -306,7 +308,7 @@ def test_runs_are_of_like_lengths_and_bounded() -> None:
 def test_a_request_of_one_pair_does_not_wait_for_a_large_request(bundle: Path) -> None:
     scorer = Scorer(bundle, Manifest.load(bundle))
     gate = Gate(bundle, Manifest.load(bundle))
-    scorer._graph = gate  # type: ignore[assignment]
+    scorer._scoring = gate
     (first,) = scorer.submit(pairs(1))
     assert gate.began.wait(60)
     order: list[str] = []

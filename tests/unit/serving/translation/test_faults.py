@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from typing import Any, cast
 
 import pytest
-from dragoman_serving.engine.constraints import FewestTokens, NoRepeatedNgrams
 from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.request.plan import plan_request
@@ -17,7 +16,6 @@ from dragoman_serving.translation.segments import SourceSentence
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman.kernel.text import END_ID
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
@@ -137,7 +135,7 @@ SHORT = Hypothesis((1, 2), None, True)
 
 def repair(first: list[Hypothesis], submit: Submit) -> list[Hypothesis]:
     return (
-        FollowUp(cast(Any, None), cast(Any, None), submit, cast(Any, None))
+        FollowUp(cast(Any, None), cast(Any, None), submit, cast(Any, None), None)
         .repair(SENTENCES, first)
         .result(timeout=0)
     )
@@ -164,12 +162,12 @@ def test_only_what_is_faulty_is_searched_for_again() -> None:
     submit, asked = answering(GOOD)
     assert repair([GOOD, LOOP], submit) == [GOOD, GOOD]
     assert [one.src_ids for one in asked] == [SENTENCES[1].src_ids]
-    assert asked[0].options.guidance is not None
-    assert asked[0].options.guidance.rules == (NoRepeatedNgrams(3),)
+    assert asked[0].options.constraints is not None
+    assert asked[0].options.constraints.no_repeat_ngram_size == 3
     submit, asked = answering(GOOD)
     assert repair([SHORT, GOOD], submit) == [GOOD, GOOD]
-    assert asked[0].options.guidance is not None
-    assert asked[0].options.guidance.rules == (FewestTokens(12, END_ID),)
+    assert asked[0].options.constraints is not None
+    assert asked[0].options.constraints.min_tokens == 12
 
 
 def test_a_first_translation_is_kept_where_the_second_is_no_better() -> None:

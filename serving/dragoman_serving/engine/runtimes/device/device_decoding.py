@@ -11,11 +11,11 @@ from dragoman.kernel.manifest import Dimensions, Limits, SpecialIds
 from dragoman.kernel.tensors import best_name, cross_names, past_names, present_names
 from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
+from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.network import Found
 from dragoman_serving.engine.runtimes.device.device_cache import DeviceCache
 from dragoman_serving.engine.runtimes.device.device_memory import Block, DeviceTensor, Memory
 from dragoman_serving.engine.runtimes.device.row_counts import padded_count
-from dragoman_serving.engine.runtimes.search_choice import begin_searches
 from dragoman_serving.engine.sentence import Sentence
 
 _MOST_SOURCE_TOKENS = 16_384
@@ -118,7 +118,7 @@ class DeviceDecoding:
             *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
             *(runner.target_capacities, most_slots, width, self._padded),
         )
-        self._searches = begin_searches(width, special_ids.end)
+        self._searches = NativeSearches(width, special_ids.end, sizes.vocab_size)
         self._tokens: list[int] = []
         self._positions: list[int] = []
         self._src_lengths: list[int] = []
@@ -238,7 +238,7 @@ class DeviceDecoding:
 
     def found(self, slot: int) -> Found:
         """See `Decoding`."""
-        return self._searches.found(slot)
+        return self._searches
 
     def leave(self, slots: Sequence[int]) -> None:
         """See `Decoding`."""

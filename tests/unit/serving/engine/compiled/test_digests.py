@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.weights import load_weights
@@ -23,6 +24,8 @@ from tests.digests import digests
 
 SENTENCES = {"c": "200"}
 """Of an instruction set that takes minutes for all of them."""
+CAPACITY = 512
+"""Of `decode.c`."""
 EMULATED = 100
 """Sentences, of which a CPU that is emulated takes as long as a minute."""
 
@@ -48,7 +51,7 @@ def test_digests_are_those_that_are_committed(name: str) -> None:
 def test_an_emulated_arm_cpu_finds_the_same(name: str, tmp_path: Path) -> None:
     command = [_emulator(tmp_path), str(_compile(name, tmp_path))]
     right = digests.read()
-    for case in ("greedy", "beam 4"):
+    for case in ("greedy", "beam 4", "sampling"):
         sentences = digests.read_sentences(digests.CASES[case], EMULATED)
         found = digests.digests(_decode(command, sentences, tmp_path))
         assert found == right[case][: EMULATED // digests.BLOCK]
@@ -84,18 +87,40 @@ def _decode(command: list[str], sentences: list[Sentence], folder: Path) -> list
         for number in (len(sentence.src_ids), sentence.max_tokens, *sentence.src_ids)
     ]
     np.array(numbers, "<i8").tofile(folder / "sources")
-    width = sentences[0].options.beam_width
+    width, constraints = sentences[0].options.beam_width, sentences[0].options.constraints
+    words = [width, ids.begin, ids.end]
+    if constraints is not None:
+        assert digests.SAMPLING.top_k
+        assert digests.SAMPLING.top_p
+        _random_numbers(sentences).tofile(folder / "numbers")
+        words += [digests.SAMPLING.temperature, digests.SAMPLING.top_k, digests.SAMPLING.top_p]
+        words.insert(3, "numbers")
     done = subprocess.run(
-        [*command, "weights", "sources", *map(str, (width, ids.begin, ids.end))],
+        [*command, "weights", "sources", *map(str, words)],
         cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
     lines = sorted((line.split() for line in done.stdout.splitlines()), key=lambda one: int(one[0]))
+    is_scored = width > 1 or constraints is not None
     return [
         Hypothesis(
-            tuple(map(int, tokens)), float.fromhex(score) if width > 1 else None, complete == "1"
+            *(tuple(map(int, tokens)), float.fromhex(score) if is_scored else None),
+            complete == "1",
         )
         for _, complete, score, *tokens in lines
     ]
+
+
+def _random_numbers(sentences: list[Sentence]) -> npt.NDArray[np.float64]:
+    """Those with which the engine samples, in rows of the program's capacity."""
+    numbers = np.zeros((len(sentences), CAPACITY), "<f8")
+    for row, sentence in zip(numbers, sentences, strict=True):
+        assert sentence.options.constraints
+        assert sentence.options.constraints.sampling
+        generator = np.random.Generator(
+            np.random.Philox(sentence.options.constraints.sampling.seed)
+        )
+        row[: sentence.max_tokens] = generator.random(sentence.max_tokens)
+    return numbers

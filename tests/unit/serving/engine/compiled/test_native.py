@@ -262,10 +262,3 @@ def test_a_library_from_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(library, "SECTIONS", (*library.SECTIONS, "more"))
     with pytest.raises(UsageError, match="was compiled from other sources: install Dragoman"):
         library.Library(path)
-
-
-def test_more_candidates_than_the_code_ranks_are_refused(bundle: Path) -> None:
-    manifest = Manifest.load(bundle)
-    limits = dataclasses.replace(manifest.limits, top_k=library.MOST_BEST + 1)
-    with pytest.raises(UsageError, match=r"limits.top_k is 1025, more than 1024"):
-        NativeNetwork(bundle, dataclasses.replace(manifest, limits=limits))

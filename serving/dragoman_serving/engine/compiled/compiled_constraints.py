@@ -1,0 +1,103 @@
+"""A sentence's constraints as the compiled code takes them."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.constraints import Constraints, SuppressedWords, TermConstraints
+from dragoman_serving.engine.sentence import Sentence
+
+
+class NativeConstraints:
+    """The structure of `kernels.h`, and all that it points to.
+
+    Attributes:
+        address: of the structure, valid as long as this object lives.
+        scores: whether hypotheses have log-probabilities.
+    """
+
+    def __init__(self, sentence: Sentence, constraints: Constraints) -> None:
+        """Build it for one search: what hypotheses have of their terms is part of it."""
+        self._kept: list[object] = []
+        options = sentence.options
+        enough = max(math.ceil(constraints.patience * options.beam_width), options.hypotheses)
+        if not constraints.early_stopping:
+            enough = 0
+        self._structure = library.Constraints(
+            prefix_length=len(constraints.prefix),
+            prefix=self._array(constraints.prefix, np.int32),
+            fewest=constraints.min_tokens,
+            ngram_size=constraints.no_repeat_ngram_size or 0,
+            enough=enough,
+            wanted=options.hypotheses,
+            scored=constraints.scored,
+            repetition_penalty=constraints.repetition_penalty,
+            temperature=1.0,
+            top_p=1.0,
+        )
+        if constraints.suppressed is not None:
+            self._structure.suppressed = self._suppressed(constraints.suppressed)
+        if constraints.terms is not None:
+            self._structure.terms = self._terms(constraints.terms, options.beam_width)
+        if (sampling := constraints.sampling) is not None:
+            numbers = np.random.Generator(np.random.Philox(sampling.seed))
+            self._structure.numbers = self._array(numbers.random(sentence.max_tokens), np.float64)
+            self._structure.temperature = sampling.temperature
+            self._structure.top_k = sampling.top_k or 0
+            self._structure.top_p = 1.0 if sampling.top_p is None else sampling.top_p
+        self.address = ctypes.addressof(self._structure)
+        self.scores = (
+            constraints.scored
+            or options.beam_width > 1
+            or enough != 1
+            or constraints.repetition_penalty != 1.0
+        )
+
+    def _array(self, values: npt.ArrayLike, dtype: Any) -> int:
+        """Address of an array, which is kept."""
+        array = np.ascontiguousarray(values, dtype)
+        self._kept.append(array)
+        return array.ctypes.data
+
+    def _pointer(self, structure: ctypes.Structure) -> int:
+        self._kept.append(structure)
+        return ctypes.addressof(structure)
+
+    def _suppressed(self, words: SuppressedWords) -> int:
+        return self._pointer(
+            library.Suppressed(
+                text=self._array(words.text, np.int32),
+                text_begins=self._array(words.text_begins, np.int64),
+                always=len(words.always),
+                always_ids=self._array(words.always, np.int32),
+                beginnings=len(words.beginning_begins) - 1,
+                beginning_text=self._array(words.beginning_text, np.int32),
+                beginning_begins=self._array(words.beginning_begins, np.int64),
+                ids=self._array(words.ids, np.int32),
+                ids_begins=self._array(words.ids_begins, np.int64),
+            )
+        )
+
+    def _terms(self, terms: TermConstraints, width: int) -> int:
+        sequences, count = terms.sequences, len(terms.sequences)
+        begins = np.cumsum([0, *map(len, sequences)])
+        after = [-1 if term is None else term for term in terms.after] or [-1] * count
+        memory = np.zeros(library.load().terms_bytes(width, count), np.uint8)
+        return self._pointer(
+            library.Terms(
+                count=count,
+                begins=self._array(begins, np.int64),
+                ids=self._array([token for one in sequences for token in one], np.int32),
+                after=self._array(after, np.int64),
+                twins=self._array([sequences.index(one) for one in sequences], np.int64),
+                vocab_size=len(terms.continuing),
+                continuing=self._array(terms.continuing, np.float32),
+                memory=self._array(memory, np.uint8),
+            )
+        )

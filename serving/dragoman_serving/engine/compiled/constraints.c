@@ -1,0 +1,190 @@
+/* What options change in a row of scores before tokens are chosen from it. */
+#include <math.h>
+#include <string.h>
+
+#include "exact.h"
+#include "kernels.h"
+#include "vec.h"
+
+static float *panel_of(float *scores, int64_t panels, int64_t id)
+{
+    return scores + panels * PANEL + id / PANEL;
+}
+
+static void set_score(float *scores, int64_t panels, int64_t id, float score)
+{
+    scores[id] = score;
+    *panel_of(scores, panels, id) = largest_of(scores + id / PANEL * PANEL, PANEL);
+}
+
+void forbid(float *scores, int64_t panels, int64_t id)
+{
+    if (scores[id] > -INFINITY)
+        set_score(scores, panels, id, -INFINITY);
+}
+
+/* The tokens of the live hypothesis at a place, in `searches->history`. Returns how many. */
+int64_t read_history(const Searches *searches, int64_t slot, int64_t place)
+{
+    const int64_t length = searches->lengths[slot];
+    const Token *const tokens = searches->tokens + slot * searches->capacity * searches->width;
+    for (int64_t step = length - 1; step >= 0; step--) {
+        const Token *const token = tokens + step * searches->width + place;
+        searches->history[step] = token->id;
+        place = token->parent;
+    }
+    return length;
+}
+
+/* Turn scores, which lack a constant, into log-probabilities. */
+void normalise_scores(const Searches *searches, float *scores)
+{
+    const int64_t panels = searches->panels;
+    const float most = largest_of(scores + panels * PANEL, panels);
+    const Vec log_sum = v_set(log_sum_of(scores, panels * PANEL, most));
+    for (int64_t i = 0; i < panels * PANEL; i += 16)
+        v_store(scores + i, v_sub(v_load(scores + i), log_sum));
+    for (int64_t i = 0; i < panels; i += 16) {
+        const Vec largest = v_load_first(scores + panels * PANEL + i, panels - i, -INFINITY);
+        v_store_first(scores + panels * PANEL + i, panels - i, v_sub(largest, log_sum));
+    }
+}
+
+/* Multiply the log-probability of every token that occurred before, once.
+ *
+ * Source: Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858, of log-probabilities,
+ * which unlike scores are the same whatever constant is added to a row. */
+static void penalise(const Searches *searches, double penalty, int64_t length, float *scores)
+{
+    const int32_t *const history = searches->history;
+    for (int64_t i = 0; i < length; i++) {
+        int64_t first = 0;
+        while (history[first] != history[i])
+            first++;
+        if (first == i)
+            set_score(scores, searches->panels, history[i], scores[history[i]] * (float)penalty);
+    }
+}
+
+/* Forbid every token with which the last ones would be an n-gram that occurred before. */
+static void forbid_ngrams(const Searches *searches, int64_t size, int64_t length, float *scores)
+{
+    const int32_t *const history = searches->history, *const last = history + length - (size - 1);
+    for (int64_t i = 0; i + size <= length; i++)
+        if (!memcmp(history + i, last, (size - 1) * sizeof *history))
+            forbid(scores, searches->panels, history[i + size - 1]);
+}
+
+/* Whether the text of tokens ends with some characters, before which no word is open. */
+static int ends_with(const Suppressed *suppressed, const int32_t *ids, int64_t length,
+                     const int32_t *wanted, int64_t count)
+{
+    for (int64_t i = length - 1; i >= 0; i--) {
+        const int32_t *const begin = suppressed->text + suppressed->text_begins[ids[i]];
+        const int32_t *at = suppressed->text + suppressed->text_begins[ids[i] + 1];
+        while (at-- > begin) {
+            if (count == 0)
+                return !(*at & 1);
+            if (*at != wanted[--count])
+                return 0;
+        }
+    }
+    return count == 0;
+}
+
+/* Forbid every token with which a suppressed word would be complete. */
+static void forbid_words(const Searches *searches, const Suppressed *suppressed, int64_t length,
+                         float *scores)
+{
+    for (int64_t i = 0; i < suppressed->always; i++)
+        forbid(scores, searches->panels, suppressed->always_ids[i]);
+    for (int64_t i = 0; i < suppressed->beginnings; i++) {
+        const int64_t begin = suppressed->beginning_begins[i];
+        if (!ends_with(suppressed, searches->history, length, suppressed->beginning_text + begin,
+                       suppressed->beginning_begins[i + 1] - begin))
+            continue;
+        for (int64_t id = suppressed->ids_begins[i]; id < suppressed->ids_begins[i + 1]; id++)
+            forbid(scores, searches->panels, suppressed->ids[id]);
+    }
+}
+
+/* Leave one token alone. */
+static void force(const Searches *searches, int64_t id, float *scores)
+{
+    const float score = scores[id];
+    for (int64_t i = 0; i < searches->panels * (PANEL + 1); i++)
+        scores[i] = -INFINITY;
+    scores[id] = *panel_of(scores, searches->panels, id) = score;
+}
+
+/* Change the scores of what comes after `searches->history` [length]. */
+void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores)
+{
+    const Constraints *const constraints = searches->constraints[slot];
+    if (length < constraints->prefix_length) {
+        force(searches, constraints->prefix[length], scores);
+        return;
+    }
+    if (constraints->repetition_penalty != 1.0)
+        penalise(searches, constraints->repetition_penalty, length, scores);
+    if (constraints->ngram_size && length >= constraints->ngram_size)
+        forbid_ngrams(searches, constraints->ngram_size, length, scores);
+    if (constraints->suppressed)
+        forbid_words(searches, constraints->suppressed, length, scores);
+    if (length < constraints->fewest)
+        forbid(scores, searches->panels, searches->end_id);
+}
+
+/* The best tokens of a row, by the changed scores; or the one that is sampled. */
+static void choose_tokens(const Searches *searches, const Constraints *constraints, int64_t length,
+                          const float *scores, Ranked *tokens, int64_t count)
+{
+    if (!constraints->numbers) {
+        best_tokens(scores, searches->panels, count, tokens);
+        return;
+    }
+    const int64_t id = sample(searches, constraints, constraints->numbers[length], scores);
+    tokens[0] = (Ranked){id < 0 ? -INFINITY : scores[id], id};
+    for (int64_t i = 1; i < count; i++)
+        tokens[i] = (Ranked){-INFINITY, 0};
+}
+
+/* What the model thinks of a token, whose score may have been multiplied. */
+float model_log_prob(const Searches *searches, int64_t length, Ranked token)
+{
+    for (int64_t i = 0; i < length; i++)
+        if (searches->history[i] == token.index)
+            return searches->history_scores[i];
+    return token.value;
+}
+
+static int needs_log_probs(const Searches *searches, const Constraints *constraints)
+{
+    return constraints->scored || searches->width > 1 || constraints->enough != 1 ||
+           constraints->repetition_penalty != 1.0;
+}
+
+/* The best continuations of one slot's live hypotheses, under its constraints: `top_*` of its rows. */
+void rank_constrained(const Searches *searches, int64_t slot, float *scores)
+{
+    const Constraints *const constraints = searches->constraints[slot];
+    const int64_t panels = searches->panels, count = 2 * searches->width;
+    for (int64_t place = 0; place < searches->live[slot]; place++) {
+        const int64_t row =
+            slot * searches->width + searches->rows[slot * searches->width + place];
+        float *const of_row = scores + row * panels * (PANEL + 1);
+        const int64_t length = read_history(searches, slot, place);
+        Ranked tokens[MOST_BEST];
+        if (needs_log_probs(searches, constraints))
+            normalise_scores(searches, of_row);
+        for (int64_t i = 0; i < length; i++)
+            searches->history_scores[i] = of_row[searches->history[i]];
+        constrain(searches, slot, length, of_row);
+        choose_tokens(searches, constraints, length, of_row, tokens, count);
+        for (int64_t i = 0; i < count; i++) {
+            searches->top_scores[row * count + i] = tokens[i].value;
+            searches->top_ids[row * count + i] = tokens[i].index;
+            searches->top_log_probs[row * count + i] = model_log_prob(searches, length, tokens[i]);
+        }
+    }
+}

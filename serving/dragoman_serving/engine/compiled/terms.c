@@ -1,0 +1,313 @@
+/* Beam search whose translations contain given terms.
+ *
+ * Hypotheses compete with those that have begun as many terms: a bank. The rows are shared out over
+ * the banks in turn, so that some go on as they like while others begin a term at every position.
+ * A term that was begun is continued to its end, and its further tokens do not count in comparisons:
+ * they cost much the same everywhere, and hypotheses that have yet to pay would win.
+ *
+ * Source: Hokamp and Liu 2017, https://aclanthology.org/P17-1141, with the beam shared out as in
+ * Post and Vilar 2018, https://aclanthology.org/N18-1119.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels.h"
+#include "vec.h"
+
+/* What a live hypothesis has of its terms. */
+typedef struct {
+    int32_t term, position; /* the one that it is within, -1: none, and the tokens it has of it */
+    int32_t just_met;       /* whether its last token completed a term */
+    int32_t met;            /* how many are complete */
+    int32_t same;           /* the first place whose hypothesis has the same tokens */
+    float forced;           /* sum over tokens without a choice */
+} Progress;
+
+typedef struct {
+    Progress *progress; /* [W] */
+    uint64_t *bits;     /* [W, words] of the complete terms */
+    Progress *next_progress;
+    uint64_t *next_bits;
+    int32_t *turns;     /* [N + 1] */
+    Candidate *list;    /* [W x (2W + N)] */
+    int64_t words;
+} State;
+
+static int64_t lay_out(int64_t width, int64_t terms, char *memory, State *state)
+{
+    int64_t used = 0;
+    state->words = (terms + 63) / 64;
+#define PLACE(pointer, number)                                                                   \
+    (pointer) = (void *)(memory + used), used += ((number) * (int64_t)sizeof *(pointer) + 7) / 8 * 8
+    PLACE(state->progress, width);
+    PLACE(state->bits, width * state->words);
+    PLACE(state->next_progress, width);
+    PLACE(state->next_bits, width * state->words);
+    PLACE(state->turns, terms + 1);
+    PLACE(state->list, width * (2 * width + terms));
+#undef PLACE
+    return used;
+}
+
+/* Bytes that a search of a width needs for so many terms. They begin as zeros. */
+int64_t dragoman_terms_bytes(int64_t width, int64_t terms)
+{
+    State state;
+    return lay_out(width, terms, 0, &state);
+}
+
+static State state_of(const Searches *searches, const Terms *terms)
+{
+    State state;
+    lay_out(searches->width, terms->count, terms->memory, &state);
+    return state;
+}
+
+static int is_met(const uint64_t *bits, int64_t term) { return bits[term / 64] >> term % 64 & 1; }
+
+static int64_t terms_length(const Terms *terms, int64_t term)
+{
+    return terms->begins[term + 1] - terms->begins[term];
+}
+
+/* Let a candidate have one more token of a term. */
+static void enter_term(const Terms *terms, int64_t term, int64_t position, Candidate *one)
+{
+    const int is_last = position + 1 == terms_length(terms, term);
+    one->id = terms->ids[terms->begins[term] + position];
+    one->term = is_last ? -1 : term;
+    one->position = is_last ? 0 : position + 1;
+    one->completes = is_last ? term : -1;
+    one->just_met = is_last;
+}
+
+/* Whether a term may begin: of equal ones, which stand for as many occurrences, the first. */
+static int may_begin(const Terms *terms, const uint64_t *bits, int64_t term)
+{
+    if (is_met(bits, term) || (terms->after[term] >= 0 && !is_met(bits, terms->after[term])))
+        return 0;
+    for (int64_t twin = terms->twins[term]; twin < term; twin++)
+        if (terms->twins[twin] == terms->twins[term] && !is_met(bits, twin))
+            return 0;
+    return 1;
+}
+
+static void forbid_continuing(const Terms *terms, int64_t panels, float *scores)
+{
+    for (int64_t i = 0; i < terms->vocab_size; i += 16) {
+        const Vec penalty = v_load_first(terms->continuing + i, terms->vocab_size - i, 0.0f);
+        v_store(scores + i, v_add(v_load(scores + i), penalty));
+    }
+    for (int64_t panel = 0; panel < panels; panel++)
+        scores[panels * PANEL + panel] = largest_of(scores + panel * PANEL, PANEL);
+}
+
+/* What may follow a hypothesis that is within a term: its next token alone. */
+static Candidate *add_forced(const Terms *terms, const Progress *progress, Candidate from,
+                             const float *scores, Candidate *end)
+{
+    *end = from;
+    enter_term(terms, progress->term, progress->position, end);
+    end->log_prob = scores[end->id];
+    end->forced += end->log_prob;
+    return end + 1;
+}
+
+/* The first token of every term that may begin. */
+static Candidate *add_beginnings(const Terms *terms, const uint64_t *bits, Candidate from,
+                                 const float *scores, Candidate *end)
+{
+    for (int64_t term = 0; term < terms->count; term++) {
+        if (!may_begin(terms, bits, term))
+            continue;
+        *end = from;
+        enter_term(terms, term, 0, end);
+        end->order += term;
+        end->log_prob = scores[end->id];
+        end->score += end->log_prob;
+        end++;
+    }
+    return end;
+}
+
+/* The best tokens under the other constraints. Scores are changed. */
+static Candidate *add_free(const Searches *searches, int64_t slot, const Progress *progress,
+                           Candidate from, int64_t length, float *scores, Candidate *end)
+{
+    const Constraints *const constraints = searches->constraints[slot];
+    const int64_t panels = searches->panels, count = 2 * searches->width;
+    Ranked tokens[MOST_BEST];
+    for (int64_t i = 0; i < length; i++)
+        searches->history_scores[i] = scores[searches->history[i]];
+    constrain(searches, slot, length, scores);
+    if (progress->just_met)
+        forbid_continuing(constraints->terms, panels, scores);
+    if (progress->met < constraints->terms->count)
+        forbid(scores, panels, searches->end_id);
+    best_tokens(scores, panels, count, tokens);
+    for (int64_t i = 0; i < count && tokens[i].value > -INFINITY; i++) {
+        *end = from;
+        end->id = tokens[i].index;
+        end->order += i;
+        end->log_prob = model_log_prob(searches, length, tokens[i]);
+        end->score += tokens[i].value;
+        end++;
+    }
+    return end;
+}
+
+static int by_score(const void *one, const void *other)
+{
+    const Candidate *const a = one, *const b = other;
+    if (a->score != b->score)
+        return a->score > b->score ? -1 : 1;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+static int by_turn(const void *one, const void *other)
+{
+    const Candidate *const a = one, *const b = other;
+    if (a->turn != b->turn)
+        return a->turn < b->turn ? -1 : 1;
+    return a->bank > b->bank ? -1 : a->bank < b->bank;
+}
+
+static int has_met(const State *state, const Candidate *one, int64_t term)
+{
+    return one->completes == term || is_met(state->bits + one->parent * state->words, term);
+}
+
+/* Whether two candidates have the same tokens and the same terms. */
+static int is_same(const State *state, int64_t terms, const Candidate *one, const Candidate *other)
+{
+    if (one->id != other->id || one->term != other->term || one->position != other->position ||
+        state->progress[one->parent].same != state->progress[other->parent].same)
+        return 0;
+    for (int64_t term = 0; term < terms; term++)
+        if (has_met(state, one, term) != has_met(state, other, term))
+            return 0;
+    return 1;
+}
+
+/* Leave one of those that are the same, the best: tokens may be a term, or occur without one having
+ * begun. A word may go on behind it if it may behind any of them. Returns how many are left. */
+static int64_t merge(const State *state, int64_t terms, int64_t count)
+{
+    int64_t left = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const Candidate *const one = state->list + i;
+        int64_t known = 0;
+        while (known < left && !is_same(state, terms, state->list + known, one))
+            known++;
+        if (known < left)
+            state->list[known].just_met &= one->just_met;
+        else
+            state->list[left++] = *one;
+    }
+    return left;
+}
+
+/* The continuations of a slot's live hypotheses, best first. */
+Candidate *find_term_candidates(const Searches *searches, int64_t slot, float *scores, int64_t *count)
+{
+    const Constraints *const constraints = searches->constraints[slot];
+    const Terms *const terms = constraints->terms;
+    const State state = state_of(searches, terms);
+    const int64_t width = searches->width, panels = searches->panels;
+    Candidate *end = state.list;
+    if (searches->lengths[slot] == 0)
+        state.progress[0].term = -1; /* the memory begins as zeros */
+    for (int64_t place = 0; place < searches->live[slot]; place++) {
+        const Progress *const progress = state.progress + place;
+        const uint64_t *const bits = state.bits + place * state.words;
+        const int64_t row = slot * width + searches->rows[slot * width + place];
+        float *const of_row = scores + row * panels * (PANEL + 1);
+        const int64_t length = read_history(searches, slot, place);
+        Candidate from = {.score = searches->scores[slot * width + place],
+                          .forced = progress->forced,
+                          .parent = place,
+                          .order = place * (2 * width + terms->count),
+                          .term = -1,
+                          .completes = -1};
+        normalise_scores(searches, of_row);
+        if (progress->term >= 0) {
+            end = add_forced(terms, progress, from, of_row, end);
+            continue;
+        }
+        if (length >= constraints->prefix_length) {
+            from.order += 2 * width; /* behind the free ones */
+            end = add_beginnings(terms, bits, from, of_row, end);
+            from.order -= 2 * width;
+        }
+        end = add_free(searches, slot, progress, from, length, of_row, end);
+    }
+    *count = end - state.list;
+    qsort(state.list, *count, sizeof *state.list, by_score);
+    *count = merge(&state, terms->count, *count);
+    for (int64_t i = 0; i < *count; i++) {
+        Candidate *const one = state.list + i;
+        one->bank = state.progress[one->parent].met + (one->completes >= 0) + (one->term >= 0);
+    }
+    return state.list;
+}
+
+/* Bring those of the candidates to the front that go on, best first, and return how many. */
+int64_t choose_term_candidates(const Searches *searches, int64_t slot, Candidate *list, int64_t count)
+{
+    const State state = state_of(searches, searches->constraints[slot]->terms);
+    int64_t going_on = 0;
+    memset(state.turns, 0, (searches->constraints[slot]->terms->count + 1) * sizeof *state.turns);
+    for (int64_t i = 0; i < count; i++)
+        if (list[i].id != searches->end_id) {
+            list[going_on] = list[i];
+            list[going_on].turn = state.turns[list[i].bank]++;
+            going_on++;
+        }
+    qsort(list, going_on, sizeof *list, by_turn);
+    const int64_t chosen = going_on < searches->width ? going_on : searches->width;
+    for (int64_t i = 0; i < chosen; i++)
+        list[i].order = i;
+    qsort(list, chosen, sizeof *list, by_score);
+    return chosen;
+}
+
+/* Let the live hypotheses be the chosen ones. */
+void follow_terms(const Searches *searches, int64_t slot, const Candidate *chosen, int64_t count)
+{
+    const State state = state_of(searches, searches->constraints[slot]->terms);
+    for (int64_t i = 0; i < count; i++) {
+        const Candidate *const one = chosen + i;
+        const Progress *const parent = state.progress + one->parent;
+        uint64_t *const bits = state.next_bits + i * state.words;
+        memcpy(bits, state.bits + one->parent * state.words, state.words * sizeof *bits);
+        if (one->completes >= 0)
+            bits[one->completes / 64] |= 1ull << one->completes % 64;
+        int32_t same = 0;
+        while (chosen[same].id != one->id ||
+               state.progress[chosen[same].parent].same != parent->same)
+            same++;
+        state.next_progress[i] = (Progress){
+            .term = one->term,
+            .position = one->position,
+            .just_met = one->just_met,
+            .met = parent->met + (one->completes >= 0),
+            .same = same,
+            .forced = one->forced,
+        };
+    }
+    memcpy(state.progress, state.next_progress, count * sizeof *state.progress);
+    memcpy(state.bits, state.next_bits, count * state.words * sizeof *state.bits);
+}
+
+/* Terms that the live hypothesis at a place has complete. */
+int64_t terms_met(const Searches *searches, int64_t slot, int64_t place)
+{
+    return state_of(searches, searches->constraints[slot]->terms).progress[place].met;
+}
+
+/* The sum over its tokens without a choice. */
+float forced_score(const Searches *searches, int64_t slot, int64_t place)
+{
+    return state_of(searches, searches->constraints[slot]->terms).progress[place].forced;
+}

@@ -1,1 +1,0 @@
-"""Searches in Python: greedy, beam, and those under constraints."""

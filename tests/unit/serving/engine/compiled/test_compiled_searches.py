@@ -1,0 +1,171 @@
+"""The compiled searches on random scores, against the oracle's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from dragoman_serving.engine.arrays import Floats, Ids
+from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.session import Ranking
+from dragoman_training.oracle.constraints import Options
+from dragoman_training.oracle.search import _beam, _sample
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.text import END_ID
+from tests.unit.serving.engine.random_options import VOCAB, options, search_options
+
+STEPS = 100
+
+
+def scores_after(seed: int, index: int, ids: tuple[int, ...]) -> Floats:
+    """Log-probabilities [V] that depend on a sentence and on its tokens, and on nothing else.
+
+    One token has all the probability but a part that fp32 cannot tell, so that normalising changes
+    nothing and sums are exact. There are few different scores, so that many are equal.
+    """
+    generator = np.random.default_rng([seed, index, *ids])
+    scores = generator.integers(-49, -40, VOCAB).astype(np.float32)
+    scores[END_ID] = generator.integers(-49, -30)
+    scores[generator.integers(6, VOCAB) if generator.integers(4) else END_ID] = 0.0
+    return scores
+
+
+@dataclass
+class RandomScores:
+    """A ranking over the scores of rows, whose tokens are known."""
+
+    seed: int
+    tokens: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    """Of each row, the sentence and its tokens so far."""
+
+    def likeliest(self, logits: Floats) -> Ids:
+        return self.best(logits, 1)[1][:, 0]
+
+    def log_probs(self, logits: Floats, rows: Ids) -> Floats:
+        return np.array([scores_after(self.seed, *self.tokens[row]) for row in rows.tolist()])
+
+    def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
+        scores = self.log_probs(logits, np.arange(len(logits)))
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :number]
+        return np.take_along_axis(scores, order, axis=1), order
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> list[tuple[int, Sentence, Options]]:
+    """Sentences of one width that join after so many steps, and their options."""
+    width = draw(st.integers(1, 5))
+    found = []
+    for _ in range(draw(st.integers(1, 7))):
+        asked = replace(draw(options), beam_width=width)
+        if width > 1:
+            asked = replace(asked, sampling=False)
+        # What multiplies scores makes sums of them inexact.
+        asked = replace(asked, repetition_penalty=1.0, hypotheses=min(asked.hypotheses, width))
+        sentence = Sentence((1,), draw(st.integers(1, 20)), search_options(asked))
+        found.append((draw(st.integers(0, 6)), sentence, asked))
+    return found
+
+
+def oracle(seed: int, index: int, sentence: Sentence, asked: Options) -> list[Hypothesis]:
+    """What the oracle's search finds on the same scores."""
+    search = (_sample if asked.sampling else _beam)(sentence.max_tokens, asked)
+    live = next(search)
+    while True:
+        scores = np.array([scores_after(seed, index, one.ids) for one in live])
+        try:
+            live = search.send(torch.from_numpy(scores))
+        except StopIteration as done:
+            found: list[Hypothesis] = done.value
+            return found
+
+
+def run(plan: list[tuple[int, Sentence, Options]], seed: int) -> dict[int, list[Hypothesis]]:
+    """What the compiled searches find, by index; stable prefixes are checked on the way."""
+    width = plan[0][2].beam_width
+    searches, ranking = NativeSearches(width, END_ID, VOCAB), RandomScores(seed)
+    found: dict[int, list[Hypothesis]] = {}
+    certain: dict[int, list[tuple[int, ...]]] = {index: [] for index in range(len(plan))}
+    slots: list[int] = []
+    waiting = list(enumerate(plan))
+    for step in range(STEPS):
+        joining = [(index, entry[1]) for index, entry in waiting if entry[0] <= step]
+        waiting = [one for one in waiting if one[1][0] > step]
+        if joining:
+            searches.join([sentence for _, sentence in joining])
+        for index, _ in joining:
+            for row in range(len(slots) * width, (len(slots) + 1) * width):
+                ranking.tokens[row] = (index, ())
+            slots.append(index)
+        if not slots:
+            continue
+        logits = np.zeros((len(slots) * width, VOCAB), np.float32)
+        advance = searches.advance(cast(Ranking, ranking), logits)
+        before = dict(ranking.tokens)
+        for copy in advance.copies:
+            assert copy.tokens == len(before[copy.source][1]) + 1
+            ranking.tokens[copy.target] = before[copy.source]
+        for slot, index in enumerate(slots):
+            certain[index].append(searches.certain(slot))
+            if slot in advance.done:
+                wanted = plan[index][1].options.hypotheses
+                found[index] = [searches.result(slot), *searches.next_best(slot, wanted - 1)]
+            for row in range(slot * width, (slot + 1) * width):
+                _, ids = ranking.tokens[row]
+                ranking.tokens[row] = (index, (*ids, int(advance.tokens[row])))
+        for slot in reversed(advance.done):
+            searches.leave(slot)
+            slots[slot] = slots[-1]
+            slots.pop()
+            for row in range(width):
+                last = len(slots) * width + row
+                ranking.tokens[slot * width + row] = ranking.tokens[last]
+    assert not slots
+    for index, (best, *_) in found.items():
+        reports = certain[index]
+        assert all(best.ids[: len(report)] == report for report in reports)
+        assert [len(report) for report in reports] == sorted(len(report) for report in reports)
+    return found
+
+
+def as_seen(found: list[Hypothesis], count: int) -> list[tuple[Any, ...]]:
+    """Tokens and scores of so many, of which the last may be repeated."""
+    found = (found + found[-1:] * count)[:count]
+    return [(one.ids, one.complete, one.log_prob) for one in found]
+
+
+@settings(deadline=None)
+@given(plans(), st.integers(0, 1000))
+def test_searches_find_what_the_oracle_finds(
+    plan: list[tuple[int, Sentence, Options]], seed: int
+) -> None:
+    """Whatever joins and leaves beside them, with equal scores in plenty."""
+    found = run(plan, seed)
+    for index, (_, sentence, asked) in enumerate(plan):
+        right = oracle(seed, index, sentence, asked)
+        count = sentence.options.hypotheses
+        seen, expected = as_seen(found[index], count), as_seen(right, count)
+        if found[index][0].log_prob is None:  # plain greedy search does not score
+            seen, expected = [one[:2] for one in seen], [one[:2] for one in expected]
+        assert seen == expected
+
+
+@pytest.mark.parametrize("width", [1, 4, 512])
+def test_beams_of_every_width_find_their_first_tokens(width: int) -> None:
+    searches = NativeSearches(width, END_ID, vocab_size=4 * width + 10)
+    searches.join([Sentence((1,), 3, SearchOptions(width, 0.6))])
+    scores = np.tile(np.arange(2 * width, dtype=np.float32)[::-1], (width, 1))
+    ids = np.tile(np.arange(10, 10 + 2 * width), (width, 1))
+    ranking = SimpleNamespace(
+        best=lambda logits, number: (scores, ids), likeliest=lambda logits: ids[:, 0]
+    )
+    advance = searches.advance(cast(Ranking, ranking), None)
+    assert advance.done == []
+    assert sorted(advance.tokens.tolist()) == list(range(10, 10 + width))

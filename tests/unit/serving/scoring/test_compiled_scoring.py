@@ -1,0 +1,120 @@
+"""Given translations scored by compiled code, beside what searches and the fp32 graph tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
+from dragoman_serving.engine.constraints import Constraints
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.scoring.compiled_scoring import NativeScoring
+from dragoman_serving.scoring.pair import Pair, attention_of_tokens
+from dragoman_serving.scoring.score_graphs import ScoreGraph
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import AlignmentHeads, Manifest
+
+HEADS = AlignmentHeads(((0, 1), (2, 3)), True, "anchors", 1.0, 1, "nothing")
+SCORED = Constraints(scored=True)
+
+
+@pytest.fixture(scope="module")
+def manifest(random_bundle: Path) -> Manifest:
+    return replace(Manifest.load(random_bundle), alignment=HEADS)
+
+
+@pytest.fixture(scope="module")
+def network(random_bundle: Path, manifest: Manifest) -> NativeNetwork:
+    return NativeNetwork(random_bundle, manifest)
+
+
+@pytest.fixture(scope="module")
+def scoring(network: NativeNetwork, manifest: Manifest) -> NativeScoring:
+    return NativeScoring(network, manifest.special_ids, HEADS)
+
+
+@pytest.fixture(scope="module")
+def engine(network: NativeNetwork, manifest: Manifest) -> Iterator[Engine]:
+    running = Engine(network, manifest.special_ids, workers=2)
+    yield running
+    running.close()
+
+
+def sources(number: int) -> list[tuple[int, ...]]:
+    random = np.random.default_rng(7)
+    return [tuple(random.integers(6, 300, random.integers(2, 30)).tolist()) for _ in range(number)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SearchOptions(1, 0.0, 1, SCORED),
+        SearchOptions(4, 0.6, 4),
+        SearchOptions(4, 0.6, 4, Constraints(repetition_penalty=1.5, no_repeat_ngram_size=2)),
+        SearchOptions(8, 0.6, 2, Constraints(prefix=(17, 18, 19))),
+        SearchOptions(1, 0.0, 1, Constraints(repetition_penalty=1.5, prefix=(17,))),
+    ],
+    ids=str,
+)
+def test_searches_tell_the_same_bits_as_scoring_what_they_found(
+    engine: Engine, scoring: NativeScoring, options: SearchOptions
+) -> None:
+    """Token by token, log-probabilities and attention, whatever the options do to scores."""
+    options = replace(options, token_scores=True, alignment=True)
+    sentences = [Sentence(src_ids, 2 * len(src_ids), options) for src_ids in sources(20)]
+    for sentence, future in zip(sentences, engine.submit(sentences), strict=True):
+        found = future.result(60)
+        hypotheses = (found, *found.others)
+        pairs = [pair_of(sentence, one) for one in hypotheses]
+        for one, scored in zip(hypotheses, scoring.run(pairs), strict=True):
+            assert one.token_log_probs == scored.log_probs
+            assert one.attention is not None
+            assert scored.attention is not None
+            attention = attention_of_tokens(one.attention, HEADS, len(one.ids))
+            # The step that reads the last token was not made if the search was over.
+            read = len(one.ids) if one.complete else len(one.ids) - 1
+            assert np.array_equal(attention[:read], scored.attention[:read])
+
+
+def pair_of(sentence: Sentence, found: Hypothesis) -> Pair:
+    return Pair(sentence.src_ids, found.ids, found.complete, attention=True)
+
+
+def test_neighbours_change_no_bit(scoring: NativeScoring) -> None:
+    pairs = [Pair(src_ids, src_ids[::-1], attention=True) for src_ids in sources(30)]
+    together = scoring.run(pairs)
+    for pair, scored in zip(pairs, together, strict=True):
+        (alone,) = scoring.run([pair])
+        assert alone.log_probs == scored.log_probs
+        assert alone.attention is not None
+        assert scored.attention is not None
+        assert np.array_equal(alone.attention, scored.attention)
+        np.testing.assert_allclose(alone.attention.sum(axis=1), 1.0, atol=1e-4)
+
+
+def test_scores_are_close_to_the_fp32_graphs(
+    scoring: NativeScoring, random_bundle: Path, manifest: Manifest
+) -> None:
+    pairs = [Pair(src_ids, src_ids[::-1], attention=True) for src_ids in sources(30)]
+    right = ScoreGraph(random_bundle, manifest).run(pairs)
+    for scored, exact in zip(scoring.run(pairs), right, strict=True):
+        # Of random weights, whose scores are far from 0.
+        np.testing.assert_allclose(scored.log_probs, exact.log_probs, rtol=0.1, atol=0.1)
+        assert scored.attention is not None
+        assert exact.attention is not None
+        np.testing.assert_allclose(scored.attention, exact.attention, atol=0.05)
+
+
+def test_the_longest_translation_has_no_step_for_its_end(
+    scoring: NativeScoring, manifest: Manifest
+) -> None:
+    longest = (9,) * manifest.limits.max_target_tokens
+    (cut,) = scoring.run([Pair((5, 6), longest, complete=False, attention=True)])
+    assert len(cut.log_probs) == len(longest)
+    assert cut.attention is not None
+    assert cut.attention.shape == (len(longest), 2)
