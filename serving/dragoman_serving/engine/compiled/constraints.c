@@ -17,9 +17,10 @@ static void set_score(float *scores, int64_t panels, int64_t id, float score)
     *panel_of(scores, panels, id) = largest_of(scores + id / PANEL * PANEL, PANEL);
 }
 
+/* Ids below 0 are those of symbols that the vocabulary lacks. */
 void forbid(float *scores, int64_t panels, int64_t id)
 {
-    if (scores[id] > -INFINITY)
+    if (id >= 0 && scores[id] > -INFINITY)
         set_score(scores, panels, id, -INFINITY);
 }
 
@@ -36,25 +37,19 @@ int64_t read_history(const Searches *searches, int64_t slot, int64_t place)
     return length;
 }
 
-/* Turn scores, which lack a constant, into log-probabilities. */
-void normalise_scores(const Searches *searches, float *scores)
+/* What to take off a row's scores to get log-probabilities. */
+float log_sum_of_row(const Searches *searches, const float *scores)
 {
     const int64_t panels = searches->panels;
-    const float most = largest_of(scores + panels * PANEL, panels);
-    const Vec log_sum = v_set(log_sum_of(scores, panels * PANEL, most));
-    for (int64_t i = 0; i < panels * PANEL; i += 16)
-        v_store(scores + i, v_sub(v_load(scores + i), log_sum));
-    for (int64_t i = 0; i < panels; i += 16) {
-        const Vec largest = v_load_first(scores + panels * PANEL + i, panels - i, -INFINITY);
-        v_store_first(scores + panels * PANEL + i, panels - i, v_sub(largest, log_sum));
-    }
+    return log_sum_of(scores, panels * PANEL, largest_of(scores + panels * PANEL, panels));
 }
 
 /* Multiply the log-probability of every token that occurred before, once.
  *
  * Source: Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858, of log-probabilities,
  * which unlike scores are the same whatever constant is added to a row. */
-static void penalise(const Searches *searches, double penalty, int64_t length, float *scores)
+static void penalise(const Searches *searches, double penalty, int64_t length, float *scores,
+                     float log_sum)
 {
     const int32_t *const history = searches->history;
     for (int64_t i = 0; i < length; i++) {
@@ -62,7 +57,8 @@ static void penalise(const Searches *searches, double penalty, int64_t length, f
         while (history[first] != history[i])
             first++;
         if (first == i)
-            set_score(scores, searches->panels, history[i], scores[history[i]] * (float)penalty);
+            set_score(scores, searches->panels, history[i],
+                      (scores[history[i]] - log_sum) * (float)penalty + log_sum);
     }
 }
 
@@ -117,16 +113,19 @@ static void force(const Searches *searches, int64_t id, float *scores)
     scores[id] = *panel_of(scores, searches->panels, id) = score;
 }
 
-/* Change the scores of what comes after `searches->history` [length]. */
-void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores)
+/* Change the scores of what comes after `searches->history` [length]. What its tokens have before is
+ * kept. */
+void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores, float log_sum)
 {
     const Constraints *const constraints = searches->constraints[slot];
+    for (int64_t i = 0; i < length; i++)
+        searches->history_scores[i] = scores[searches->history[i]];
     if (length < constraints->prefix_length) {
         force(searches, constraints->prefix[length], scores);
         return;
     }
     if (constraints->repetition_penalty != 1.0)
-        penalise(searches, constraints->repetition_penalty, length, scores);
+        penalise(searches, constraints->repetition_penalty, length, scores, log_sum);
     if (constraints->ngram_size && length >= constraints->ngram_size)
         forbid_ngrams(searches, constraints->ngram_size, length, scores);
     if (constraints->suppressed)
@@ -150,7 +149,7 @@ static void choose_tokens(const Searches *searches, const Constraints *constrain
 }
 
 /* What the model thinks of a token, whose score may have been multiplied. */
-float model_log_prob(const Searches *searches, int64_t length, Ranked token)
+float model_score(const Searches *searches, int64_t length, Ranked token)
 {
     for (int64_t i = 0; i < length; i++)
         if (searches->history[i] == token.index)
@@ -175,16 +174,15 @@ void rank_constrained(const Searches *searches, int64_t slot, float *scores)
         float *const of_row = scores + row * panels * (PANEL + 1);
         const int64_t length = read_history(searches, slot, place);
         Ranked tokens[MOST_BEST];
-        if (needs_log_probs(searches, constraints))
-            normalise_scores(searches, of_row);
-        for (int64_t i = 0; i < length; i++)
-            searches->history_scores[i] = of_row[searches->history[i]];
-        constrain(searches, slot, length, of_row);
+        const float log_sum =
+            needs_log_probs(searches, constraints) ? log_sum_of_row(searches, of_row) : 0.0f;
+        constrain(searches, slot, length, of_row, log_sum);
         choose_tokens(searches, constraints, length, of_row, tokens, count);
         for (int64_t i = 0; i < count; i++) {
-            searches->top_scores[row * count + i] = tokens[i].value;
+            searches->top_scores[row * count + i] = tokens[i].value - log_sum;
             searches->top_ids[row * count + i] = tokens[i].index;
-            searches->top_log_probs[row * count + i] = model_log_prob(searches, length, tokens[i]);
+            searches->top_log_probs[row * count + i] =
+                model_score(searches, length, tokens[i]) - log_sum;
         }
     }
 }

@@ -212,7 +212,7 @@ typedef struct {
     int64_t *done;      /* [B], slots that were done with a step, in rising order */
     int32_t *history;   /* [T] scratch, tokens of one hypothesis */
     float *history_scores; /* [T] scratch, what they have in a row */
-    float *weights;     /* [panels x PANEL] scratch */
+    float *weights;     /* [panels x PANEL + 2 panels] scratch */
 } Searches;
 
 /* What a search has found. */
@@ -295,9 +295,9 @@ void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float
 /* constraints.c: a row of scores [panels x PANEL], with the largest of each panel behind them. */
 void forbid(float *scores, int64_t panels, int64_t id);
 int64_t read_history(const Searches *searches, int64_t slot, int64_t place);
-void normalise_scores(const Searches *searches, float *scores);
-void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores);
-float model_log_prob(const Searches *searches, int64_t length, Ranked token);
+float log_sum_of_row(const Searches *searches, const float *scores);
+void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores, float log_sum);
+float model_score(const Searches *searches, int64_t length, Ranked token);
 void rank_constrained(const Searches *searches, int64_t slot, float *scores);
 
 /* sampling.c */

@@ -1,164 +1,250 @@
 /* A token sampled from a row of scores, after temperature, top-k and top-p. */
 #include <math.h>
-#include <string.h>
 
 #include "kernels.h"
 #include "vec.h"
 
-/* Of the scores above a limit: how many there are, and the sum of their weights. */
-typedef struct {
-    int64_t count;
-    double weight;
-} Above;
+enum { FEW = 48 /* values that are sorted rather than searched through once more */ };
 
-/* What stays of a row: scores above `limit`, and the first `ties` that are equal to it. */
+/* A row in panels, and what is added up of its values: how many they are, or the values. */
+typedef struct {
+    const float *values;
+    const float *largest; /* [panels] */
+    int64_t panels;
+    int counts;
+} Field;
+
+/* What stays of a row: values above `limit`, and the first `ties` that are equal to it. */
 typedef struct {
     float limit;
     int64_t ties;
 } Cut;
 
-/* What the scores above a cut must have: so many of them, or so much weight. */
-typedef struct {
-    int64_t count;
-    double weight;
-} Wanted;
-
-/* Weights are exponentials of scores: in proportion to probabilities at a temperature. */
-static void weigh(const float *scores, int64_t panels, float most, double temperature, float *weights)
+/* Panels of which a value is above a limit: a bit for each of 16 from `first` on. */
+static unsigned panels_above(const Field *field, int64_t first, Vec limit)
 {
-    const Vec largest = v_set(most), factor = v_set((float)(1.0 / temperature));
-    for (int64_t i = 0; i < panels * PANEL; i += 16)
-        v_store(weights + i, v_exp(v_mul(v_sub(v_load(scores + i), largest), factor)));
+    return v_above(v_load_first(field->largest + first, field->panels - first, -INFINITY), limit);
 }
 
-/* The weights of a panel's scores above a limit, summed. */
-static Above panel_above(const float *scores, const float *weights, float limit)
+INLINE double count_above(const float *panel, Vec limits)
+{
+    int count = 0;
+    for (int64_t i = 0; i < PANEL; i += 16)
+        count += __builtin_popcount(v_above(v_load(panel + i), limits));
+    return count;
+}
+
+/* The values above a limit, added up or counted. */
+static double amount_above(const Field *field, float limit)
 {
     const Vec limits = v_set(limit);
-    Vec sum = v_zero();
-    int64_t count = 0;
-    for (int64_t i = 0; i < PANEL; i += 16) {
-        const Vec score = v_load(scores + i);
-        count += __builtin_popcount(v_above(score, limits));
-        sum = v_add(sum, v_if_less(limits, score, v_load(weights + i), v_zero()));
-    }
-    return (Above){count, v_sum(sum)};
-}
-
-static Above all_above(const float *scores, int64_t panels, const float *weights, float limit)
-{
-    const float *const largest = scores + panels * PANEL;
-    Above all = {0, 0.0};
-    for (int64_t panel = 0; panel < panels; panel++) {
-        if (!(largest[panel] > limit))
-            continue;
-        const Above found = panel_above(scores + panel * PANEL, weights + panel * PANEL, limit);
-        all.count += found.count;
-        all.weight += found.weight;
+    double all = 0.0;
+    for (int64_t first = 0; first < field->panels; first += 16) {
+        Vec sums[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+        for (unsigned above = panels_above(field, first, limits); above; above &= above - 1) {
+            const float *const panel = field->values + (first + __builtin_ctz(above)) * PANEL;
+            if (field->counts) {
+                all += count_above(panel, limits);
+                continue;
+            }
+            #pragma GCC unroll 4
+            for (int64_t i = 0; i < 4; i++) {
+                const Vec values = v_load(panel + 16 * i);
+                sums[i] = v_add(sums[i], v_if_less(limits, values, values, v_zero()));
+            }
+        }
+        all += v_sum(v_add(v_add(sums[0], sums[1]), v_add(sums[2], sums[3])));
     }
     return all;
 }
 
-static int is_enough(Above above, Wanted wanted)
+/* Values above `low`, up to `high`, of which there are few, in falling order. Returns how many. */
+static int64_t sort_between(const Field *field, float low, float high, float *sorted)
 {
-    return above.count >= wanted.count && above.weight >= wanted.weight;
+    const Vec lowest = v_set(low), highest = v_set(high);
+    int64_t count = 0;
+    for (int64_t first = 0; first < field->panels; first += 16)
+        for (unsigned above = panels_above(field, first, lowest); above; above &= above - 1) {
+            const float *const panel = field->values + (first + __builtin_ctz(above)) * PANEL;
+            for (int64_t i = 0; i < PANEL; i += 16) {
+                const Vec values = v_load(panel + i);
+                unsigned bits = v_above(values, lowest) & ~v_above(values, highest);
+                for (; bits; bits &= bits - 1) {
+                    const float value = panel[i + __builtin_ctz(bits)];
+                    int64_t at = count++;
+                    for (; at > 0 && value > sorted[at - 1]; at--)
+                        sorted[at] = sorted[at - 1];
+                    sorted[at] = value;
+                }
+            }
+        }
+    return count;
 }
 
-/* The ties at a limit that are needed beside what is above it. */
-static int64_t count_ties(Above above, Wanted wanted, double weight)
+/* The cut within few sorted values, above which there is an amount already. */
+static Cut cut_sorted(const Field *field, const float *sorted, int64_t count, double amount,
+                      double wanted)
 {
-    int64_t ties = wanted.count > above.count ? wanted.count - above.count : 0;
-    while (weight > 0.0 && above.weight + (double)ties * weight < wanted.weight)
-        ties++;
-    return ties;
-}
-
-/* The highest cut that keeps what is wanted. Bisection: each look at a limit passes over panels whose
- * largest score is not above it. */
-static Cut find_cut(const float *scores, int64_t panels, const float *weights, float most,
-                    double temperature, Wanted wanted)
-{
-    float high = most, low = most, step = 1.0f;
-    Above above_high = {0, 0.0}, above_low = {0, 0.0};
-    while (!is_enough(above_low, wanted)) {
-        high = low, above_high = above_low;
-        low = step < 1e6f ? most - step * (float)temperature : -INFINITY;
-        above_low = all_above(scores, panels, weights, low);
-        if (low == -INFINITY)
-            break;
-        step *= 2.0f;
+    Cut cut = {0.0f, 0};
+    for (int64_t i = 0; i < count && amount < wanted; i++) {
+        const int is_tie = cut.ties && sorted[i] == cut.limit;
+        cut = (Cut){sorted[i], is_tie ? cut.ties + 1 : 1};
+        amount += field->counts ? 1.0 : sorted[i];
     }
-    if (!is_enough(above_low, wanted))
-        return (Cut){-INFINITY, 0}; /* all that is allowed is not too much */
-    while (above_low.count > above_high.count + 1 && above_low.count != wanted.count) {
-        const float middle =
-            low == -INFINITY ? high - fabsf(high) - 1.0f : low + (high - low) * 0.5f;
-        if (!(middle > low && middle < high))
-            return (Cut){high, count_ties(above_high, wanted,
-                                          (above_low.weight - above_high.weight) /
-                                              (double)(above_low.count - above_high.count))};
-        const Above above = all_above(scores, panels, weights, middle);
-        if (is_enough(above, wanted))
+    return cut;
+}
+
+/* A limit below another one: the further from the largest value, the longer the step. */
+static float step_down(const Field *field, float most, float limit)
+{
+    if (field->counts)
+        return limit > most - 1e6f ? 2.0f * limit - most - 1.0f : -INFINITY;
+    return limit > 1e-30f ? 0.4f * limit * (limit / most) : 0.0f;
+}
+
+/* A limit between two others, where a straight line between their amounts has what is wanted; but not
+ * so close to one of them that the search would not end. */
+static float between(float high, float low, double above_high, double above_low, double wanted)
+{
+    if (low == -INFINITY)
+        return high - fabsf(high) - 1.0f;
+    double part = (wanted - above_high) / (above_low - above_high);
+    part = part > 0.05 ? part : 0.05;
+    part = part < 0.95 ? part : 0.95;
+    return high + (low - high) * (float)part;
+}
+
+/* The highest cut that keeps what is wanted, or all that there is. */
+static Cut find_cut(const Field *field, double wanted)
+{
+    const float most = largest_of(field->largest, field->panels);
+    const float lowest = field->counts ? -INFINITY : 0.0f;
+    float high = most, low = most, sorted[FEW];
+    double above_high = 0.0, above_low = 0.0;
+    while (above_low < wanted && low > lowest) {
+        high = low, above_high = above_low;
+        low = step_down(field, most, low);
+        above_low = amount_above(field, low);
+    }
+    if (above_low < wanted)
+        return (Cut){lowest, 0};
+    /* At most so many are between, since none is smaller than the lower limit. */
+    while ((above_low - above_high) / (field->counts ? 1.0 : low) > FEW) {
+        const float middle = between(high, low, above_high, above_low, wanted);
+        if (!(middle > low && middle < high)) { /* all are equal to the upper limit */
+            const double each = field->counts ? 1.0 : high;
+            return (Cut){high, (int64_t)ceil((wanted - above_high) / each)};
+        }
+        const double above = amount_above(field, middle);
+        if (above >= wanted)
             low = middle, above_low = above;
         else
             high = middle, above_high = above;
     }
-    return (Cut){low, 0};
+    const int64_t count = sort_between(field, low, high, sorted);
+    return cut_sorted(field, sorted, count, above_high, wanted);
+}
+
+/* Take the weight from scores that are below a cut, or too many that are equal to it; `ties` is how
+ * many of these are left. Returns the weights that stay. */
+INLINE Vec cut_weights(Vec values, Vec limit, float *weights, int64_t *ties)
+{
+    unsigned equal = ~(v_above(values, limit) | v_above(limit, values)) & 0xffff;
+    for (; equal; equal &= equal - 1)
+        if (--*ties < 0)
+            weights[__builtin_ctz(equal)] = 0.0f;
+    return v_if_less(values, limit, v_zero(), v_load(weights));
+}
+
+/* Weights of scores that a cut keeps, in proportion to probabilities at a temperature, and the sum of
+ * each panel. Of panels without any, only the sum is written. */
+static void weigh(const Field *scores, Cut cut, double temperature, float *weights, float *sums)
+{
+    const Vec most = v_set(largest_of(scores->largest, scores->panels));
+    const Vec factor = v_set((float)(1.0 / temperature)), limit = v_set(cut.limit);
+    for (int64_t first = 0; first < scores->panels; first += 16) {
+        Vec of_panels[16];
+        for (int64_t panel = first; panel < first + 16; panel++) {
+            Vec *const sum = of_panels + (panel - first);
+            *sum = v_zero();
+            if (panel >= scores->panels || scores->largest[panel] < cut.limit)
+                continue;
+            for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16) {
+                const Vec score = v_load(scores->values + i);
+                Vec weight = v_exp(v_mul(v_sub(score, most), factor));
+                v_store(weights + i, weight);
+                if (cut.limit > -INFINITY) {
+                    weight = cut_weights(score, limit, weights + i, &cut.ties);
+                    v_store(weights + i, weight);
+                }
+                *sum = v_add(*sum, weight);
+            }
+        }
+        v_store_first(sums + first, scores->panels - first, v_sum_each(of_panels));
+    }
+}
+
+/* Upper bounds of each panel's weights. */
+static void bound_weights(const Field *scores, double temperature, const float *sums, float *tops)
+{
+    const Vec most = v_set(largest_of(scores->largest, scores->panels));
+    const Vec factor = v_set((float)(1.0 / temperature));
+    for (int64_t i = 0; i < scores->panels; i += 16) {
+        const int64_t left = scores->panels - i;
+        const Vec score = v_load_first(scores->largest + i, left, -INFINITY);
+        const Vec top = v_exp(v_mul(v_sub(score, most), factor));
+        const Vec none = v_load_first(sums + i, left, 0.0f);
+        v_store_first(tops + i, left, v_if_less(v_zero(), none, top, v_zero()));
+    }
 }
 
 /* Take the weight from what a cut leaves out. */
-static void apply_cut(const float *scores, int64_t panels, Cut cut, float *weights)
+static void apply_cut(Cut cut, int64_t panels, float *weights, float *sums, const float *tops)
 {
     const Vec limit = v_set(cut.limit);
     for (int64_t panel = 0; panel < panels; panel++) {
-        float *const of_panel = weights + panel * PANEL;
-        const float *const scored = scores + panel * PANEL;
-        float ties[PANEL] = {0};
-        for (int64_t i = 0; cut.ties > 0 && i < PANEL; i++)
-            if (scored[i] == cut.limit)
-                ties[i] = of_panel[i], cut.ties--;
-        for (int64_t i = 0; i < PANEL; i += 16)
-            v_store(of_panel + i, v_if_less(limit, v_load(scored + i), v_load(of_panel + i),
-                                            v_load(ties + i)));
+        Vec sum = v_zero();
+        sums[panel] = 0.0f;
+        if (tops[panel] < cut.limit)
+            continue;
+        for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16) {
+            const Vec kept = cut_weights(v_load(weights + i), limit, weights + i, &cut.ties);
+            v_store(weights + i, kept);
+            sum = v_add(sum, kept);
+        }
+        sums[panel] = v_sum(sum);
     }
 }
 
-static double sum_panel(const float *weights)
+static double sum_up(const float *sums, int64_t panels)
 {
-    Vec sum = v_zero();
-    for (int64_t i = 0; i < PANEL; i += 16)
-        sum = v_add(sum, v_load(weights + i));
-    return v_sum(sum);
+    double whole = 0.0;
+    for (int64_t panel = 0; panel < panels; panel++)
+        whole += sums[panel];
+    return whole;
 }
 
 /* The token at which the cumulative weight, by id, passes a part of the whole. */
-static int64_t pick(const float *weights, int64_t panels, double number)
+static int64_t pick(const float *weights, const float *sums, int64_t panels, double number)
 {
-    double whole = 0.0, sum = 0.0;
-    int64_t last = -1;
-    for (int64_t panel = 0; panel < panels; panel++)
-        whole += sum_panel(weights + panel * PANEL);
-    const double target = number * whole;
+    const double target = number * sum_up(sums, panels);
+    double sum = 0.0;
+    int64_t last = 0, found = -1;
     for (int64_t panel = 0; panel < panels; panel++) {
-        const double of_panel = sum_panel(weights + panel * PANEL);
-        if (sum + of_panel > target) {
-            double within = sum;
-            for (int64_t i = 0; i < PANEL; i++) {
-                const int64_t id = panel * PANEL + i;
-                within += weights[id];
-                if (weights[id] > 0.0f)
-                    last = id;
-                if (within > target)
-                    return id;
-            }
-            return last; /* the panel's sum was rounded up */
-        }
-        sum += of_panel;
-        for (int64_t i = 0; i < PANEL; i++)
-            if (weights[panel * PANEL + i] > 0.0f)
-                last = panel * PANEL + i;
+        if (sums[panel] > 0.0f)
+            last = panel; /* if rounding lets the target lie behind all of them */
+        if (sum + sums[panel] > target)
+            break;
+        sum += sums[panel];
     }
-    return last;
+    for (int64_t id = last * PANEL; id < (last + 1) * PANEL; id++) {
+        sum += weights[id];
+        if (weights[id] > 0.0f)
+            found = id;
+        if (sum > target)
+            break;
+    }
+    return found;
 }
 
 /* Sample a token: that at which the cumulative probability, by id, passes `number`; -1 if all are
@@ -167,22 +253,21 @@ int64_t sample(const Searches *searches, const Constraints *constraints, double 
                const float *scores)
 {
     const int64_t panels = searches->panels;
-    const float most = largest_of(scores + panels * PANEL, panels);
-    float *const weights = searches->weights;
-    if (most == -INFINITY)
+    float *const weights = searches->weights, *const sums = weights + panels * PANEL;
+    float *const tops = sums + panels;
+    const Field of_scores = {scores, scores + panels * PANEL, panels, 1};
+    const Field of_weights = {weights, tops, panels, 0};
+    Cut cut = {-INFINITY, 0};
+    if (largest_of(of_scores.largest, panels) == -INFINITY)
         return -1;
-    weigh(scores, panels, most, constraints->temperature, weights);
     if (constraints->top_k)
-        apply_cut(scores, panels,
-                  find_cut(scores, panels, weights, most, constraints->temperature,
-                           (Wanted){constraints->top_k, 0.0}),
-                  weights);
+        cut = find_cut(&of_scores, (double)constraints->top_k);
+    weigh(&of_scores, cut, constraints->temperature, weights, sums);
     if (constraints->top_p < 1.0) {
-        const double whole = all_above(scores, panels, weights, -INFINITY).weight;
-        apply_cut(scores, panels,
-                  find_cut(scores, panels, weights, most, constraints->temperature,
-                           (Wanted){0, constraints->top_p * whole}),
-                  weights);
+        bound_weights(&of_scores, constraints->temperature, sums, tops);
+        cut = find_cut(&of_weights, constraints->top_p * sum_up(sums, panels));
+        if (cut.limit > 0.0f)
+            apply_cut(cut, panels, weights, sums, tops);
     }
-    return pick(weights, panels, number);
+    return pick(weights, sums, panels, number);
 }

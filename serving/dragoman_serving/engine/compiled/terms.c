@@ -105,18 +105,18 @@ static void forbid_continuing(const Terms *terms, int64_t panels, float *scores)
 
 /* What may follow a hypothesis that is within a term: its next token alone. */
 static Candidate *add_forced(const Terms *terms, const Progress *progress, Candidate from,
-                             const float *scores, Candidate *end)
+                             const float *scores, float log_sum, Candidate *end)
 {
     *end = from;
     enter_term(terms, progress->term, progress->position, end);
-    end->log_prob = scores[end->id];
+    end->log_prob = scores[end->id] - log_sum;
     end->forced += end->log_prob;
     return end + 1;
 }
 
 /* The first token of every term that may begin. */
 static Candidate *add_beginnings(const Terms *terms, const uint64_t *bits, Candidate from,
-                                 const float *scores, Candidate *end)
+                                 const float *scores, float log_sum, Candidate *end)
 {
     for (int64_t term = 0; term < terms->count; term++) {
         if (!may_begin(terms, bits, term))
@@ -124,7 +124,7 @@ static Candidate *add_beginnings(const Terms *terms, const uint64_t *bits, Candi
         *end = from;
         enter_term(terms, term, 0, end);
         end->order += term;
-        end->log_prob = scores[end->id];
+        end->log_prob = scores[end->id] - log_sum;
         end->score += end->log_prob;
         end++;
     }
@@ -133,14 +133,13 @@ static Candidate *add_beginnings(const Terms *terms, const uint64_t *bits, Candi
 
 /* The best tokens under the other constraints. Scores are changed. */
 static Candidate *add_free(const Searches *searches, int64_t slot, const Progress *progress,
-                           Candidate from, int64_t length, float *scores, Candidate *end)
+                           Candidate from, int64_t length, float *scores, float log_sum,
+                           Candidate *end)
 {
     const Constraints *const constraints = searches->constraints[slot];
     const int64_t panels = searches->panels, count = 2 * searches->width;
     Ranked tokens[MOST_BEST];
-    for (int64_t i = 0; i < length; i++)
-        searches->history_scores[i] = scores[searches->history[i]];
-    constrain(searches, slot, length, scores);
+    constrain(searches, slot, length, scores, log_sum);
     if (progress->just_met)
         forbid_continuing(constraints->terms, panels, scores);
     if (progress->met < constraints->terms->count)
@@ -150,8 +149,8 @@ static Candidate *add_free(const Searches *searches, int64_t slot, const Progres
         *end = from;
         end->id = tokens[i].index;
         end->order += i;
-        end->log_prob = model_log_prob(searches, length, tokens[i]);
-        end->score += tokens[i].value;
+        end->log_prob = model_score(searches, length, tokens[i]) - log_sum;
+        end->score += tokens[i].value - log_sum;
         end++;
     }
     return end;
@@ -230,17 +229,17 @@ Candidate *find_term_candidates(const Searches *searches, int64_t slot, float *s
                           .order = place * (2 * width + terms->count),
                           .term = -1,
                           .completes = -1};
-        normalise_scores(searches, of_row);
+        const float log_sum = log_sum_of_row(searches, of_row);
         if (progress->term >= 0) {
-            end = add_forced(terms, progress, from, of_row, end);
+            end = add_forced(terms, progress, from, of_row, log_sum, end);
             continue;
         }
         if (length >= constraints->prefix_length) {
             from.order += 2 * width; /* behind the free ones */
-            end = add_beginnings(terms, bits, from, of_row, end);
+            end = add_beginnings(terms, bits, from, of_row, log_sum, end);
             from.order -= 2 * width;
         }
-        end = add_free(searches, slot, progress, from, length, of_row, end);
+        end = add_free(searches, slot, progress, from, length, of_row, log_sum, end);
     }
     *count = end - state.list;
     qsort(state.list, *count, sizeof *state.list, by_score);

@@ -88,13 +88,11 @@ def _decode(command: list[str], sentences: list[Sentence], folder: Path) -> list
     ]
     np.array(numbers, "<i8").tofile(folder / "sources")
     width, constraints = sentences[0].options.beam_width, sentences[0].options.constraints
-    words = [width, ids.begin, ids.end]
+    words: list[object] = [width, ids.begin, ids.end]
     if constraints is not None:
-        assert digests.SAMPLING.top_k
-        assert digests.SAMPLING.top_p
+        one = digests.SAMPLING
         _random_numbers(sentences).tofile(folder / "numbers")
-        words += [digests.SAMPLING.temperature, digests.SAMPLING.top_k, digests.SAMPLING.top_p]
-        words.insert(3, "numbers")
+        words += ["numbers", one.temperature, one.top_k, one.top_p]
     done = subprocess.run(
         [*command, "weights", "sources", *map(str, words)],
         cwd=folder,
