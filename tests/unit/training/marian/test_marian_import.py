@@ -414,7 +414,8 @@ class Hub(http.server.BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
-        self.wfile.write(body)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.wfile.write(body)  # whoever refuses an answer may hang up before its end
 
     def log_message(self, *words: object) -> None:
         pass
