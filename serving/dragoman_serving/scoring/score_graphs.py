@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
 from dragoman_serving.engine.runtimes.onnx_session import open_graph
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 MOST_TOKENS = 1024
 """Of a run, with padding, on each side: scores of all the vocabulary take most of the memory."""
@@ -163,6 +166,8 @@ def like_lengths(lengths: Sequence[tuple[int, int]]) -> list[slice]:
 
 def _run_options() -> onnxruntime.RunOptions:
     """A long pair must not hold its memory for ever."""
+    import onnxruntime
+
     options = onnxruntime.RunOptions()
     options.add_run_config_entry(_SHRINK, "cpu:0")
     return options
