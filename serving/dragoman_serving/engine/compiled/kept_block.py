@@ -128,7 +128,9 @@ def _kept(path: Path, recipe: Recipe) -> Block | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        log.warning("%s is not used: %s", path, error.strerror)
+        # Of users who share a bundle, one keeps the block in its folder, closed to the others.
+        level = logging.INFO if isinstance(error, PermissionError) else logging.WARNING
+        log.log(level, "%s is not used: %s", path, error.strerror)
         return None
     try:
         _check(descriptor, recipe)
