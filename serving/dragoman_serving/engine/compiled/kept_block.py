@@ -89,6 +89,9 @@ def load_block(recipe: Recipe, folders: Sequence[Path]) -> Block:
 
     Returns:
         The block [recipe.length], not to be written. If no folder can be written, it is in memory.
+
+    Raises:
+        OSError: what it is made of cannot be read.
     """
     for folder in folders:
         if (block := _kept(folder / recipe.name, recipe)) is not None:
@@ -102,11 +105,12 @@ def load_block(recipe: Recipe, folders: Sequence[Path]) -> Block:
         if (block := _kept(folder / recipe.name, recipe)) is not None:
             log.info("the model's 8-bit weights are kept in %s", folder / recipe.name)
             return block
-    log.info("the model's 8-bit weights are not kept: no folder for them can be written")
-    return make_block(recipe)
+    if folders:
+        log.info("the model's 8-bit weights are not kept: no folder for them can be written")
+    return _make(recipe)
 
 
-def make_block(recipe: Recipe) -> Block:
+def _make(recipe: Recipe) -> Block:
     """Make a block in memory, from a page's beginning on: vectors are read faster that way."""
     block, offset = np.frombuffer(mmap.mmap(-1, recipe.length), np.uint8), 0
 

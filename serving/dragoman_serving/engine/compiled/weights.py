@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from dragoman.kernel import manifest
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Activation, Dimensions
 from dragoman.kernel.replacement import KEPT_PREFIX
@@ -20,7 +24,6 @@ from dragoman_serving.engine.compiled.kept_block import (
     Recipe,
     Write,
     load_block,
-    make_block,
     user_folder,
 )
 from dragoman_serving.engine.compiled.library import (
@@ -83,11 +86,13 @@ def load_weights(
     if found := sizes_obstacle(dimensions):
         raise UsageError(f"{path}: {found}")
     sizes = _sizes(dimensions, longest, activation)
-    recipe = _recipe(path, sizes, sha256 or "")
-    if sha256 is None:
-        return NativeWeights(make_block(recipe))
-    folders = [path.parent, user_folder(path.parent)]
-    return NativeWeights(load_block(recipe, [folder for folder in folders if folder]))
+    recipe = _recipe(path, sizes, sha256)
+    folders = [path.parent, user_folder(path.parent)] if sha256 else []
+    try:
+        block = load_block(recipe, [folder for folder in folders if folder])
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    return NativeWeights(block)
 
 
 def _sizes(dimensions: Dimensions, longest: int, activation: Activation) -> Sizes:
@@ -107,23 +112,23 @@ def _sizes(dimensions: Dimensions, longest: int, activation: Activation) -> Size
     )
 
 
-def _recipe(path: Path, sizes: Sizes, sha256: str) -> Recipe:
+def _recipe(path: Path, sizes: Sizes, sha256: str | None) -> Recipe:
     loaded = library.load()
     model = ctypes.create_string_buffer(loaded.model_bytes())
     # Only the sizes are read.
     length = loaded.find_weights(ctypes.addressof(sizes), ctypes.addressof(model))
     layout = hashlib.sha256(bytes(sizes)).hexdigest()[:_NAME_DIGITS]
-    name = f"{KEPT_PREFIX}{CODING_VERSION}-{layout}-{sha256[:_NAME_DIGITS]}"
+    name = f"{KEPT_PREFIX}{CODING_VERSION}-{layout}-{(sha256 or '')[:_NAME_DIGITS]}"
     identity = hashlib.sha256(f"{CODING_VERSION} {bytes(sizes).hex()} {sha256}".encode()).digest()
-    return Recipe(name, identity, length, partial(_code, path, sizes, length))
+    return Recipe(name, identity, length, partial(_code, path, sizes, length, sha256))
 
 
-def _code(path: Path, sizes: Sizes, length: int, write: Write) -> None:
+def _code(path: Path, sizes: Sizes, length: int, sha256: str | None, write: Write) -> None:
     """Code the weights of a file.
 
     Raises:
-        UsageError: they cannot be read, some are missing, or they are of other sizes.
-        OSError: of `write`.
+        UsageError: they cannot be read, some are missing, or they are not what was expected.
+        OSError: as they are read or written.
     """
     from safetensors import SafetensorError
 
@@ -136,13 +141,41 @@ def _code(path: Path, sizes: Sizes, length: int, write: Write) -> None:
             write(data)
 
     try:
-        write_block(_open(path), sizes, write_on)
+        with _unchanged(path, sha256):
+            write_block(_open(path), sizes, write_on)
     except SafetensorError as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     except KeyError as error:
         raise UsageError(f"{path}: has no tensor {error}") from error
     if written != length:
         raise UsageError(f"{path}: its tensors are not of the sizes that the manifest lists")
+
+
+@contextlib.contextmanager
+def _unchanged(path: Path, sha256: str | None) -> Iterator[None]:
+    """Around what reads a file: see that it is the one that was checked, from beginning to end.
+
+    What is kept outlives this process, so it must not be of a file that was replaced meanwhile.
+
+    Raises:
+        UsageError: it is another one, or was changed.
+        OSError: it cannot be read.
+    """
+    if sha256 is None:
+        yield
+        return
+    before = _state(path)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        digest = pool.submit(manifest.sha256, path)  # on another core meanwhile
+        yield
+    if digest.result() != sha256 or _state(path) != before:
+        raise UsageError(f"{path}: was changed while it was loaded: load it again")
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What is different once a file was written or replaced."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _open(path: Path) -> Tensors:

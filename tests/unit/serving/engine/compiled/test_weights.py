@@ -7,6 +7,7 @@ import shutil
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from dragoman_export.bundle import export_bundle
 from dragoman_serving.engine.compiled import coding, library, weights
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.weights import load_weights
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import Dimensions, Manifest
+from dragoman.kernel.manifest import Dimensions, Manifest, sha256
 from dragoman.kernel.replacement import KEPT_PREFIX
 from tests.conftest import MakeBundle
 from tests.unit.serving.engine.compiled.test_native import EVERYONE, native_scores
@@ -116,9 +117,39 @@ def test_other_limits_and_other_weights_replace_what_was_kept(bundle: Path) -> N
     (second,) = kept(bundle)
     assert first != second
     path = bundle / manifest.weights
-    load_weights(path, manifest.dimensions, 8, manifest.activation, sha256="0" * 64)
+    tensors = load_file(path)
+    save_file({**tensors, "more": np.zeros(1, np.float32)}, path)
+    files = {**manifest.files, manifest.weights: sha256(path)}
+    NativeNetwork(bundle, replace(manifest, files=files))
     (third,) = kept(bundle)
     assert third not in (first, second)
+
+
+def test_weights_that_were_replaced_after_the_check_are_not_kept(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    path = bundle / manifest.weights
+    save_file({**load_file(path), "more": np.zeros(1, np.float32)}, path)
+    with pytest.raises(UsageError, match="was changed while it was loaded: load it again"):
+        NativeNetwork(bundle, manifest)
+    assert not kept(bundle.parent)
+
+
+def test_weights_that_are_replaced_while_they_are_coded_are_not_kept(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = Manifest.load(bundle)
+    path = bundle / manifest.weights
+    content, real = path.read_bytes(), coding.write_block
+
+    def write_block(*arguments: Any) -> None:
+        real(*arguments)
+        path.unlink()
+        path.write_bytes(content)
+
+    monkeypatch.setattr(weights, "write_block", write_block)
+    with pytest.raises(UsageError, match="was changed while it was loaded: load it again"):
+        NativeNetwork(bundle, manifest)
+    assert not kept(bundle.parent)
 
 
 def test_codes_of_another_version_are_made_anew(
@@ -154,12 +185,13 @@ def test_coding_holds_no_more_than_a_piece(tmp_path: Path) -> None:
     path, sizes = tmp_path / "model.safetensors", replace(SIZES, vocab_size=50_000)
     write_elaborate_weights(path, sizes)
     piece_bytes = coding._PIECE_ROWS * sizes.model_size
-    load_weights(path, sizes, 40, sha256="0" * 64)
+    digest = sha256(path)
+    load_weights(path, sizes, 40, sha256=digest)
     (file,) = kept(tmp_path)
     file.unlink()
     tracemalloc.start()
     try:
-        load_weights(path, sizes, 40, sha256="0" * 64)
+        load_weights(path, sizes, 40, sha256=digest)
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -171,7 +203,7 @@ def test_tensors_of_other_sizes_are_refused(tmp_path: Path) -> None:
     write_elaborate_weights(path)
     for vocab_size in (SIZES.vocab_size - 100, SIZES.vocab_size + 100):
         sizes = replace(SIZES, vocab_size=vocab_size)
-        for sha256 in (None, "0" * 64):
+        for digest in (None, sha256(path)):
             with pytest.raises(UsageError, match="not of the sizes that the manifest lists"):
-                load_weights(path, sizes, 40, sha256=sha256)
+                load_weights(path, sizes, 40, sha256=digest)
     assert not kept(tmp_path)
