@@ -9,6 +9,8 @@ from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
 
+KEPT_PREFIX = ".codes-"
+"""Names of files that serving keeps in a bundle's folder begin with it."""
 _CACHE = "__pycache__"
 """Python writes it beside what it loads."""
 
@@ -68,7 +70,8 @@ def check_folder(folder: Path, force: bool, own_files: OwnFiles) -> None:
             f"{folder} was not written by this command, name another folder: {error}"
         ) from error
     for path in found:
-        if path not in own and _CACHE not in path.parts:
+        kept = _CACHE in path.parts or path.name.startswith(KEPT_PREFIX)
+        if path not in own and not kept:
             raise UsageError(
                 f"{folder} holds {path}, which this command did not write: remove it, or name "
                 "another folder"

@@ -79,6 +79,8 @@ class Tokenizer:
         )
         if specials != (PAD_ID, BEGIN_ID, END_ID):
             raise UsageError(f"{path}: pad, begin and end have ids {specials}: expected (0, 2, 3)")
+        self._may_have_tags = _TAG.encode() in model
+        """False tells at once what a look at every entry of a large vocabulary would."""
         end = int(self._pieces.PieceToId(VOCABULARY_END))
         self._is_part = end != UNKNOWN_ID
         """Whether the file holds other entries than its own side's pieces."""
@@ -108,7 +110,8 @@ class Tokenizer:
         """How many ids of a source stand before its text: one, or none where there are no tags."""
         model = self._pieces
         return int(
-            any(
+            self._may_have_tags
+            and any(
                 model.IsControl(i) and model.IdToPiece(i).startswith(_TAG)
                 for i in range(self.vocab_size)
             )

@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from dragoman_serving.engine.compiled import library
 
 from tests.conftest import REPOSITORY
 
@@ -164,6 +165,27 @@ def test_serving_and_clients_load_without_what_export_needs(module: str) -> None
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
     )
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.skipif(library.obstacle() is not None, reason=f"native: {library.obstacle()}")
+def test_an_engine_that_only_translates_imports_no_onnx_runtime(random_bundle: Path) -> None:
+    code = (
+        "import sys, pathlib, dragoman_serving.service.server\n"
+        "from dragoman_serving.engine.settings import EngineSettings\n"
+        "from dragoman_serving.translation.translator import Translator\n"
+        "translator = Translator(pathlib.Path(sys.argv[1]), EngineSettings(runtime='native'))\n"
+        "translator.translate(['one two'], {'target_language': 'de'})\n"
+        "translator.close()\n"
+        "print({'onnxruntime', 'onnx', 'torch'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(random_bundle)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=REPOSITORY,
+    )
+    assert done.stdout.strip() == "set()"
 
 
 def test_modules_have_no_forbidden_names() -> None:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
 from dragoman_serving.engine.runtimes.onnx_session import open_graph
 from dragoman_serving.scoring.pair import Floats, Pair, Scored, attention_of_tokens
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 _GRAPH = "score"
 _SHRINK = "memory.enable_memory_arena_shrinkage"
@@ -123,6 +126,8 @@ def mean_of_heads(weights: Floats, alignment: AlignmentHeads) -> Floats:
 
 def _run_options() -> onnxruntime.RunOptions:
     """A long pair must not hold its memory for ever."""
+    import onnxruntime
+
     options = onnxruntime.RunOptions()
     options.add_run_config_entry(_SHRINK, "cpu:0")
     return options

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.kernel.replacement import KEPT_PREFIX
 from tests import debian
 from tests.conftest import REPOSITORY
 
@@ -33,6 +34,11 @@ def test_everything_is_compiled(wheels: Path) -> None:
 def test_every_wheel_has_its_licence(wheels: Path) -> None:
     for path in wheels.iterdir():
         assert any(name.endswith("licenses/LICENSE") for name in zipfile.ZipFile(path).namelist())
+
+
+def test_what_engines_keep_is_in_no_wheel(wheels: Path) -> None:
+    for path in wheels.iterdir():
+        assert not [name for name in zipfile.ZipFile(path).namelist() if KEPT_PREFIX in name]
 
 
 def test_platforms_are_named_and_pythons_are_not(wheels: Path) -> None:

@@ -43,7 +43,11 @@ class NativeNetwork:
         # Nothing is read past the end of the table, since no cache has more room than that.
         longest = max(limits.max_source_tokens, limits.max_target_tokens)
         self._weights = load_weights(
-            bundle / manifest.weights, manifest.dimensions, longest, manifest.activation
+            bundle / manifest.weights,
+            manifest.dimensions,
+            longest,
+            manifest.activation,
+            sha256=manifest.files[manifest.weights],
         )
         self._of_thread = threading.local()
         sizes = self._weights.sizes

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
@@ -17,6 +17,9 @@ from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.cache import MOST_BINDINGS, Cache, CacheShape
 from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
 from dragoman_serving.engine.settings import Precision
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 _SUFFIXES: dict[Precision, str] = {"fp32": "", "int8": "_int8"}
 
@@ -167,6 +170,8 @@ def load_graph(
     Raises:
         UsageError: the manifest has none of this name, or it cannot be loaded.
     """
+    import onnxruntime  # only where a graph is run: it takes time and memory
+
     entry = manifest.graphs.get(name)
     if entry is None:
         raise UsageError(f"{bundle}: the manifest has no graph {name!r}")

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.replacement import check_file, check_folder, exists, replace_folder
+from dragoman.kernel.replacement import (
+    KEPT_PREFIX,
+    check_file,
+    check_folder,
+    exists,
+    replace_folder,
+)
 
 
 def own_files(folder: Path) -> list[str]:
@@ -44,7 +50,7 @@ def test_a_folder_is_replaced_by_force_alone(tmp_path: Path) -> None:
     check_folder(folder, False, own_files)
     (folder / "empty").mkdir(parents=True)
     check_folder(folder, False, own_files)
-    folder_of(folder, "manifest", "a/b", "a/__pycache__/b.pyc")
+    folder_of(folder, "manifest", "a/b", "a/__pycache__/b.pyc", f"a/{KEPT_PREFIX}1")
     with pytest.raises(UsageError, match=r"folder exists: give --force to replace it$"):
         check_folder(folder, False, own_files)
     check_folder(folder, True, own_files)

@@ -7,14 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-import onnxruntime
-
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from dragoman_serving.engine.runtimes.device.cuda_memory import CudaMemory
 from dragoman_serving.engine.runtimes.device.device_decoding import Runner
 from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
-from dragoman_serving.engine.runtimes.device.onnx_runner import OnnxRunner
 from dragoman_serving.engine.runtimes.device.plans import Target, fitting_plans
 from dragoman_serving.engine.runtimes.device.tensorrt_runner import TensorRTRunner
 from dragoman_serving.engine.runtimes.tensorrt_library import load, local_compute_capability
@@ -38,6 +35,8 @@ def gpu_obstacle() -> str | None:
 
 def cuda_provider_obstacle() -> str | None:
     """Why ONNX Runtime cannot use a GPU, if so."""
+    import onnxruntime  # only where there is a GPU
+
     if _PROVIDER in onnxruntime.get_available_providers():
         return None
     return "this ONNX Runtime is for CPUs alone (install onnxruntime-gpu in its place)"
@@ -92,6 +91,9 @@ def open_gpu_network(
     Raises:
         UsageError: the bundle cannot be loaded.
     """
+    # Only here, because it imports ONNX Runtime.
+    from dragoman_serving.engine.runtimes.device.onnx_runner import OnnxRunner
+
     memory = CudaMemory()
     runner: Runner
     if runtime == "tensorrt":

@@ -1,0 +1,254 @@
+"""From a checkpoint's tensors to one block of memory that the compiled code reads.
+
+Every weight is coded in 8 bits with one scale an output, of the stored weights; the embedding stays
+as it is stored. The block is the same for every instruction set; `model.c` finds its arrays. It is
+written piece by piece, and no more than one layer is held beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.kernel.positions import sinusoidal_positions
+from dragoman_serving.engine.compiled.library import PANEL, Sizes
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float32]
+Pieces = Iterable[Array]
+"""An array's parts, in their order, none of which is needed when the next one is made."""
+
+CODING_VERSION = 1
+"""To be raised when the same weights come to another block: kept ones are made anew then."""
+_LARGEST_CODE = 127
+_SMALLEST_SCALE = 1e-30
+_LANES = 16
+"""Outputs of a vector."""
+_ALIGNMENT = 64
+"""Bytes, of which each array begins at a multiple."""
+_PIECE_ROWS = 64 * PANEL
+"""Of an embedding or a product that are held at once."""
+
+
+class Weight(Protocol):
+    """A weight [M, K], of which slices of rows are read when they are needed, in fp32."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """M and K."""
+        ...
+
+    def __getitem__(self, rows: slice, /) -> Floats:
+        """Some rows, which may be written over."""
+        ...
+
+
+class Tensors:
+    """Tensors of a safetensors file by their names in a checkpoint, each read when it is needed.
+
+    The file is opened anew for each one: what was read stays resident until it is closed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the names.
+
+        Raises:
+            OSError, SafetensorError: it cannot be read.
+        """
+        self._path = path
+        with _opened(path) as file:
+            names = file.keys()
+            self._shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._shapes
+
+    def floats(self, name: str) -> Floats:
+        """A copy, in fp32.
+
+        Raises:
+            KeyError: there is none of this name.
+        """
+        if name not in self:
+            raise KeyError(name)
+        with _opened(self._path) as file:
+            return np.array(file.get_tensor(name), np.float32)
+
+    def weight(self, name: str) -> Weight:
+        """A tensor that is too large to be held whole.
+
+        Raises:
+            KeyError: there is none of this name.
+        """
+        return _StoredWeight(self._path, name, self._shapes[name])
+
+    def linear(self, name: str) -> tuple[Floats, Floats | None]:
+        """Weight [M, K] and bias [M]."""
+        bias = self.floats(f"{name}.bias") if f"{name}.bias" in self else None
+        return self.floats(f"{name}.weight"), bias
+
+
+class _StoredWeight:
+    """See `Weight`: in a file."""
+
+    def __init__(self, path: Path, name: str, shape: tuple[int, ...]) -> None:
+        self._path, self._name = path, name
+        self.shape = shape
+
+    def __getitem__(self, rows: slice) -> Floats:
+        end = min(rows.stop, self.shape[0])
+        with _opened(self._path) as file:
+            return np.array(file.get_slice(self._name)[rows.start : end], np.float32)
+
+
+class _Halved:
+    """See `Weight`: another one, rounded to fp16."""
+
+    def __init__(self, weight: Weight) -> None:
+        self._weight, self.shape = weight, weight.shape
+
+    def __getitem__(self, rows: slice) -> Floats:
+        return self._weight[rows].astype(np.float16).astype(np.float32)
+
+
+def _opened(path: Path) -> Any:
+    from safetensors import safe_open  # a model whose block is kept does without
+
+    return safe_open(path, "numpy")
+
+
+def write_block(tensors: Tensors, sizes: Sizes, write: Callable[[Array | bytes], object]) -> None:
+    """Write a block, one array after the other.
+
+    Args:
+        tensors: of the checkpoint.
+        sizes: of the model; `norm_first` is set as the tensors have it.
+        write: appends to the block.
+
+    Raises:
+        KeyError: a tensor is missing.
+    """
+    sizes = Sizes.from_buffer_copy(sizes)
+    sizes.norm_first = "decoder_norm.weight" in tensors
+    for pieces in _arrays(tensors, sizes):
+        length = 0
+        for piece in pieces:
+            data = np.ascontiguousarray(piece).reshape(-1).view(np.uint8)
+            write(data)
+            length += len(data)
+        write(bytes(-length % _ALIGNMENT))
+
+
+def _arrays(tensors: Tensors, sizes: Sizes) -> Iterator[Pieces]:
+    """A block's arrays, in the order of the fields in `kernels.h`."""
+    yield [np.frombuffer(bytes(sizes), np.uint8)]
+    embedding = tensors.weight("embedding.weight")
+    yield _halves(embedding)
+    if sizes.own_src_embedding:
+        yield _halves(tensors.weight("src_embedding.weight"))
+    yield [sinusoidal_positions(sizes.longest, sizes.model_size)]
+    for i in range(sizes.encoder_layers):
+        yield from _encoder_layer(tensors, f"encoder_layers.{i}", sizes)
+    for i in range(sizes.decoder_layers):
+        yield from _decoder_layer(tensors, f"decoder_layers.{i}", sizes)
+    for name in ("encoder_norm", "decoder_norm"):
+        if sizes.norm_first:
+            yield from _norm(tensors, name)
+        else:
+            yield from ([np.zeros(sizes.model_size, np.float32)],) * 2
+    # By default the output has the embedding, as it is stored here.
+    own_output = "own_output.weight" in tensors
+    output = tensors.weight("own_output.weight") if own_output else _Halved(embedding)
+    bias = tensors.floats("output_bias") if "output_bias" in tensors else None
+    yield from _product(output, bias, padding_bias=-np.inf)
+
+
+def _encoder_layer(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Pieces]:
+    yield from _norm(tensors, f"{name}.self_attention_norm")
+    yield from _norm(tensors, f"{name}.feed_forward_norm")
+    yield from _self_attention(tensors, f"{name}.self_attention", sizes)
+    yield from _feed_forward(tensors, f"{name}.feed_forward")
+
+
+def _decoder_layer(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Pieces]:
+    yield from _norm(tensors, f"{name}.self_attention_norm")
+    yield from _norm(tensors, f"{name}.cross_attention_norm")
+    yield from _norm(tensors, f"{name}.feed_forward_norm")
+    yield from _self_attention(tensors, f"{name}.self_attention", sizes)
+    yield from _product(*_query(tensors, f"{name}.cross_attention", sizes))
+    yield from _product(*tensors.linear(f"{name}.cross_attention.key_value"))
+    yield from _product(*tensors.linear(f"{name}.cross_attention.output"))
+    yield from _feed_forward(tensors, f"{name}.feed_forward")
+
+
+def _feed_forward(tensors: Tensors, name: str) -> Iterator[Pieces]:
+    yield from _product(*tensors.linear(f"{name}.inner"))
+    yield from _product(*tensors.linear(f"{name}.outer"))
+
+
+def _self_attention(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Pieces]:
+    """One product for queries, keys and values, and the output's."""
+    weight, bias = _query(tensors, name, sizes)
+    weights, biases = tensors.linear(f"{name}.key_value")
+    both = None if bias is None or biases is None else np.concatenate([bias, biases])
+    yield from _product(np.concatenate([weight, weights]), both)
+    yield from _product(*tensors.linear(f"{name}.output"))
+
+
+def _query(tensors: Tensors, name: str, sizes: Sizes) -> tuple[Floats, Floats | None]:
+    """Weight and bias, scaled for attention once, so that no step does it again."""
+    scale = np.float32(math.sqrt(sizes.model_size // sizes.heads))
+    weight, bias = tensors.linear(f"{name}.query")
+    return weight / scale, None if bias is None else bias / scale
+
+
+def _norm(tensors: Tensors, name: str) -> Iterator[Pieces]:
+    yield [tensors.floats(f"{name}.weight")]
+    yield [tensors.floats(f"{name}.bias")]
+
+
+def _halves(weight: Weight) -> Iterator[Array]:
+    for begin in range(0, weight.shape[0], _PIECE_ROWS):
+        yield weight[begin : begin + _PIECE_ROWS].astype(np.float16)
+
+
+def _product(
+    weight: Weight, bias: Floats | None = None, padding_bias: float = 0.0
+) -> Iterator[Pieces]:
+    """Code a weight [M, K], in the order in which a product reads it, and use it up.
+
+    The other arrays are known when the codes have been read to their end.
+    """
+    outputs, inputs = weight.shape
+    padded = -(-outputs // PANEL) * PANEL
+    scales, sums = np.zeros(padded, np.float32), np.zeros(padded, np.int32)
+    biases = np.full(padded, padding_bias, np.float32)
+    biases[:outputs] = 0 if bias is None else bias
+
+    def codes() -> Iterator[Array]:
+        for begin in range(0, padded, _PIECE_ROWS):
+            rows = slice(begin, min(begin + _PIECE_ROWS, padded))
+            found = _codes(weight[rows], scales[rows])
+            sums[rows] = found.sum(axis=1, dtype=np.int32)
+            yield found.reshape(-1, _LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
+
+    yield codes()
+    yield [sums]
+    yield [scales]
+    yield [biases]
+
+
+def _codes(weight: Floats, scales: Floats) -> npt.NDArray[np.int8]:
+    """Codes of rows, as many as there are scales, which are filled in; those beyond them are 0."""
+    outputs, inputs = weight.shape
+    largest = np.maximum(weight.max(axis=1), -weight.min(axis=1))
+    scales[:outputs] = np.maximum(largest / _LARGEST_CODE, _SMALLEST_SCALE)
+    codes = np.zeros((len(scales), inputs), np.int8)
+    np.divide(weight, scales[:outputs, None], out=weight)  # a copy would be as large as it
+    codes[:outputs] = np.rint(weight, out=weight)
+    return codes

@@ -1,0 +1,35 @@
+"""The benchmark of starts: its processes and its table."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from dragoman_serving.engine.compiled import library
+
+from benchmarks.engine.start import HEADER, Start, StartCase, measure
+from dragoman.kernel.replacement import KEPT_PREFIX
+
+
+@pytest.mark.skipif(library.obstacle() is not None, reason=f"native: {library.obstacle()}")
+def test_a_bundle_is_started_without_kept_codes_and_with_them(
+    random_bundle: Path, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(random_bundle, bundle)
+    made, kept = measure("random", bundle, rounds=1)
+    assert (made.kept, kept.kept) == (False, True)
+    for case in (made, kept):
+        (start,) = case.starts
+        assert 0 < start.load_s < start.first_s
+        assert start.peak_bytes > 1 << 20
+        assert "native" in start.layout
+    assert len(list(bundle.glob(f"{KEPT_PREFIX}*"))) == 1
+
+
+def test_the_table_has_medians() -> None:
+    starts = tuple(Start(n, n / 10, n << 20, "int8 (native, c)") for n in (1, 5, 2))
+    cells = StartCase("base", True, starts).cells()
+    assert cells == ("base", "kept", "2.00", "0.20", "2")
+    assert len(cells) == len(HEADER)

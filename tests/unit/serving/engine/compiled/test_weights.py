@@ -1,0 +1,209 @@
+"""Coded weights: the same block however it is made, once for a bundle, in little memory."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dragoman_export.bundle import export_bundle
+from dragoman_serving.engine.compiled import coding, library, weights
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
+from dragoman_serving.engine.compiled.weights import load_weights
+from safetensors.numpy import load_file, save_file
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Dimensions, Manifest, sha256
+from dragoman.kernel.replacement import KEPT_PREFIX
+from tests.conftest import MakeBundle
+from tests.unit.serving.engine.compiled.test_native import EVERYONE, native_scores
+
+SIZES = Dimensions(200, 64, 128, 4, 1, 2, src_vocab_size=130)
+BLOCK_DIGESTS = {1: "f3266356163544ff0c66fa2081fb746c7a0dd5ea9768f3f4993bcf5087a25513"}
+"""Of `elaborate_weights`, by `coding.CODING_VERSION`."""
+
+pytestmark = pytest.mark.skipif(
+    library.obstacle() is not None, reason=f"native: {library.obstacle()}"
+)
+
+
+@pytest.fixture(scope="module")
+def exported(random_checkpoint: MakeBundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("weights") / "bundle"
+    export_bundle(random_checkpoint("post"), folder)
+    return folder
+
+
+@pytest.fixture
+def bundle(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy without kept codes, and an empty cache of the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "bundle"
+    shutil.copytree(exported, folder)
+    return folder
+
+
+def kept(folder: Path) -> list[Path]:
+    return sorted(folder.rglob(f"{KEPT_PREFIX}*"))
+
+
+def refuse_to_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_block(*_: object) -> None:
+        raise AssertionError("the weights are coded again")
+
+    monkeypatch.setattr(weights, "write_block", write_block)
+
+
+def write_elaborate_weights(path: Path, sizes: Dimensions = SIZES) -> None:
+    """All tensors that a checkpoint may have, of numbers that are the same everywhere."""
+    e, f = sizes.model_size, sizes.feed_forward_size
+    shapes: dict[str, tuple[int, ...]] = {
+        "embedding.weight": (sizes.vocab_size, e),
+        "own_output.weight": (sizes.vocab_size, e),
+        "output_bias": (sizes.vocab_size,),
+    }
+    if sizes.src_vocab_size:
+        shapes["src_embedding.weight"] = (sizes.src_vocab_size, e)
+    for side, layers, attentions in (
+        ("encoder", sizes.encoder_layers, ("self_attention",)),
+        ("decoder", sizes.decoder_layers, ("self_attention", "cross_attention")),
+    ):
+        norms = [f"{side}_norm"]
+        for name in (f"{side}_layers.{i}" for i in range(layers)):
+            norms += [f"{name}.{part}_norm" for part in (*attentions, "feed_forward")]
+            linears = {f"{name}.feed_forward.inner": (f, e), f"{name}.feed_forward.outer": (e, f)}
+            for attention in attentions:
+                for part, outputs in (("query", e), ("key_value", 2 * e), ("output", e)):
+                    linears[f"{name}.{attention}.{part}"] = (outputs, e)
+            for linear, shape in linears.items():
+                shapes |= {f"{linear}.weight": shape, f"{linear}.bias": shape[:1]}
+        for norm in norms:
+            shapes |= {f"{norm}.weight": (e,), f"{norm}.bias": (e,)}
+    generator = np.random.default_rng(7)
+    # Integers alone: the generators of other distributions use functions of the C library.
+    tensors = {
+        name: (generator.integers(-1000, 1001, shape) / 1024).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    save_file(tensors, path)
+
+
+def test_kept_codes_give_the_same_scores(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = Manifest.load(bundle)
+    vocab_size = manifest.dimensions.vocab_size
+    path, longest = bundle / manifest.weights, manifest.limits.max_target_tokens
+    in_memory = load_weights(path, manifest.dimensions, longest, manifest.activation)
+    assert not kept(bundle.parent)
+    made = NativeNetwork(bundle, manifest)
+    assert kept(bundle.parent) == kept(bundle) != []
+    refuse_to_code(monkeypatch)
+    mapped = NativeNetwork(bundle, Manifest.load(bundle))
+    assert np.array_equal(mapped._weights.block, in_memory.block)
+    of_made, of_mapped = (native_scores(one, vocab_size, EVERYONE) for one in (made, mapped))
+    assert np.array_equal(of_made, of_mapped)
+
+
+def test_other_limits_and_other_weights_replace_what_was_kept(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    NativeNetwork(bundle, manifest)
+    (first,) = kept(bundle)
+    limits = replace(manifest.limits, max_target_tokens=manifest.limits.max_target_tokens + 64)
+    NativeNetwork(bundle, replace(manifest, limits=limits))
+    (second,) = kept(bundle)
+    assert first != second
+    path = bundle / manifest.weights
+    tensors = load_file(path)
+    save_file({**tensors, "more": np.zeros(1, np.float32)}, path)
+    files = {**manifest.files, manifest.weights: sha256(path)}
+    NativeNetwork(bundle, replace(manifest, files=files))
+    (third,) = kept(bundle)
+    assert third not in (first, second)
+
+
+def test_weights_that_were_replaced_after_the_check_are_not_kept(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    path = bundle / manifest.weights
+    save_file({**load_file(path), "more": np.zeros(1, np.float32)}, path)
+    with pytest.raises(UsageError, match="was changed while it was loaded: load it again"):
+        NativeNetwork(bundle, manifest)
+    assert not kept(bundle.parent)
+
+
+def test_weights_that_are_replaced_while_they_are_coded_are_not_kept(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = Manifest.load(bundle)
+    path = bundle / manifest.weights
+    content, real = path.read_bytes(), coding.write_block
+
+    def write_block(*arguments: Any) -> None:
+        real(*arguments)
+        path.unlink()
+        path.write_bytes(content)
+
+    monkeypatch.setattr(weights, "write_block", write_block)
+    with pytest.raises(UsageError, match="was changed while it was loaded: load it again"):
+        NativeNetwork(bundle, manifest)
+    assert not kept(bundle.parent)
+
+
+def test_codes_of_another_version_are_made_anew(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = Manifest.load(bundle)
+    NativeNetwork(bundle, manifest)
+    (first,) = kept(bundle)
+    monkeypatch.setattr(weights, "CODING_VERSION", coding.CODING_VERSION + 1)
+    NativeNetwork(bundle, manifest)
+    (second,) = kept(bundle)
+    assert first != second
+
+
+def test_the_version_changes_with_the_block(tmp_path: Path) -> None:
+    """Raise `CODING_VERSION` if this fails, and write its digest down."""
+    path = tmp_path / "model.safetensors"
+    write_elaborate_weights(path)
+    block = load_weights(path, SIZES, 40, "silu").block
+    found = hashlib.sha256(block.tobytes()).hexdigest()
+    assert found == BLOCK_DIGESTS[coding.CODING_VERSION]
+
+
+def test_large_weights_are_coded_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.safetensors"
+    write_elaborate_weights(path)
+    whole = load_weights(path, SIZES, 40).block
+    monkeypatch.setattr(coding, "_PIECE_ROWS", library.PANEL)
+    assert np.array_equal(load_weights(path, SIZES, 40).block, whole)
+
+
+def test_coding_holds_no_more_than_a_piece(tmp_path: Path) -> None:
+    path, sizes = tmp_path / "model.safetensors", replace(SIZES, vocab_size=50_000)
+    write_elaborate_weights(path, sizes)
+    piece_bytes = coding._PIECE_ROWS * sizes.model_size
+    digest = sha256(path)
+    load_weights(path, sizes, 40, sha256=digest)
+    (file,) = kept(tmp_path)
+    file.unlink()
+    tracemalloc.start()
+    try:
+        load_weights(path, sizes, 40, sha256=digest)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 16 * piece_bytes < 4 * sizes.model_size * sizes.vocab_size / 3
+
+
+def test_tensors_of_other_sizes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    write_elaborate_weights(path)
+    for vocab_size in (SIZES.vocab_size - 100, SIZES.vocab_size + 100):
+        sizes = replace(SIZES, vocab_size=vocab_size)
+        for digest in (None, sha256(path)):
+            with pytest.raises(UsageError, match="not of the sizes that the manifest lists"):
+                load_weights(path, sizes, 40, sha256=digest)
+    assert not kept(tmp_path)
