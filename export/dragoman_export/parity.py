@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from dragoman_serving.engine.batching.engine import Engine
-from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
+from dragoman_serving.engine.compiled.weights import sizes_obstacle
 from dragoman_serving.engine.network import Network
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession, load_graph
 from dragoman_serving.engine.runtimes.session_decoding import Sessions
@@ -299,7 +300,7 @@ def _tokens(
             detail = f"{equal} of {len(sources)} sentences equal"
             yield Outcome(f"tokens: {name}", equal == len(sources), detail)
     int8: dict[str, Network] = {"int8": Sessions(OnnxSession(bundle, manifest, "int8"))}
-    if native_obstacle(manifest.dimensions) is None:
+    if sizes_obstacle(manifest.dimensions) is None:
         int8["int8, native"] = NativeNetwork(bundle, manifest)
     for name, network in int8.items():
         yield from _int8_tokens(name, network, manifest, model, sources, greedy)

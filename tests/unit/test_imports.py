@@ -12,7 +12,6 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-from dragoman_serving.engine.compiled import library
 
 from tests.conftest import REPOSITORY
 
@@ -167,7 +166,6 @@ def test_serving_and_clients_load_without_what_export_needs(module: str) -> None
     assert done.stdout.strip() == "False"
 
 
-@pytest.mark.skipif(library.obstacle() is not None, reason=f"native: {library.obstacle()}")
 def test_an_engine_that_only_translates_imports_no_onnx_runtime(random_bundle: Path) -> None:
     code = (
         "import sys, pathlib, dragoman_serving.service.server\n"

@@ -92,13 +92,12 @@ def _native() -> Finding:
     except UsageError as error:
         return Finding("missing", str(error), f"unset {library.VARIABLE}")
     if chosen is None:
-        text = "the native runtime was not compiled: ONNX Runtime runs the model"
-        return Finding("slow", text, COMPILE)
+        return Finding("missing", "the engine's compiled code", COMPILE)
     if chosen == "c":
-        text = "the native runtime is compiled, but not for this CPU's vector instructions"
+        text = "the engine is compiled, but not for this CPU's vector instructions"
         mend = "a CPU with AVX2 or with NEON's dot products is many times as fast"
         return Finding("slow", text, mend)
-    return Finding("ok", f"the native runtime is compiled for this CPU: {chosen}")
+    return Finding("ok", f"the engine is compiled for this CPU: {chosen}")
 
 
 def _relay(compiled: bool) -> Finding:

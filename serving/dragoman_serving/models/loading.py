@@ -11,9 +11,10 @@ from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
 from dragoman.kernel.processors import usable_processors
 from dragoman_serving.engine.batching.engine import Engine
-from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.cpu import exact_int8_products
 from dragoman_serving.engine.compiled.library import MOST_BEST, choose_instruction_set, load
+from dragoman_serving.engine.compiled.weights import sizes_obstacle
 from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.engine.network import Network
 from dragoman_serving.engine.runtimes.device.gpu import (
@@ -164,7 +165,7 @@ def choose_cpu_layout(settings: EngineSettings, sizes: Dimensions) -> Layout:
             "serve with precision auto"
         )
     if settings.runtime != "onnxruntime":
-        obstacle = "it computes in int8" if precision == "fp32" else native_obstacle(sizes)
+        obstacle = "it computes in int8" if precision == "fp32" else sizes_obstacle(sizes)
         if obstacle is None:
             return Layout("native", "int8", choose_instruction_set())
         if settings.runtime == "native":

@@ -5,14 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
-from dragoman_serving.engine.compiled import library
-
 from benchmarks.engine.start import HEADER, Start, StartCase, measure
 from dragoman.kernel.replacement import KEPT_PREFIX
 
 
-@pytest.mark.skipif(library.obstacle() is not None, reason=f"native: {library.obstacle()}")
 def test_a_bundle_is_started_without_kept_codes_and_with_them(
     random_bundle: Path, tmp_path: Path
 ) -> None:

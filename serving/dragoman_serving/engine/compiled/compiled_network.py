@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
+from dragoman.kernel.manifest import Manifest, SpecialIds
 from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
 from dragoman_serving.engine.compiled.scratch import Scratch
-from dragoman_serving.engine.compiled.weights import load_weights, sizes_obstacle
+from dragoman_serving.engine.compiled.weights import load_weights
 
 _CAPACITIES = (64, 128, 256, 512)
 """Attention reads no more than there is, so that room costs nothing but memory."""
@@ -101,8 +101,3 @@ class NativeNetwork:
 def whole_blocks(tokens: int) -> int:
     """Tokens, rounded up to blocks in which keys and values lie."""
     return -(-tokens // library.BLOCK) * library.BLOCK
-
-
-def native_obstacle(sizes: Dimensions) -> str | None:
-    """Why the compiled code cannot run a network of these sizes here, if so."""
-    return library.obstacle() or sizes_obstacle(sizes)

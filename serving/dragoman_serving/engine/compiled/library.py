@@ -310,11 +310,12 @@ def load() -> Library:
     """Load the library for the instruction set that is chosen here, once.
 
     Raises:
-        UsageError: there is an `obstacle`, or it was compiled from other sources.
+        UsageError: it was not compiled, it was compiled from other sources, or the environment
+            forces an instruction set that cannot be used here.
     """
     chosen = choose_instruction_set()
     if chosen is None:
-        raise UsageError(f"the native runtime cannot be used: {obstacle()}")
+        raise UsageError("the engine was not compiled: install Dragoman again")
     return Library(_path(chosen))
 
 
@@ -333,17 +334,6 @@ def _agrees(loaded: ctypes.CDLL) -> bool:
     except AttributeError:
         return False
     return list(theirs) == ours
-
-
-def obstacle() -> str | None:
-    """Why the library cannot be used here, if so.
-
-    Raises:
-        UsageError: the environment forces an instruction set that cannot be used here.
-    """
-    if choose_instruction_set() is None:
-        return "it was not compiled when Dragoman was installed"
-    return None
 
 
 def choose_instruction_set() -> str | None:

@@ -20,7 +20,7 @@ from dragoman_export.tensorrt.plans import PlanSettings, requests
 from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.batching.job import Progress
 from dragoman_serving.engine.cache import CAPACITIES
-from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from dragoman_serving.engine.network import Network
 from dragoman_serving.engine.runtimes.device.device_memory import DeviceTensor, HostMemory
@@ -274,8 +274,6 @@ def model(random_bundle: Path) -> Transformer:
 def bundle_engine(request: pytest.FixtureRequest, random_bundle: Path) -> Iterator[Engine]:
     manifest = Manifest.load(random_bundle)
     if request.param == "native":
-        if obstacle := native_obstacle(manifest.dimensions):
-            pytest.skip(obstacle)
         network: Network = NativeNetwork(random_bundle, manifest)
     elif request.param.startswith("device"):
         precision: FloatPrecision = "fp16" if request.param.endswith("fp16") else "fp32"

@@ -38,9 +38,9 @@ def test_the_processor_is_read_from_its_flags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("chosen", "severity", "text"),
     [
-        ("avx2", "ok", "the native runtime is compiled for this CPU: avx2"),
+        ("avx2", "ok", "the engine is compiled for this CPU: avx2"),
         ("c", "slow", "not for this CPU's vector instructions"),
-        (None, "slow", "ONNX Runtime runs the model"),
+        (None, "missing", "the engine's compiled code"),
     ],
 )
 def test_the_instruction_set_is_named(

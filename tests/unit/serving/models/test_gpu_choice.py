@@ -36,7 +36,7 @@ def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_gpu_the_cpu_decodes(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "gpu_obstacle", lambda: "there is no NVIDIA GPU")
     monkeypatch.setattr(loading, "exact_int8_products", lambda: False)
-    monkeypatch.setattr(loading, "native_obstacle", lambda sizes: "the moon is full")
+    monkeypatch.setattr(loading, "sizes_obstacle", lambda sizes: "the moon is full")
     assert choose_layout(EngineSettings(), Path(), manifest) == Layout("onnxruntime", "fp32")
     for runtime in ("onnxruntime_cuda", "tensorrt"):
         with pytest.raises(UsageError, match=f"runtime is {runtime}, but there is no NVIDIA GPU"):

@@ -38,13 +38,13 @@ def exact(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 
 @pytest.fixture
 def native(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "native_obstacle", lambda sizes: None)
+    monkeypatch.setattr(loading, "sizes_obstacle", lambda sizes: None)
     monkeypatch.setattr(loading, "choose_instruction_set", lambda: "avx2")
 
 
 @pytest.fixture
 def not_native(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "native_obstacle", lambda sizes: "the moon is full")
+    monkeypatch.setattr(loading, "sizes_obstacle", lambda sizes: "the moon is full")
 
 
 def layout(**settings: Any) -> Layout:

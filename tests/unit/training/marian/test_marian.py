@@ -15,7 +15,7 @@ import torch
 from dragoman_export.bundle import export_bundle
 from dragoman_export.parity import verify
 from dragoman_serving.engine.batching.engine import Engine
-from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.network import Network
 from dragoman_serving.engine.runtimes.device.device_memory import HostMemory
 from dragoman_serving.engine.runtimes.device.device_network import DeviceNetwork
@@ -221,8 +221,6 @@ def test_tokens_are_those_of_generate(imported: Imported, width: int) -> None:
 @pytest.mark.parametrize("width", [1, WIDTH])
 def test_eight_bits_agree_where_the_model_is_sure(imported: Imported, width: int) -> None:
     manifest = Manifest.load(imported.bundle)
-    if obstacle := native_obstacle(manifest.dimensions):
-        pytest.skip(obstacle)
     right = oracle(imported, width, FEW_TOKENS)
     found = translate(imported, NativeNetwork(imported.bundle, manifest), width, FEW_TOKENS)
     others = translations_of_moved(imported, width, FEW_TOKENS, 0.7 / 127, 12)

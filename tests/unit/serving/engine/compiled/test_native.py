@@ -14,7 +14,7 @@ from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.cache import Cache
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
-from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, native_obstacle
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.weights import load_weights, sizes_obstacle
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
@@ -28,10 +28,6 @@ LENGTHS = np.array([3, 17, 9, 33, 1])
 EVERYONE = range(len(LENGTHS))
 STEPS = 20
 GREEDY = SearchOptions(1, 0.0)
-
-pytestmark = pytest.mark.skipif(
-    library.obstacle() is not None, reason=f"native: {library.obstacle()}"
-)
 
 
 @pytest.fixture(scope="module", params=["pre", "post"])
@@ -226,7 +222,6 @@ def test_a_vocabulary_need_not_fill_its_last_panel() -> None:
 def test_sizes_that_do_not_fit_are_named(model_size: int, heads: int, name: str) -> None:
     sizes = Dimensions(100, model_size, 128, heads, 1, 1)
     assert name in str(sizes_obstacle(sizes))
-    assert name in str(native_obstacle(sizes))
 
 
 def test_weights_that_are_missing_or_damaged_are_named(bundle: Path, tmp_path: Path) -> None:

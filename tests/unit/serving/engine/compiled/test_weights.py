@@ -27,10 +27,6 @@ SIZES = Dimensions(200, 64, 128, 4, 1, 2, src_vocab_size=130)
 BLOCK_DIGESTS = {1: "f3266356163544ff0c66fa2081fb746c7a0dd5ea9768f3f4993bcf5087a25513"}
 """Of `elaborate_weights`, by `coding.CODING_VERSION`."""
 
-pytestmark = pytest.mark.skipif(
-    library.obstacle() is not None, reason=f"native: {library.obstacle()}"
-)
-
 
 @pytest.fixture(scope="module")
 def exported(random_checkpoint: MakeBundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
