@@ -84,9 +84,10 @@ def test_native_is_compiled_where_it_could_be() -> None:
     assert library.usable_instruction_sets() == can
 
 
-def test_without_the_compiled_code_onnx_runtime_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_compiled_code_there_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "is_compiled", lambda name: False)
-    assert layout().runtime == "onnxruntime"
+    with pytest.raises(UsageError, match="the engine was not compiled: install Dragoman again"):
+        library.load.__wrapped__()
 
 
 @pytest.mark.parametrize(
