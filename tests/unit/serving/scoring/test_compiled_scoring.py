@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.batching.job import Progress
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
@@ -118,3 +120,19 @@ def test_the_longest_translation_has_no_step_for_its_end(
     assert len(cut.log_probs) == len(longest)
     assert cut.attention is not None
     assert cut.attention.shape == (len(longest), 2)
+
+
+def test_attention_that_is_kept_stays_within_the_bound(engine: Engine, manifest: Manifest) -> None:
+    """Of as many sentences as there are rows for, all of them the longest."""
+    limits, held = manifest.limits, []
+    options = SearchOptions(4, 0.0, 1, alignment=True)
+    longest = Sentence((9,) * limits.max_source_tokens, limits.max_target_tokens, options)
+    many = [longest] * (engine.most_rows // 4)
+    watched: list[Progress] = [lambda _: held.append(engine.nbytes)] * len(many)
+    futures = engine.submit(many, watched)
+    while not held:
+        time.sleep(0.01)
+    for future in futures:
+        future.cancel()
+    weights = limits.max_source_tokens * limits.max_target_tokens * engine.most_rows
+    assert 4 * weights <= max(held) <= engine.most_bytes(widest=4)
