@@ -37,7 +37,10 @@ def test_the_shipped_model_is_served(installed: Installed, urls: tuple[str, str]
     )
     assert (done.returncode, done.stdout) == (0, "Guten Morgen.\n")
     log = installed.log.splitlines()
-    assert [line.partition(" ")[0] for line in log] == ["dragoman:", "settings:", "ready:"], log
+    first, kept, *others = log
+    assert first.startswith("dragoman: int8 (native, ")
+    assert kept.startswith("dragoman: the model's 8-bit weights are kept in ")  # at the first start
+    assert [line.partition(" ")[0] for line in others] == ["settings:", "ready:"], log
 
 
 def test_what_is_compiled_is_found(installed: Installed) -> None:
