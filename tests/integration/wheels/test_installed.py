@@ -37,9 +37,9 @@ def test_the_shipped_model_is_served(installed: Installed, urls: tuple[str, str]
     )
     assert (done.returncode, done.stdout) == (0, "Guten Morgen.\n")
     log = installed.log.splitlines()
-    first, kept, *others = log
-    assert first.startswith("dragoman: int8 (native, ")
+    kept, first, *others = log
     assert kept.startswith("dragoman: the model's 8-bit weights are kept in ")  # at the first start
+    assert first.startswith("dragoman: int8 (native, ")
     assert [line.partition(" ")[0] for line in others] == ["settings:", "ready:"], log
 
 
