@@ -22,6 +22,7 @@ from dragoman.kernel.positions import sinusoidal_positions
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.library import (
     ACTIVATIONS,
+    LANES,
     MOST_HEAD_SIZE,
     MOST_LAYERS,
     PANEL,
@@ -34,8 +35,6 @@ Block = npt.NDArray[np.uint8]
 
 _LARGEST_CODE = 127
 _SMALLEST_SCALE = 1e-30
-_LANES = 16
-"""Outputs of a vector."""
 _ALIGNMENT = 64
 """Bytes, of which each array begins at a multiple."""
 _MULTIPLE, _HEAD_MULTIPLE = 64, 16
@@ -227,7 +226,7 @@ def _product(
     codes[:outputs] = np.rint(weight, out=weight)
     biases = np.full(padded, padding_bias, np.float32)
     biases[:outputs] = 0 if bias is None else bias
-    yield codes.reshape(padded // _LANES, _LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
+    yield codes.reshape(padded // LANES, LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
     yield codes.sum(axis=1, dtype=np.int32)
     yield scales
     yield biases
