@@ -23,6 +23,7 @@ COMMANDS = (
     "import-marian",
     "export",
     "align-heads",
+    "shortlist",
     "verify",
     "publish",
     "serve",

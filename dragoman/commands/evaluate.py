@@ -55,6 +55,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--beam-width", type=int, default=4, help="1: greedy (default: 4)")
     parser.add_argument("--length-penalty", type=float, help="default: the model's")
+    parser.add_argument(
+        "--shortlist",
+        action="store_true",
+        help="with the bundle's lexical shortlists; needs --runtime engine",
+    )
     parser.add_argument("--first", type=int, help="only so many sentences a direction")
     parser.add_argument("--out", type=Path, help="folder for the translations, a file a direction")
     configure_force(parser)
@@ -82,6 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_count("--first", arguments.first)
     if arguments.out:
         check_folder("--out", arguments.out)
+    if arguments.shortlist and arguments.runtime != "engine":
+        raise UsageError("--shortlist: give --runtime engine too")
     if arguments.record:
         _refuse_partial_record(arguments)
     system = (_oracle if arguments.runtime == "torch" else _engine)(arguments)
@@ -108,6 +115,8 @@ def _refuse_partial_record(arguments: argparse.Namespace) -> None:
     """What is recorded has the names of the test set and the beam width, and of nothing else."""
     from dragoman.kernel.manifest import Manifest
 
+    if arguments.shortlist:
+        raise UsageError("--record: what is recorded is of the whole vocabulary; no --shortlist")
     if arguments.first is not None:
         raise UsageError("--record: a whole test set is recorded; leave out --first")
     own = Manifest.load(arguments.checkpoint).limits.length_penalty
@@ -230,6 +239,7 @@ def _engine(arguments: argparse.Namespace) -> _System:
             length_penalty=arguments.length_penalty,
             split_sentences=False,  # a line is a sentence
             repair=False,  # what the model itself translates
+            shortlist=arguments.shortlist,
         )
         return [(found.text, found.complete) for found in translator.translate(texts, options)]
 

@@ -239,6 +239,8 @@ class Manifest:
     tgt_tokenizer: str | None = None
     """Where target text is cut into tokens otherwise than source text."""
     activation: Activation = "relu"
+    shortlist: str | None = None
+    """File of lexical shortlists; None until `dragoman shortlist` has made it."""
 
     def open_tokenizer(self, bundle: Path) -> Tokenizer:
         """Read a bundle's vocabulary, or both.
@@ -328,7 +330,7 @@ class Manifest:
     def _check(self, bundle: Path) -> None:
         path = bundle / FILE_NAME
         used = (self.tokenizer, self.weights, *(graph.file for graph in self.graphs.values()))
-        for name in (*used, self.tgt_tokenizer):
+        for name in (*used, self.tgt_tokenizer, self.shortlist):
             if name is not None and name not in self.files:
                 raise UsageError(f"{path}: {name!r} is used but not listed under files")
         for name in (*self.files, *(plan.file for plan in self.plans)):

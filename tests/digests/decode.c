@@ -111,6 +111,7 @@ static Batch open_batch(const Model *model, int64_t width, int64_t end_id)
             .ticks = zeros(SECTIONS, 8),
             .aligning = zeros(model->sizes.decoder_layers, model->sizes.heads),
             .alignments = zeros(MOST_SENTENCES, sizeof(float *)),
+            .shortlists = zeros(MOST_SENTENCES, sizeof(uint64_t *)),
         },
     };
 }

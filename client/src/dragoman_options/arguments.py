@@ -45,6 +45,7 @@ class OptionArguments(ScoringArguments, total=False):
     suppress: str | Sequence[str] | None
     glossary: Mapping[str, str] | None
     keep_placeholders: bool | None
+    shortlist: bool | None
     split_sentences: bool | None
     max_sentence_tokens: int | None
     repair: bool | None

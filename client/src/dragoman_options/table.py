@@ -221,6 +221,13 @@ OPTIONS: Final[Mapping[str, Option]] = {
             needs_beam=True,
         ),
         Option(
+            "shortlist",
+            "switch",
+            "choose among the target tokens that the bundle lists for the words of the sentence: "
+            "faster",
+            default=False,
+        ),
+        Option(
             "split_sentences",
             "switch",
             "cut texts into sentences and translate each",

@@ -14,7 +14,8 @@ class SearchOptions:
     `beam_width` 1 is greedy search. `length_penalty` is the exponent of Wu et al. 2016, equation
     14. `hypotheses` is how many are wanted, at most `beam_width`. `token_scores` and `alignment`
     request each token's log-probability, and the attention of the steps that generate them, which a
-    runtime that does not know it leaves out.
+    runtime that does not know it leaves out. `shortlist` computes the scores of the sentence's
+    shortlist alone, which takes a runtime and a model that have one.
     """
 
     beam_width: int = 4
@@ -23,6 +24,7 @@ class SearchOptions:
     constraints: Constraints | None = None
     token_scores: bool = False
     alignment: bool = False
+    shortlist: bool = False
 
 
 @dataclass(frozen=True)

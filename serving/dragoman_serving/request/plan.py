@@ -80,6 +80,8 @@ class SearchPlan(ScoringPlan):
     """Whether a faulty translation is searched for again."""
     constraints: Constraints
     """Of sentences that have nothing of their own."""
+    shortlist: bool
+    """Whether only tokens of a sentence's shortlist are scored."""
     target: Tokenizer
 
     def of_sentence(
@@ -143,6 +145,7 @@ class SearchPlan(ScoringPlan):
             *(width, self.alpha, 1 if self.samples else hypotheses, constraints),
             token_scores=self.assessed or self.coverage_penalty > 0,
             alignment="alignments" in self.outputs or self.coverage_penalty > 0,
+            shortlist=self.shortlist,
         )
 
     def _least(self, src_ids: Sequence[int], most: int) -> int:
@@ -203,6 +206,7 @@ def plan_request(
         and not sampled(options)
         and _UNREPAIRED.isdisjoint(options),
         constraints=_constraints(options, target),
+        shortlist=options.get("shortlist") or False,
         target=target,
     )
 

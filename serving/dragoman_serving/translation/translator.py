@@ -143,6 +143,7 @@ class Translator:
             check_length(index, text)
         limits = self.manifest.limits
         plan = plan_request(options, limits, self._tokenizer, len(texts), urgency)
+        self._check_shortlist(plan)
         request = _Request(texts, plan)
         self._check_number(request.searches_each * len(texts))
         # What is assessed is bounded as a whole.
@@ -212,6 +213,7 @@ class Translator:
         """
         check_length(0, text)
         plan = plan_stream(options, self.manifest.limits, self._tokenizer, urgency)
+        self._check_shortlist(plan)
         request = _Request([text], plan)
         (source,) = self._texts.pieces(request.texts, range(1), plan)
         stream = TextStream(source.pieces, self._tokenizer.target.decode, changed, plan.outputs)
@@ -259,6 +261,20 @@ class Translator:
         self._preparation.close()
         self._engine.close()
         self._scorer.close()
+
+    def _check_shortlist(self, plan: SearchPlan) -> None:
+        """Refuse shortlists that the model or the runtime does not have."""
+        if not plan.shortlist:
+            return
+        if self.manifest.shortlist is None:
+            raise InvalidRequest(
+                "shortlist: the bundle has none; add one with: "
+                "dragoman shortlist BUNDLE --text PREFIX"
+            )
+        if self.layout.runtime != "native":
+            raise InvalidRequest(
+                f"shortlist: not with the runtime {self.layout.runtime}; the runtime native has it"
+            )
 
     def _begin_part(self, request: _Request, part: range) -> Future[list[Translation]]:
         """Begin to translate some of a request's texts: those of a small request at once."""

@@ -27,6 +27,7 @@ CASES = (
     ("export", ["export", "onnx", "run/final", "--out", "bundle"]),
     ("export", ["verify", "bundle", "--test", "my"]),
     ("export", ["align-heads", BUNDLE, "--text", "my", "--dry-run"]),
+    ("export", ["shortlist", "bundle", "--text", "my"]),
     ("export", ["attention", "Hi.", "--target-language=de", "--model=run/final", "--out=a.png"]),
     ("export", ["attention", "Hi.", "--target-language=de", "--model", BUNDLE, "--out=a.svg"]),
     ("tensorrt", ["export", "tensorrt", BUNDLE]),
@@ -40,8 +41,8 @@ CASES = (
 )
 """An extra, and a command that needs it; some of them need what those before them made."""
 ON_ITS_OWN = (
-    *("clean", "train", "distill", "evaluate", "export", "verify", "align-heads", "attention"),
-    *("publish", "doctor"),
+    *("clean", "train", "distill", "evaluate", "export", "verify", "align-heads", "shortlist"),
+    *("attention", "publish", "doctor"),
 )
 """Those that can be carried out without a server or the network."""
 TORCH = "; for a machine without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu"

@@ -90,6 +90,22 @@ float log_sum_of(const float *scores, int64_t length, float most)
     return (float)exact_log(v_sum(sum)) + most;
 }
 
+/* The same of a row of scores with the largest of each panel behind it. Panels without any token add
+ * nothing. */
+float log_sum_of_panels(const float *scores, int64_t panels, float most)
+{
+    const Vec largest = v_set(most);
+    Vec sum = v_zero();
+    for (int64_t panel = 0; panel < panels; panel++) {
+        if (scores[panels * PANEL + panel] == -INFINITY)
+            continue;
+        #pragma GCC unroll 4
+        for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16)
+            sum = v_add(sum, v_exp(v_sub(v_load(scores + i), largest)));
+    }
+    return (float)exact_log(v_sum(sum)) + most;
+}
+
 /* Log-probabilities [N, length] of scores whose rows lie `stride` apart. */
 void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int64_t length,
                           float *log_probs)
@@ -133,7 +149,7 @@ void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t co
     for (int64_t row = 0; row < rows; row++, scores += panels * PANEL + panels) {
         Ranked tokens[MOST_BEST];
         best_tokens(scores, panels, count, tokens);
-        const float log_sum = log_sum_of(scores, panels * PANEL, tokens[0].value);
+        const float log_sum = log_sum_of_panels(scores, panels, tokens[0].value);
         for (int64_t i = 0; i < count; i++) {
             log_probs[row * count + i] = tokens[i].value - log_sum;
             ids[row * count + i] = tokens[i].index;

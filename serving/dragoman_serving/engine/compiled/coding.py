@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.positions import sinusoidal_positions
-from dragoman_serving.engine.compiled.library import PANEL, Sizes
+from dragoman_serving.engine.compiled.library import LANES, PANEL, Sizes
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
@@ -27,8 +27,6 @@ CODING_VERSION = 1
 """To be raised when the same weights come to another block: kept ones are made anew then."""
 _LARGEST_CODE = 127
 _SMALLEST_SCALE = 1e-30
-_LANES = 16
-"""Outputs of a vector."""
 _ALIGNMENT = 64
 """Bytes, of which each array begins at a multiple."""
 _PIECE_ROWS = 64 * PANEL
@@ -235,7 +233,7 @@ def _product(
             rows = slice(begin, min(begin + _PIECE_ROWS, padded))
             found = _codes(weight[rows], scales[rows])
             sums[rows] = found.sum(axis=1, dtype=np.int32)
-            yield found.reshape(-1, _LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
+            yield found.reshape(-1, LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
 
     yield codes()
     yield [sums]

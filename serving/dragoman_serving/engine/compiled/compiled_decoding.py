@@ -17,7 +17,9 @@ from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.compiled.library import Rows, Sources
 from dragoman_serving.engine.compiled.scratch import Scratch
+from dragoman_serving.engine.compiled.shortlists import Shortlists, Words
 from dragoman_serving.engine.compiled.weights import NativeWeights
+from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.network import Found
 from dragoman_serving.engine.sentence import Sentence
 
@@ -37,6 +39,7 @@ class NativeDecoding:
         special_ids: SpecialIds,
         threads: int = 1,
         aligning: npt.NDArray[np.uint8] | None = None,
+        shortlists: Shortlists | None = None,
     ) -> None:
         """Begin without sentences.
 
@@ -47,6 +50,7 @@ class NativeDecoding:
             special_ids: of the model's vocabulary.
             threads: that may encode at once while nothing else is in flight.
             aligning: [decoder layers, H], 1 for heads that align; None: unknown.
+            shortlists: of the model; None: it has none.
         """
         self._threads = threads
         self._library = library.load()
@@ -54,7 +58,7 @@ class NativeDecoding:
         self._model = weights.address
         self._scratch = scratch
         self._width = width = cache.width
-        self._begin_id = special_ids.begin
+        self._begin_id, self._end_id = special_ids.begin, special_ids.end
         self._cache = cache
         self._searches = NativeSearches(width, special_ids.end, weights.sizes.vocab_size)
         self._ids: Ids = np.zeros(0, np.int64)
@@ -66,6 +70,11 @@ class NativeDecoding:
         self._aligning = aligning
         self._alignments: npt.NDArray[np.uintp] = np.zeros(0, np.uintp)
         """[B], addresses of what the searches keep."""
+        self._lists = shortlists
+        self._listed: list[Words | None] = []
+        """The shortlist of each slot."""
+        self._shortlists: npt.NDArray[np.uintp] = np.zeros(0, np.uintp)
+        """[B], their addresses."""
         self._rows = Rows(width=width, ticks=_address(scratch.ticks), aligning=_address(aligning))
         self._bound: object = None
         """The memory that `_rows` points into."""
@@ -96,7 +105,8 @@ class NativeDecoding:
         """See `Decoding`.
 
         Raises:
-            ValueError: source ids that the model does not have, or too many of them.
+            ValueError: source ids that the model does not have, or too many of them; a shortlist
+                that it does not have.
         """
         src_lengths = np.array([len(sentence.src_ids) for sentence in sentences])
         src_ids = np.fromiter(
@@ -108,13 +118,14 @@ class NativeDecoding:
             or not 0 <= src_ids.min() <= src_ids.max() < sizes.src_ids
         ):
             raise ValueError("source ids that the model does not have, or too many")
+        shortlists = [self._shortlist(sentence) for sentence in sentences]
         first = self._cache.open(src_lengths)
         alignments = [self._alignment(sentence) for sentence in sentences]
         self._searches.join(sentences, alignments)
         self._bind()
-        self._alignments[first : first + len(sentences)] = [
-            0 if one is None else _address(one) for one in alignments
-        ]
+        self._alignments[first : first + len(sentences)] = _addresses(alignments)
+        self._shortlists[first : first + len(sentences)] = _addresses(shortlists)
+        self._listed += shortlists
         self._ids[first * self._width : self.rows] = self._begin_id
         self._positions[first * self._width : self.rows] = 0
         sources = Sources(
@@ -130,6 +141,17 @@ class NativeDecoding:
         if not (sentence.options.alignment and self._aligns):
             return None
         return np.zeros((sentence.max_tokens, self._width, len(sentence.src_ids)), np.float32)
+
+    def _shortlist(self, sentence: Sentence) -> Words | None:
+        """The shortlist of a sentence that requests it, with the tokens that it must generate."""
+        if not sentence.options.shortlist:
+            return None
+        if self._lists is None:
+            raise ValueError("a shortlist that the model does not have")
+        constraints = sentence.options.constraints or Constraints()
+        terms = constraints.terms.sequences if constraints.terms else ()
+        required = {self._end_id, *constraints.prefix, *itertools.chain.from_iterable(terms)}
+        return self._lists.of_sentence(sentence.src_ids, (one for one in required if one >= 0))
 
     def step(self, alone: bool = False) -> Sequence[int]:
         """See `Decoding`."""
@@ -153,6 +175,8 @@ class NativeDecoding:
         for slot in reversed(slots):
             self._library.leave(self._model, self._rows, self._searches.structure, slot)
             self._searches.forget(slot)
+            self._listed[slot] = self._listed[-1]
+            self._listed.pop()
         self._cache.slots = self._rows.sentences
         self._longest = self._library.longest(self._rows)
 
@@ -167,7 +191,9 @@ class NativeDecoding:
         room = cache.room * self._width
         self._ids, self._positions = _longer(self._ids, room), _longer(self._positions, room)
         self._alignments = _longer(self._alignments, cache.room)
+        self._shortlists = _longer(self._shortlists, cache.room)
         rows.alignments = _address(self._alignments)
+        rows.shortlists = _address(self._shortlists)
         self._cross, self._past = _pointers(cache.cross), _pointers(cache.past)
         rows.ids, rows.positions = _address(self._ids), _address(self._positions)
         rows.src_lengths = _address(cache.src_lengths)
@@ -183,6 +209,10 @@ def _longer(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
 
 def _pointers(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.uintp]:
     return np.array([array.ctypes.data for array in arrays], np.uintp)
+
+
+def _addresses(arrays: Iterable[npt.NDArray[Any] | None]) -> list[int]:
+    return [0 if array is None else _address(array) for array in arrays]
 
 
 def _address(array: npt.NDArray[Any]) -> int:

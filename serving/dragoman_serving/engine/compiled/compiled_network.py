@@ -13,6 +13,7 @@ from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
 from dragoman_serving.engine.compiled.scratch import Scratch
+from dragoman_serving.engine.compiled.shortlists import Shortlists
 from dragoman_serving.engine.compiled.weights import load_weights
 
 _CAPACITIES = (64, 128, 256, 512)
@@ -35,7 +36,8 @@ class NativeNetwork:
             threads: that may encode at once while nothing else is in flight.
 
         Raises:
-            UsageError: the weights cannot be read, or the compiled code cannot be used.
+            UsageError: the weights or the shortlists cannot be read, or the compiled code cannot
+                be used.
         """
         library.load()
         self._threads = threads
@@ -49,6 +51,9 @@ class NativeNetwork:
             manifest.activation,
             sha256=manifest.files[manifest.weights],
         )
+        self._shortlists = None
+        if manifest.shortlist is not None:
+            self._shortlists = Shortlists(bundle / manifest.shortlist, manifest)
         self._of_thread = threading.local()
         sizes = self._weights.sizes
         self.most_steps = limits.max_target_tokens
@@ -82,6 +87,7 @@ class NativeNetwork:
         return NativeDecoding(
             *(self._weights, cache, self.scratch, special_ids, self._threads),
             self.aligning if self.aligns else None,
+            self._shortlists,
         )
 
     @property

@@ -41,7 +41,7 @@ int64_t read_history(const Searches *searches, int64_t slot, int64_t place)
 float log_sum_of_row(const Searches *searches, const float *scores)
 {
     const int64_t panels = searches->panels;
-    return log_sum_of(scores, panels * PANEL, largest_of(scores + panels * PANEL, panels));
+    return log_sum_of_panels(scores, panels, largest_of(scores + panels * PANEL, panels));
 }
 
 /* Multiply the log-probability of every token that occurred before, once.

@@ -70,6 +70,7 @@ void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t 
     copy_source(model, rows, last, slot);
     rows->src_lengths[slot] = rows->src_lengths[last];
     rows->alignments[slot] = rows->alignments[last];
+    rows->shortlists[slot] = rows->shortlists[last];
     for (int64_t i = 0; i < width; i++) {
         const int64_t from = last * width + i, to = slot * width + i;
         copy_row(model, rows, from, to, rows->positions[from]);

@@ -106,6 +106,7 @@ typedef struct {
     const uint8_t *aligning;    /* [decoder layers, H], 1 for heads whose cross-attention aligns */
     float **alignments;         /* [B], of each the mean of theirs [T, W, S of its own]; NULL: not
                                  * requested. It begins as zeros */
+    const uint64_t **shortlists; /* [B], see `multiply_listed`; NULL: all tokens */
 } Rows;
 
 /* Given translations, whose tokens follow each other without padding. */
@@ -238,6 +239,11 @@ typedef enum { STORE, RECTIFY, ADD, RANK } Finish;
 /* products.c */
 void multiply(const Product *product, Codes codes, int64_t rows, Finish finish, float *results);
 
+/* As with RANK, of a few outputs of each row. `shortlists` [N] have a bit for each 16 outputs, from
+ * the lowest of the first word on, that is 1 if they are computed; NULL: all are. Others are -inf. */
+void multiply_listed(const Product *product, Codes codes, int64_t rows,
+                     const uint64_t *const *shortlists, float *results);
+
 /* rows.c */
 void embed(const Model *model, const uint16_t *embedding, int64_t position, float *x);
 void activate(Activation activation, float *x, int64_t size);
@@ -285,6 +291,7 @@ typedef struct {
 void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tokens);
 float largest_of(const float *values, int64_t length);
 float log_sum_of(const float *scores, int64_t length, float most);
+float log_sum_of_panels(const float *scores, int64_t panels, float most);
 void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64_t *ids);
 void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
                    float *log_probs, int64_t *ids);

@@ -15,6 +15,8 @@ from dragoman_serving.engine.compiled.cpu import INSTRUCTION_SETS, has_instructi
 
 PANEL = 64
 """Outputs whose largest score is noted; a product has a multiple of them."""
+LANES = 16
+"""Outputs of a vector."""
 VARIABLE = "DRAGOMAN_ISA"
 """Environment variable that forces one of `INSTRUCTION_SETS`."""
 _FOLDER = Path(__file__).parent
@@ -103,6 +105,7 @@ class Rows(ctypes.Structure):
         ("ticks", Pointer),
         ("aligning", Pointer),
         ("alignments", Pointer),
+        ("shortlists", Pointer),
     )
 
 

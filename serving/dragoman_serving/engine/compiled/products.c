@@ -12,7 +12,10 @@
 
 enum {
     CHAINS = 4,           /* sums of one row, since each addition waits for the one before it */
-    PREFETCH_BYTES = 2048 /* how far ahead weights are prefetched */
+    PREFETCH_BYTES = 2048, /* how far ahead weights are prefetched */
+    LISTED_ROWS = TILE_ROWS * TILE_VECTORS < 8 ? TILE_ROWS * TILE_VECTORS : 8,
+    LISTED_TOGETHER = 64, /* rows whose shortlists are read at once */
+    WORD_OUTPUTS = 64 * 16 /* of a word of a shortlist */
 };
 
 INLINE const int8_t *weights_of(const Product *product, int64_t first)
@@ -148,4 +151,123 @@ void multiply(const Product *product, Codes codes, int64_t rows, Finish finish, 
     else
         for (int64_t first = 0; first < outputs; first += 16 * TILE_VECTORS)
             multiply_tiles(TILE_VECTORS, product, first, &codes, rows, finish, results, stride);
+}
+
+/* One vector of outputs, for the first `rows` rows in `chosen`, each with so many sums, as in
+ * `multiply_row`. The weights at `next` are those of the vector that comes afterwards. */
+INLINE void multiply_listed_tile(const int rows, const int chains, const Product *product,
+                                 int64_t first, const int8_t *next, const Codes *codes,
+                                 const int64_t *chosen, float *results, int64_t stride)
+{
+    const int64_t inputs = product->inputs;
+    const int8_t *const weights = weights_of(product, first);
+    Sums sums[LISTED_ROWS][CHAINS];
+    #pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+        #pragma GCC unroll 4
+        for (int chain = 0; chain < chains; chain++)
+            sums[i][chain] = chain ? q_start(product->sums + first, 0, 0)
+                                   : q_start(product->sums + first, -codes->zero,
+                                             codes->starts[chosen[i]]);
+    for (int64_t k = 0; k < inputs; k += 4 * chains)
+        #pragma GCC unroll 4
+        for (int chain = 0; chain < chains; chain++) {
+            const int64_t at = k + 4 * chain;
+            const Weights weight = q_load_weights(weights + 16 * at);
+            q_prefetch(next + 16 * at);
+            #pragma GCC unroll 8
+            for (int i = 0; i < rows; i++)
+                sums[i][chain] = q_add_products(
+                    sums[i][chain],
+                    q_load_four(codes->codes + (chosen[i] * inputs + at) * CODE_BYTES), weight);
+        }
+    #pragma GCC unroll 8
+    for (int i = 0; i < rows; i++) {
+        float *const result = results + chosen[i] * stride;
+        float *const of_panel = result + product->outputs + first / PANEL;
+        #pragma GCC unroll 4
+        for (int chain = 1; chain < chains; chain++)
+            sums[i][0] = q_add(sums[i][0], sums[i][chain]);
+        const float found = v_largest(finish_sums(product, first, sums[i][0],
+                                                  v_set(codes->scales[chosen[i]]), RANK, result));
+        *of_panel = *of_panel > found ? *of_panel : found;
+    }
+}
+
+/* How many sums a row has in a tile, as far as registers suffice. */
+INLINE int chains_of(const int rows)
+{
+    return rows == 1 ? CHAINS : 2 * rows <= TILE_ROWS * TILE_VECTORS ? 2 : 1;
+}
+
+/* One vector of outputs, for all rows in `chosen`. */
+static void multiply_listed_vector(const Product *product, int64_t first, const int8_t *next,
+                                   const Codes *codes, const int64_t *chosen, int64_t rows,
+                                   float *results, int64_t stride)
+{
+    const int64_t tiles = (rows + LISTED_ROWS - 1) / LISTED_ROWS;
+    const int64_t most = tiles ? (rows + tiles - 1) / tiles : 0;
+    for (int64_t row = 0, count; row < rows; row += count) {
+        count = rows - row < most ? rows - row : most;
+#define TILE(rows_of_tile)                                                                       \
+    case rows_of_tile:                                                                           \
+        if (rows_of_tile <= LISTED_ROWS)                                                         \
+            multiply_listed_tile(rows_of_tile, chains_of(rows_of_tile), product, first, next,    \
+                                 codes, chosen + row, results, stride);                          \
+        break
+        switch (count) {
+            TILE(1);
+            TILE(2);
+            TILE(3);
+            TILE(4);
+            TILE(5);
+            TILE(6);
+            TILE(7);
+            TILE(8);
+        }
+#undef TILE
+    }
+}
+
+/* The vectors of one word of shortlists, for at most LISTED_TOGETHER rows from `row` on. */
+static void multiply_listed_word(const Product *product, int64_t word, const Codes *codes,
+                                 int64_t row, int64_t rows, const uint64_t *const *shortlists,
+                                 float *results, int64_t stride)
+{
+    const int64_t begin = word * WORD_OUTPUTS, vectors = (product->outputs - begin) / 16;
+    const uint64_t all = vectors < 64 ? ((uint64_t)1 << vectors) - 1 : ~(uint64_t)0;
+    uint64_t listed[LISTED_TOGETHER], any = 0;
+    int64_t chosen[LISTED_TOGETHER];
+    for (int64_t i = 0; i < rows; i++) {
+        listed[i] = shortlists[row + i] ? shortlists[row + i][word] & all : all;
+        any |= listed[i];
+    }
+    while (any) {
+        const int vector = __builtin_ctzll(any);
+        int64_t count = 0;
+        any &= any - 1;
+        for (int64_t i = 0; i < rows; i++) {
+            chosen[count] = row + i;
+            count += listed[i] >> vector & 1;
+        }
+        const int64_t next = any ? __builtin_ctzll(any) : vector + 1;
+        multiply_listed_vector(product, begin + 16 * vector,
+                               weights_of(product, begin + 16 * next), codes, chosen, count,
+                               results, stride);
+    }
+}
+
+void multiply_listed(const Product *product, Codes codes, int64_t rows,
+                     const uint64_t *const *shortlists, float *results)
+{
+    const int64_t outputs = product->outputs, stride = outputs + outputs / PANEL;
+    const int64_t words = (outputs + WORD_OUTPUTS - 1) / WORD_OUTPUTS;
+    for (int64_t i = 0; i < rows * stride; i++)
+        results[i] = -INFINITY;
+    for (int64_t row = 0; row < rows; row += LISTED_TOGETHER) {
+        const int64_t left = rows - row;
+        const int64_t count = left < LISTED_TOGETHER ? left : LISTED_TOGETHER;
+        for (int64_t word = 0; word < words; word++)
+            multiply_listed_word(product, word, &codes, row, count, shortlists, results, stride);
+    }
 }

@@ -29,6 +29,7 @@ typedef struct {
     float *weights; /* [MOST_THREADS, 2 (longest + BLOCK)] */
     Codes codes;    /* [N, max(E, F)] */
     Live *live;     /* [N] */
+    const uint64_t **shortlists; /* [N] */
     int64_t *ticks; /* [SECTIONS] */
 } Scratch;
 
@@ -54,6 +55,7 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
     PLACE(scratch->codes.scales, 4 * rows);
     PLACE(scratch->codes.starts, 4 * rows);
     PLACE(scratch->live, (int64_t)sizeof(Live) * rows);
+    PLACE(scratch->shortlists, (int64_t)sizeof *scratch->shortlists * rows);
 #undef PLACE
     return used;
 }
@@ -394,6 +396,21 @@ static void spread(const Live *live, int64_t count, int64_t stride, float *score
             memcpy(scores + row * stride, scores + i * stride, stride * sizeof(float));
 }
 
+/* Scores of `count` live rows, of the tokens in their shortlists. */
+static void multiply_logits(const Model *model, const Rows *rows, int64_t count, Scratch *scratch,
+                            float *scores)
+{
+    int any = 0;
+    for (int64_t i = 0; i < count; i++) {
+        scratch->shortlists[i] = rows->shortlists[scratch->live[i].sentence];
+        any |= scratch->shortlists[i] != NULL;
+    }
+    if (any)
+        multiply_listed(&model->logits, scratch->codes, count, scratch->shortlists, scores);
+    else
+        multiply(&model->logits, scratch->codes, count, RANK, scores);
+}
+
 /* One step: scores [R, V padded] of every token, and behind each row's the largest of each panel. */
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores)
 {
@@ -409,7 +426,7 @@ void dragoman_step(const Model *model, const Rows *rows, char *memory, float *sc
     for (int64_t i = 0; i < model->sizes.decoder_layers; i++)
         decoder_layer(model, i, &caches, rows->past + 2 * i, rows->cross + 2 * i, count, scratch);
     final_norm(model, model->decoder_norm, count, scratch);
-    TIMED(LOGITS, multiply(&model->logits, scratch->codes, count, RANK, scores));
+    TIMED(LOGITS, multiply_logits(model, rows, count, scratch, scores));
     spread(scratch->live, count, model->logits.outputs + model->logits.outputs / PANEL, scores);
 }
 

@@ -52,6 +52,14 @@ def test_bundles_from_before_alignments_are_read(bundle: Path) -> None:
     assert found.heads == ((0, 1), (2, 3))
 
 
+def test_bundles_from_before_shortlists_are_read(bundle: Path) -> None:
+    identity = Manifest.load(bundle).identity
+    change(bundle, lambda m: m.pop("shortlist"))
+    found = Manifest.load(bundle)
+    assert found.shortlist is None
+    assert found.identity == identity
+
+
 def heads(*places: list[int]) -> dict[str, Any]:
     measured = {"criterion": "agreement", "value": 1, "count": 9, "text": "held"}
     return {"heads": places, "when_read": False, **measured}
@@ -68,6 +76,7 @@ def heads(*places: list[int]) -> dict[str, Any]:
         (lambda m: m["files"].update({"none": "0"}), "none: cannot be read"),
         (lambda m: m["files"].update({m["tokenizer"]: "0"}), "SHA-256 differs"),
         (lambda m: m.update(tokenizer="other"), "'other' is used but not listed"),
+        (lambda m: m.update(shortlist="other"), "'other' is used but not listed"),
         (lambda m: m["files"].update({"../bundle/config.json": "0"}), "leaves the bundle"),
         (lambda m: m["files"].update({"a\0b": "0"}), "leaves the bundle"),
         (lambda m: m["files"].pop("model.safetensors"), "'model.safetensors' is used but not"),

@@ -48,15 +48,20 @@ def quantised(loaded: ctypes.CDLL, name: str, rows: Floats) -> tuple[Codes, list
     return codes, [*memory]
 
 
-def multiplied(loaded: ctypes.CDLL, codes: Codes, rows: int, weights: Integers) -> Floats:
-    """Products of codes with weights [outputs, inputs], without scales and biases."""
+def product_of(weights: Integers) -> tuple[Product, list[Any]]:
+    """The structure of weights [outputs, inputs], without scales and biases, and its arrays."""
     outputs, inputs = weights.shape
     vectors = weights.astype(np.int8).reshape(-1, 16, inputs // 4, 4)
     arranged = np.ascontiguousarray(vectors.transpose(0, 2, 1, 3))
     sums = weights.sum(axis=1, dtype=np.int32)
-    scales, biases = np.ones(outputs, np.float32), np.zeros(outputs, np.float32)
-    addresses = (one.ctypes.data for one in (arranged, sums, scales, biases))
-    product, results = Product(*addresses, inputs, outputs), np.empty((rows, outputs), np.float32)
+    kept = [arranged, sums, np.ones(outputs, np.float32), np.zeros(outputs, np.float32)]
+    return Product(*(one.ctypes.data for one in kept), inputs, outputs), kept
+
+
+def multiplied(loaded: ctypes.CDLL, codes: Codes, rows: int, weights: Integers) -> Floats:
+    """Products of codes with weights [outputs, inputs]."""
+    product, _kept = product_of(weights)
+    results = np.empty((rows, len(weights)), np.float32)
     loaded.multiply.argtypes = (Pointer, Codes, Number, ctypes.c_int, Pointer)
     loaded.multiply.restype = None
     loaded.multiply(ctypes.addressof(product), codes, rows, STORE, results.ctypes.data)
@@ -90,3 +95,54 @@ def test_products_are_exact(loaded: ctypes.CDLL, name: str, rows: int) -> None:
     found = multiplied(loaded, structure, rows, weights)
     right = codes.astype(np.int64) @ weights.T.astype(np.int64)
     assert np.array_equal(found, right.astype(np.float32) * np.float32(1 / np.float32(scale)))
+
+
+def listed(rows: int) -> npt.NDArray[np.uint64]:
+    """A word [rows, 1] for each row, with a bit for each vector of outputs."""
+    generator = np.random.default_rng(rows)
+    words = generator.integers(0, 1 << OUTPUTS // 16, (rows, 1), np.uint64)
+    words[rows // 2] = 0
+    return words
+
+
+@pytest.mark.parametrize("rows", [*ROWS, 64, 65, 150])
+def test_listed_outputs_are_those_of_all_in_every_library(rows: int) -> None:
+    """To the bit, in the form in which scores are ranked; every fifth row has no list."""
+    generator = np.random.default_rng(rows)
+    values = generator.normal(size=(rows, INPUTS)).astype(np.float32)
+    weights = generator.integers(-127, 128, (OUTPUTS, INPUTS))
+    words = listed(rows)
+    is_free = np.arange(rows) % 5 == 4
+    bits = words >> np.arange(OUTPUTS // 16, dtype=np.uint64) & np.uint64(1)
+    keep = np.repeat(bits == 1, 16, axis=1) | is_free[:, None]
+    found = []
+    for name in library.usable_instruction_sets():
+        loaded = ctypes.CDLL(str(library._path(name)))
+        codes, _kept = quantised(loaded, "quantise", values)
+        right = np.where(keep, multiplied(loaded, codes, rows, weights), -np.inf)
+        scores = multiplied_listed(loaded, codes, rows, weights, words, is_free)
+        assert np.array_equal(scores[:, :OUTPUTS], right)
+        assert np.array_equal(scores[:, OUTPUTS:], right.reshape(rows, -1, 64).max(axis=2))
+        found.append(scores)
+    assert all(np.array_equal(one, found[0]) for one in found)
+
+
+def multiplied_listed(
+    loaded: ctypes.CDLL,
+    codes: Codes,
+    rows: int,
+    weights: Integers,
+    words: npt.NDArray[np.uint64],
+    is_free: npt.NDArray[np.bool_],
+) -> Floats:
+    """As `multiplied`, of the outputs whose bits are set in `words`, or of all; with maxima."""
+    product, _kept = product_of(weights)
+    results = np.empty((rows, OUTPUTS + OUTPUTS // 64), np.float32)
+    addresses = words.ctypes.data + words.itemsize * np.arange(rows)
+    pointers = np.where(is_free, 0, addresses).astype(np.uintp)
+    loaded.multiply_listed.argtypes = (Pointer, Codes, Number, Pointer, Pointer)
+    loaded.multiply_listed.restype = None
+    loaded.multiply_listed(
+        *(ctypes.addressof(product), codes, rows, pointers.ctypes.data, results.ctypes.data)
+    )
+    return results

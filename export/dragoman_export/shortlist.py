@@ -1,0 +1,195 @@
+"""Making a bundle's lexical shortlists out of parallel text.
+
+For each target language and source token, a list has the target tokens that the source token was
+translated to most often. The list of the end symbol, which each source has, holds the most frequent
+tokens of the language.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from dragoman_serving.engine.compiled.library import LANES
+from dragoman_serving.engine.compiled.shortlists import Shortlists
+from safetensors.numpy import save
+
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.manifest import Manifest, digests
+from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
+from dragoman_export.word_translation import Links, Pair, count_links
+
+FILE_NAME = "shortlist.safetensors"
+EACH, FREQUENT = 50, 100
+"""Tokens of the list of a source token, and of a language."""
+MOST_TOKENS = 100
+"""Of each side of a pair: the links of longer ones take much memory and say little."""
+_FEWEST = 0.5
+"""Expected count below which a token is left out of a list."""
+_RARE = 20
+"""Expected count below which a source token may also be copied, as parts of names are."""
+
+Direction = tuple[str, str]
+Texts = tuple[Sequence[str], Sequence[str]]
+"""Sources and their translations."""
+
+
+def add_shortlist(
+    bundle: Path,
+    texts: Mapping[Direction, Texts],
+    each: int = EACH,
+    frequent: int = FREQUENT,
+    force: bool = False,
+    told: Callable[[], None] = lambda: None,
+) -> Manifest:
+    """Write lexical shortlists into a bundle; all else stays as it is.
+
+    Args:
+        bundle: folder of a bundle.
+        texts: of every direction of the model.
+        each: most tokens of the list of a source token.
+        frequent: tokens of the list that all sentences have.
+        force: replace the shortlists that are there.
+        told: called after each round of each direction.
+
+    Returns:
+        The bundle's manifest.
+
+    Raises:
+        UsageError: the bundle is damaged, has shortlists already, or cannot be written; a direction
+            has no text.
+    """
+    manifest = Manifest.load(bundle)
+    if manifest.shortlist is not None and not force:
+        raise UsageError(f"{bundle} has shortlists: give --force to replace them")
+    tokenizer = manifest.open_tokenizer(bundle)
+    for direction in manifest.all_directions:
+        if direction not in texts:
+            raise UsageError(
+                f"no text is in both languages of {'-'.join(direction)}, which the model "
+                "translates: give one"
+            )
+    tags = manifest.special_ids.tags
+    lists = _Lists(manifest, each, frequent)
+    for (src, tgt), of_direction in texts.items():
+        pairs = encode_pairs(tokenizer, *of_direction, tgt)
+        if not pairs:
+            raise UsageError(f"the text of {src}-{tgt} has no pair that the model can read")
+        lists.add(list(tags).index(tgt) if tags else 0, pairs, told)
+    with writing(bundle):
+        partial = bundle / f"{FILE_NAME}.partial"
+        partial.write_bytes(save(lists.arrays()))
+        os.replace(partial, bundle / FILE_NAME)
+        added = dataclasses.replace(
+            manifest,
+            shortlist=FILE_NAME,
+            files={**manifest.files, **digests(bundle, [FILE_NAME])},
+        )
+        added.write(bundle)
+    return added
+
+
+def encode_pairs(
+    tokenizer: Tokenizer, sources: Sequence[str], targets: Sequence[str], language: str
+) -> list[Pair]:
+    """Pairs as ids: sources without the tag, targets without the end symbol; no long ones."""
+    end = tokenizer.encode_source("", language)[-1:]
+    encoded = zip(tokenizer.encode_all(sources), tokenizer.target.encode_all(targets), strict=True)
+    return [
+        ((*src, *end), tgt)
+        for src, tgt in encoded
+        if tgt and max(len(src), len(tgt)) <= MOST_TOKENS
+    ]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Of some sentences: means of how much of the vocabulary and of the translations is listed.
+
+    Attributes:
+        computed: share of the output layer that is computed.
+        contained: share of the translations' tokens.
+    """
+
+    computed: float
+    contained: float
+
+
+def measure(bundle: Path, manifest: Manifest, texts: Texts, language: str) -> Coverage:
+    """What the shortlists of a bundle leave of sentences and their translations into a language."""
+    assert manifest.shortlist is not None
+    shortlists = Shortlists(bundle / manifest.shortlist, manifest)
+    tokenizer = manifest.open_tokenizer(bundle)
+    tag = [tokenizer.tag_id(language)] if tokenizer.tags else []
+    vectors = -(-manifest.dimensions.vocab_size // LANES)
+    shares, contained = [], []
+    for src, tgt in encode_pairs(tokenizer, *texts, language):
+        words = shortlists.of_sentence([*tag, *src], ())
+        listed = np.unpackbits(words.view(np.uint8), bitorder="little")[:vectors]
+        shares.append(listed.mean())
+        contained.append(listed[np.array(tgt) // LANES])
+    return Coverage(float(np.mean(shares)), float(np.concatenate(contained).mean()))
+
+
+class _Lists:
+    """Pairs of a row, which is an index of a language and a source id, and of a target id."""
+
+    def __init__(self, manifest: Manifest, each: int, frequent: int) -> None:
+        self._manifest = manifest
+        self._each, self._frequent = each, frequent
+        self._rows: list[npt.NDArray[np.int64]] = []
+        self._ids: list[npt.NDArray[np.int64]] = []
+
+    def add(self, language: int, pairs: Sequence[Pair], told: Callable[[], None]) -> None:
+        """Add the lists of a direction into a language."""
+        sizes, end = self._manifest.dimensions, self._manifest.special_ids.end
+        links = count_links(pairs, sizes.vocab_size, lambda done: told())
+        src_ids, tgt_ids = _most_frequent(links, self._each, end)
+        counts = np.bincount(np.concatenate([tgt for _, tgt in pairs]), minlength=sizes.vocab_size)
+        common = np.argsort(-counts, kind="stable")[: self._frequent]
+        common = np.union1d(common[counts[common] > 0], [end])
+        copied = self._copied(links)
+        src_ids = np.concatenate([src_ids, copied, np.full(len(common), end)])
+        tgt_ids = np.concatenate([tgt_ids, copied, common])
+        known = tgt_ids != UNKNOWN_ID
+        self._rows.append(language * sizes.src_ids + src_ids[known])
+        self._ids.append(tgt_ids[known])
+
+    def _copied(self, links: Links) -> npt.NDArray[np.int64]:
+        """Rare source tokens, which are target tokens too where the sides share a vocabulary."""
+        sizes, special = self._manifest.dimensions, self._manifest.special_ids
+        if sizes.src_vocab_size is not None:
+            return np.zeros(0, np.int64)
+        counts = np.bincount(links.src_ids, links.counts, sizes.src_ids)
+        ids = {special.pad, special.begin, special.end, *special.tags.values()}
+        return np.setdiff1d(np.flatnonzero(counts < _RARE), list(ids))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The tensors of the file: `tags` [L], `begins` [L x src_ids + 1] of the lists in `ids`."""
+        sizes, tags = self._manifest.dimensions, self._manifest.special_ids.tags
+        rows = max(len(tags), 1) * sizes.src_ids
+        keys = np.concatenate(self._rows) * sizes.vocab_size + np.concatenate(self._ids)
+        of_list, ids = np.divmod(np.unique(keys), sizes.vocab_size)
+        return {
+            "tags": np.array(list(tags.values()), np.int32),
+            "begins": np.searchsorted(of_list, np.arange(rows + 1)).astype(np.int32),
+            "ids": ids.astype(np.uint16 if sizes.vocab_size <= 1 << 16 else np.uint32),
+        }
+
+
+def _most_frequent(
+    links: Links, each: int, empty_word: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Source and target ids of the most frequent links of each source token."""
+    kept = (links.counts >= _FEWEST) & (links.src_ids != empty_word)
+    src_ids, tgt_ids, counts = (one[kept] for one in (links.src_ids, links.tgt_ids, links.counts))
+    order = np.lexsort((-counts, src_ids))
+    src_ids, tgt_ids = src_ids[order], tgt_ids[order]
+    rank = np.arange(len(src_ids)) - np.searchsorted(src_ids, src_ids)
+    return src_ids[rank < each], tgt_ids[rank < each]

@@ -1,0 +1,105 @@
+"""IBM model 1: which target tokens the tokens of a source are translated to.
+
+Source: Brown et al. 1993, https://aclanthology.org/J93-2003, model 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Pair = tuple[Sequence[int], Sequence[int]]
+"""Source and target ids, neither of them empty."""
+Ids = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+ROUNDS = 5
+"""Of expectation maximisation, after which lists change little."""
+_TOGETHER = 5000
+"""Pairs of a chunk, which bounds the memory of what is computed at once."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """How often tokens are expected to be translated to others, for N pairs of tokens.
+
+    Attributes:
+        src_ids: [N], in rising order.
+        tgt_ids: [N].
+        counts: [N].
+    """
+
+    src_ids: Ids
+    tgt_ids: Ids
+    counts: Floats
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """The links of some pairs: `links` [L] index the kinds of links, `begins` [T] target tokens."""
+
+    links: npt.NDArray[np.int32]
+    begins: Ids
+
+    @property
+    def lengths(self) -> Ids:
+        """[T], links of each target token."""
+        return np.diff(self.begins, append=len(self.links))
+
+
+def count_links(
+    pairs: Sequence[Pair], tgt_size: int, told: Callable[[int], None] = lambda done: None
+) -> Links:
+    """Expected counts of links between the tokens of sentence pairs.
+
+    Args:
+        pairs: of one direction; a token that is part of each source takes the place of the empty
+            word.
+        tgt_size: how many target ids there are.
+        told: called after each round with how many are done.
+
+    Returns:
+        The counts of the last round.
+    """
+    kinds, chunks = _index(pairs, tgt_size)
+    src_ids, tgt_ids = np.divmod(kinds, tgt_size)
+    probabilities, counts = np.ones(len(kinds)), np.zeros(len(kinds))
+    for number in range(ROUNDS):
+        counts = np.zeros(len(kinds))
+        for chunk in chunks:
+            shares = probabilities[chunk.links]
+            shares /= np.repeat(np.add.reduceat(shares, chunk.begins), chunk.lengths)
+            counts += np.bincount(chunk.links, shares, len(kinds))
+        probabilities = counts / np.bincount(src_ids, counts)[src_ids]
+        told(number + 1)
+    return Links(src_ids, tgt_ids, counts)
+
+
+def _index(pairs: Sequence[Pair], tgt_size: int) -> tuple[Ids, list[_Chunk]]:
+    """All kinds of links, `src_id * tgt_size + tgt_id` in rising order, and those of the pairs."""
+    found = []
+    for begin in range(0, len(pairs), _TOGETHER):
+        keys, lengths = _keys(pairs[begin : begin + _TOGETHER], tgt_size)
+        found.append((*np.unique(keys, return_inverse=True), lengths))
+    kinds = np.unique(np.concatenate([own for own, _, _ in found]))
+    return kinds, [
+        _Chunk(
+            np.searchsorted(kinds, own).astype(np.int32)[links],
+            np.concatenate([[0], np.cumsum(lengths)[:-1]]),
+        )
+        for own, links, lengths in found
+    ]
+
+
+def _keys(pairs: Sequence[Pair], tgt_size: int) -> tuple[Ids, Ids]:
+    """Every link of the pairs, one target token after the other, and how many each of them has."""
+    keys, lengths = [], []
+    for src, tgt in pairs:
+        rows = np.array(src, np.int64) * tgt_size
+        keys.append((np.array(tgt, np.int64)[:, None] + rows).ravel())
+        lengths.append(itertools.repeat(len(src), len(tgt)))
+    return np.concatenate(keys), np.fromiter(itertools.chain.from_iterable(lengths), np.int64)
