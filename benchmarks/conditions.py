@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from dragoman_load_test.machine import cpu_name
@@ -40,3 +42,25 @@ def conditions(module: str, words: Sequence[str], load_1min: float) -> dict[str,
             **{name: importlib.metadata.version(name) for name in _PACKAGES},
         },
     }
+
+
+def close(
+    module: str,
+    words: Sequence[str],
+    load_1min: float,
+    results: Mapping[str, Any],
+    path: Path | None,
+) -> None:
+    """End a benchmark: say on what and how it was measured, and write all figures as JSON.
+
+    Args:
+        module: what was run.
+        words: the command line after the module's name.
+        load_1min: load average when the program began.
+        results: the figures, which JSON can hold.
+        path: of the file; None: none is written.
+    """
+    found = conditions(module, words, load_1min)
+    print(f"\n{found['cpu']}, {found['cores']} cores: {found['command']}")
+    if path is not None:
+        path.write_text(json.dumps({**found, **results}, indent=1) + "\n", encoding="utf-8")

@@ -15,7 +15,6 @@ the figure is the speed over that of the plain search.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -35,7 +34,7 @@ from dragoman_serving.engine.constraints import Constraints, Sampling, TermConst
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.request.suppression import suppressed_words
 
-from benchmarks.conditions import conditions
+from benchmarks.conditions import close
 from benchmarks.console import positive, progress
 from benchmarks.peers.base_model import BASE, write_random_bundle
 from benchmarks.report import markdown_table, spread
@@ -171,15 +170,17 @@ def main() -> None:
     ]
     print(f"{choose_instruction_set()}, speed over that of the plain search:\n")
     print(markdown_table(("option", "beside", "shipped", "base"), rows))
-    told = conditions("benchmarks.engine.constraints", sys.argv[1:], load_1min)
     results = [
         {"option": name, "beam_width": width, "ratios": by_model}
         for (name, width), by_model in found.items()
     ]
-    output = json.dumps({"conditions": told, "results": results})
-    print(output)
-    if arguments.json:
-        arguments.json.write_text(output + "\n", encoding="utf-8")
+    close(
+        "benchmarks.engine.constraints",
+        sys.argv[1:],
+        load_1min,
+        {"results": results},
+        arguments.json,
+    )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ Rounds alternate.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -26,7 +25,7 @@ from dragoman_serving.scoring.pair import Pair, PairScoring, like_lengths
 from dragoman_serving.scoring.score_graphs import ScoreGraph
 from dragoman_training.text.parallel_text import read_pairs
 
-from benchmarks.conditions import conditions
+from benchmarks.conditions import close
 from benchmarks.console import positive
 from benchmarks.report import markdown_table, spread
 from dragoman.kernel.manifest import Manifest
@@ -90,11 +89,13 @@ def main() -> None:
     print(markdown_table(head, rows))
     means = [mean_score(one, pairs) for one in (compiled, graph)]
     print("\nmean log-probability of a token: {:.4f}, in fp32 {:.4f}".format(*means))
-    told = conditions("benchmarks.engine.scoring", sys.argv[1:], load_1min)
-    output = json.dumps({"conditions": told, "results": results, "means": means})
-    print(output)
-    if arguments.json:
-        arguments.json.write_text(output + "\n", encoding="utf-8")
+    close(
+        "benchmarks.engine.scoring",
+        sys.argv[1:],
+        load_1min,
+        {"results": results, "means": means},
+        arguments.json,
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ BLEU is that of `dragoman evaluate BUNDLE --runtime engine`, with `--shortlist` 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -39,7 +38,7 @@ from dragoman_serving.engine.compiled.shortlists import Shortlists
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from safetensors.numpy import save_file
 
-from benchmarks.conditions import conditions
+from benchmarks.conditions import close
 from benchmarks.console import positive, progress
 from benchmarks.engine.constraints import (
     BASE_TOKENS,
@@ -167,11 +166,13 @@ def main() -> None:
     print(f"{choose_instruction_set()}, speed over that without shortlists:\n")
     head = ("model", "computed", "sentences", "search", "speed")
     print(markdown_table(head, [one.row for one in results]))
-    told = conditions("benchmarks.engine.shortlist", sys.argv[1:], load_1min)
-    output = json.dumps({"conditions": told, "results": list(map(asdict, results))})
-    print(output)
-    if arguments.json:
-        arguments.json.write_text(output + "\n", encoding="utf-8")
+    close(
+        "benchmarks.engine.shortlist",
+        sys.argv[1:],
+        load_1min,
+        {"results": list(map(asdict, results))},
+        arguments.json,
+    )
 
 
 if __name__ == "__main__":

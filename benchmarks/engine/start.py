@@ -25,9 +25,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks.conditions import conditions
+from benchmarks.conditions import close
 from benchmarks.console import positive, progress
 from benchmarks.peers.base_model import write_random_bundle
 from benchmarks.peers.imported_model import Sizes, write_random_model
@@ -175,11 +174,8 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"benchmarks.engine.start: {error}", file=sys.stderr)
         return error.exit_code
     print(markdown_table(HEADER, [case.cells() for case in cases]))
-    found = conditions("benchmarks.engine.start", words, load_1min)
-    print(f"\n{found['cpu']}, {found['cores']} cores: {found['command']}")
-    if arguments.json:
-        values: dict[str, Any] = {**found, "cases": [asdict(case) for case in cases]}
-        arguments.json.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    values = {"cases": [asdict(case) for case in cases]}
+    close("benchmarks.engine.start", words, load_1min, values, arguments.json)
     return 0
 
 

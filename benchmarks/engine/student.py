@@ -24,7 +24,7 @@ from pathlib import Path
 from dragoman_training.run.evaluation import Quality, measure
 from dragoman_training.text.parallel_text import Side, read_directions
 
-from benchmarks.conditions import conditions
+from benchmarks.conditions import close
 from benchmarks.console import positive, progress
 from benchmarks.engine.step import SHIPPED
 from benchmarks.peers.contenders import Run
@@ -139,8 +139,7 @@ def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
         print(f"{TEST}, BLEU:\n\n{quality_table(models, directions)}", flush=True)
         sizes = (arguments.sentences, arguments.rounds, partial(advance, "speed"))
         print(f"\n{speed_table(models, directions, *sizes)}")
-    found = conditions("benchmarks.engine.student", words, load_1min)
-    print(f"\n{found['cpu']}, {found['cores']} cores: {found['command']}")
+    close("benchmarks.engine.student", words, load_1min, {}, None)
 
 
 def main(words: Sequence[str] | None = None) -> int:

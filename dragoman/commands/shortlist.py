@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=200_000,
         metavar="N",
-        help="at most so many of each text, random ones (default: 200,000)",
+        help="pairs sampled from each text at most (default: 200,000)",
     )
     parser.add_argument(
         "--tokens",

@@ -59,8 +59,9 @@ class Decoding(Protocol):
         """
         ...
 
-    def found(self, slot: int) -> Found:
-        """What the searches found of which a sentence's is one."""
+    @property
+    def found(self) -> Found:
+        """What the searches have found."""
         ...
 
     def leave(self, slots: Sequence[int]) -> None:

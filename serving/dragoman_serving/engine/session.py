@@ -12,7 +12,7 @@ from dragoman_serving.engine.cache import Cache, CacheShape
 class Ranking(Protocol):
     """Reads a step's scores, wherever these lie."""
 
-    def likeliest(self, logits: Any) -> Ids:
+    def argmax(self, logits: Any) -> Ids:
         """Each row's best token [R], of what the last step returned."""
         ...
 

@@ -87,7 +87,7 @@ class Batch:
         if self._followed:
             for slot, job in enumerate(self.jobs):
                 if job.progress is not None:
-                    job.progress(self._decoding.found(slot).certain(slot))
+                    job.progress(self._decoding.found.certain(slot))
 
     def _given_up(self) -> list[int]:
         """Slots of sentences that nobody waits for any more."""
@@ -105,7 +105,7 @@ class Batch:
 
     def _finish(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            job, found = self.jobs[slot], self._decoding.found(slot)
+            job, found = self.jobs[slot], self._decoding.found
             result = found.result(slot)
             if (wanted := job.sentence.options.hypotheses) > 1:
                 result = replace(result, others=found.next_best(slot, wanted - 1))

@@ -58,7 +58,7 @@ static int64_t best_panels(const float *largest, int64_t panels, int64_t count, 
 }
 
 /* Ids [N] of the largest of scores that `dragoman_step` made. */
-void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64_t *ids)
+void dragoman_argmax(const float *scores, int64_t rows, int64_t panels, int64_t *ids)
 {
     for (int64_t row = 0; row < rows; row++, scores += panels * PANEL + panels) {
         Ranked panel, token;

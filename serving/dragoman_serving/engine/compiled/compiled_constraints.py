@@ -19,7 +19,7 @@ class NativeConstraints:
 
     Attributes:
         address: of the structure, valid as long as this object lives.
-        scores: whether hypotheses have log-probabilities.
+        scored: whether log-probabilities are computed: they are requested, or compared.
     """
 
     def __init__(self, sentence: Sentence, constraints: Constraints) -> None:
@@ -29,6 +29,12 @@ class NativeConstraints:
         enough = max(math.ceil(constraints.patience * options.beam_width), options.hypotheses)
         if not constraints.early_stopping:
             enough = 0
+        self.scored = (
+            constraints.scored
+            or options.beam_width > 1
+            or enough != 1
+            or constraints.repetition_penalty != 1.0
+        )
         self._structure = library.Constraints(
             prefix_length=len(constraints.prefix),
             prefix=self._array(constraints.prefix, np.int32),
@@ -36,7 +42,7 @@ class NativeConstraints:
             ngram_size=constraints.no_repeat_ngram_size or 0,
             enough=enough,
             wanted=options.hypotheses,
-            scored=constraints.scored,
+            scored=self.scored,
             repetition_penalty=constraints.repetition_penalty,
             temperature=1.0,
             top_p=1.0,
@@ -52,12 +58,6 @@ class NativeConstraints:
             self._structure.top_k = sampling.top_k or 0
             self._structure.top_p = 1.0 if sampling.top_p is None else sampling.top_p
         self.address = ctypes.addressof(self._structure)
-        self.scores = (
-            constraints.scored
-            or options.beam_width > 1
-            or enough != 1
-            or constraints.repetition_penalty != 1.0
-        )
 
     def _array(self, values: npt.ArrayLike, dtype: Any) -> int:
         """Address of an array, which is kept."""

@@ -166,7 +166,8 @@ class NativeDecoding:
         finished: list[int] = self._searches.done[:done].tolist() if done else []
         return finished
 
-    def found(self, slot: int) -> Found:
+    @property
+    def found(self) -> Found:
         """See `Decoding`."""
         return self._searches
 

@@ -131,7 +131,7 @@ class NativeSearches:
         """Rank the tokens of all rows; only those without constraints are read."""
         rows, top = self.structure.slots * self._width, 2 * self._width
         if self._width == 1:
-            self._arrays["top_ids"][:rows, 0] = ranking.likeliest(logits)
+            self._arrays["top_ids"][:rows, 0] = ranking.argmax(logits)
             return
         top_scores, top_ids = ranking.best(logits, top)
         self._arrays["top_scores"][:rows] = top_scores[:, :top]
@@ -187,7 +187,7 @@ class NativeSearches:
 
     def _is_scored(self, slot: int) -> bool:
         constraints = self._slots[slot].constraints
-        return self._width > 1 if constraints is None else constraints.scores
+        return self._width > 1 if constraints is None else constraints.scored
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """The tokens that a search's translation will begin with."""

@@ -52,6 +52,8 @@ static void penalise(const Searches *searches, double penalty, int64_t length, f
                      float log_sum)
 {
     const int32_t *const history = searches->history;
+    for (int64_t i = 0; i < length; i++)
+        searches->history_scores[i] = scores[history[i]];
     for (int64_t i = 0; i < length; i++) {
         int64_t first = 0;
         while (history[first] != history[i])
@@ -113,13 +115,10 @@ static void force(const Searches *searches, int64_t id, float *scores)
     scores[id] = *panel_of(scores, searches->panels, id) = score;
 }
 
-/* Change the scores of what comes after `searches->history` [length]. What its tokens have before is
- * kept. */
+/* Change the scores of what comes after `searches->history` [length]. */
 void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores, float log_sum)
 {
     const Constraints *const constraints = searches->constraints[slot];
-    for (int64_t i = 0; i < length; i++)
-        searches->history_scores[i] = scores[searches->history[i]];
     if (length < constraints->prefix_length) {
         force(searches, constraints->prefix[length], scores);
         return;
@@ -148,19 +147,16 @@ static void choose_tokens(const Searches *searches, const Constraints *constrain
         tokens[i] = (Ranked){-INFINITY, 0};
 }
 
-/* What the model thinks of a token, whose score may have been multiplied. */
-float model_score(const Searches *searches, int64_t length, Ranked token)
+/* The model's own score of a token, which `constrain` may have multiplied. */
+float model_score(const Searches *searches, int64_t slot, int64_t length, Ranked token)
 {
+    const Constraints *const constraints = searches->constraints[slot];
+    if (constraints->repetition_penalty == 1.0 || length < constraints->prefix_length)
+        return token.value;
     for (int64_t i = 0; i < length; i++)
         if (searches->history[i] == token.index)
             return searches->history_scores[i];
     return token.value;
-}
-
-static int needs_log_probs(const Searches *searches, const Constraints *constraints)
-{
-    return constraints->scored || searches->width > 1 || constraints->enough != 1 ||
-           constraints->repetition_penalty != 1.0;
 }
 
 /* The best continuations of one slot's live hypotheses, under its constraints: `top_*` of its rows. */
@@ -175,14 +171,14 @@ void rank_constrained(const Searches *searches, int64_t slot, float *scores)
         const int64_t length = read_history(searches, slot, place);
         Ranked tokens[MOST_BEST];
         const float log_sum =
-            needs_log_probs(searches, constraints) ? log_sum_of_row(searches, of_row) : 0.0f;
+            constraints->scored ? log_sum_of_row(searches, of_row) : 0.0f;
         constrain(searches, slot, length, of_row, log_sum);
         choose_tokens(searches, constraints, length, of_row, tokens, count);
         for (int64_t i = 0; i < count; i++) {
             searches->top_scores[row * count + i] = tokens[i].value - log_sum;
             searches->top_ids[row * count + i] = tokens[i].index;
             searches->top_log_probs[row * count + i] =
-                model_score(searches, length, tokens[i]) - log_sum;
+                model_score(searches, slot, length, tokens[i]) - log_sum;
         }
     }
 }

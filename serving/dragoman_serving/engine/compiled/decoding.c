@@ -23,7 +23,7 @@ static void copy_row(const Model *model, const Rows *rows, int64_t source, int64
 }
 
 /* Let rows go on from others: `copies` [count, 3] are sources, targets and tokens of each. */
-void dragoman_copy_rows(const Model *model, const Rows *rows, const int64_t *copies, int64_t count)
+static void copy_rows(const Model *model, const Rows *rows, const int64_t *copies, int64_t count)
 {
     for (int64_t i = 0; i < count; i++, copies += 3)
         copy_row(model, rows, copies[0], copies[1], copies[2]);
@@ -46,7 +46,7 @@ static int64_t decode(const Model *model, const Rows *rows, const Searches *sear
         rows->positions[row]++;
     COUNTED(rows->ticks, RANKING, dragoman_rank_plain(searches, scores));
     COUNTED(rows->ticks, SEARCH, done = dragoman_advance(searches, scores, rows->ids, &copied));
-    COUNTED(rows->ticks, CACHE, dragoman_copy_rows(model, rows, searches->copies, copied));
+    COUNTED(rows->ticks, CACHE, copy_rows(model, rows, searches->copies, copied));
     return done;
 }
 

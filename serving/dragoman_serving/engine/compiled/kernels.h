@@ -212,7 +212,7 @@ typedef struct {
     int64_t *copies;    /* [B x W, 3], of a step: source, target, tokens of each */
     int64_t *done;      /* [B], slots that were done with a step, in rising order */
     int32_t *history;   /* [T] scratch, tokens of one hypothesis */
-    float *history_scores; /* [T] scratch, what they have in a row */
+    float *history_scores; /* [T] scratch, what they have before a penalty */
     float *weights;     /* [panels x PANEL + 2 panels] scratch */
 } Searches;
 
@@ -292,7 +292,7 @@ void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tok
 float largest_of(const float *values, int64_t length);
 float log_sum_of(const float *scores, int64_t length, float most);
 float log_sum_of_panels(const float *scores, int64_t panels, float most);
-void dragoman_likeliest(const float *scores, int64_t rows, int64_t panels, int64_t *ids);
+void dragoman_argmax(const float *scores, int64_t rows, int64_t panels, int64_t *ids);
 void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
                    float *log_probs, int64_t *ids);
 void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int64_t length,
@@ -304,7 +304,7 @@ void forbid(float *scores, int64_t panels, int64_t id);
 int64_t read_history(const Searches *searches, int64_t slot, int64_t place);
 float log_sum_of_row(const Searches *searches, const float *scores);
 void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores, float log_sum);
-float model_score(const Searches *searches, int64_t length, Ranked token);
+float model_score(const Searches *searches, int64_t slot, int64_t length, Ranked token);
 void rank_constrained(const Searches *searches, int64_t slot, float *scores);
 
 /* sampling.c */
@@ -338,7 +338,6 @@ void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32
                      float *log_probs, int32_t *rows, Found *found);
 
 /* decoding.c */
-void dragoman_copy_rows(const Model *model, const Rows *rows, const int64_t *copies, int64_t count);
 int64_t dragoman_decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,
                         float *scores);
 void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t slot);

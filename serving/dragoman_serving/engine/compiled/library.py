@@ -270,9 +270,6 @@ class Library:
         self.score = loaded.dragoman_score
         self.score.argtypes = (model, ctypes.POINTER(Pairs), Pointer)
         self.score.restype = None
-        self.copy_rows = loaded.dragoman_copy_rows
-        self.copy_rows.argtypes = (model, rows, Pointer, Number)
-        self.copy_rows.restype = None
         self.log_softmax = loaded.dragoman_log_softmax
         self.log_softmax.argtypes = (Pointer, Number, Number, Number, Pointer)
         self.log_softmax.restype = None

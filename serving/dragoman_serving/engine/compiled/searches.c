@@ -243,7 +243,7 @@ void dragoman_rank_plain(const Searches *searches, const float *scores)
         if (searches->constraints[slot])
             continue;
         if (width == 1)
-            dragoman_likeliest(of_slot, 1, panels, searches->top_ids + slot * top);
+            dragoman_argmax(of_slot, 1, panels, searches->top_ids + slot * top);
         else
             dragoman_best(of_slot, width, panels, top, searches->top_scores + slot * width * top,
                           searches->top_ids + slot * width * top);

@@ -149,7 +149,7 @@ static Candidate *add_free(const Searches *searches, int64_t slot, const Progres
         *end = from;
         end->id = tokens[i].index;
         end->order += i;
-        end->log_prob = model_score(searches, length, tokens[i]) - log_sum;
+        end->log_prob = model_score(searches, slot, length, tokens[i]) - log_sum;
         end->score += tokens[i].value - log_sum;
         end++;
     }

@@ -86,8 +86,8 @@ class OnnxSession:
         self._decoder.run_with_iobinding(bound.binding)
         return bound.logits
 
-    def likeliest(self, logits: Floats) -> Ids:
-        """See `Session.likeliest`."""
+    def argmax(self, logits: Floats) -> Ids:
+        """See `Session.argmax`."""
         ids: Ids = logits.argmax(axis=1)
         return ids
 

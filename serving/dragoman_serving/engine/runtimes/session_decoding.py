@@ -110,7 +110,8 @@ class SessionDecoding:
             self._cache.copy_rows(advance.copies)
         return advance.done
 
-    def found(self, slot: int) -> Found:
+    @property
+    def found(self) -> Found:
         """See `Decoding`."""
         return self._searches
 

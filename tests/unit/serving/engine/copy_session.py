@@ -56,7 +56,7 @@ class CopySession:
             logits[row, best] += 59.9
         return logits
 
-    def likeliest(self, logits: Floats) -> Ids:
+    def argmax(self, logits: Floats) -> Ids:
         ids: Ids = logits.argmax(axis=1)
         return ids
 

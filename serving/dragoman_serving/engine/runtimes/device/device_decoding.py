@@ -212,8 +212,8 @@ class DeviceDecoding:
         padded[: len(values)] = values
         return self._staging.upload(name, padded)
 
-    def likeliest(self, logits: DeviceTensor) -> Ids:
-        """See `Session.likeliest`."""
+    def argmax(self, logits: DeviceTensor) -> Ids:
+        """See `Session.argmax`."""
         return np.ascontiguousarray(self.best(logits, 1)[1][:, 0])
 
     def best(self, logits: DeviceTensor, number: int) -> tuple[Floats, Ids]:
@@ -236,7 +236,8 @@ class DeviceDecoding:
             self._memory.download(logits.address + row * row_bytes, of_row)
         return log_softmax(found)
 
-    def found(self, slot: int) -> Found:
+    @property
+    def found(self) -> Found:
         """See `Decoding`."""
         return self._searches
 

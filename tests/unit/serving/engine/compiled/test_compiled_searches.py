@@ -46,7 +46,7 @@ class RandomScores:
     tokens: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Of each row, the sentence and its tokens so far."""
 
-    def likeliest(self, logits: Floats) -> Ids:
+    def argmax(self, logits: Floats) -> Ids:
         return self.best(logits, 1)[1][:, 0]
 
     def log_probs(self, logits: Floats, rows: Ids) -> Floats:
@@ -164,7 +164,7 @@ def test_beams_of_every_width_find_their_first_tokens(width: int) -> None:
     scores = np.tile(np.arange(2 * width, dtype=np.float32)[::-1], (width, 1))
     ids = np.tile(np.arange(10, 10 + 2 * width), (width, 1))
     ranking = SimpleNamespace(
-        best=lambda logits, number: (scores, ids), likeliest=lambda logits: ids[:, 0]
+        best=lambda logits, number: (scores, ids), argmax=lambda logits: ids[:, 0]
     )
     advance = searches.advance(cast(Ranking, ranking), None)
     assert advance.done == []

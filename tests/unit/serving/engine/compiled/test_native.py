@@ -151,7 +151,7 @@ def test_a_beam_has_the_score_of_its_tokens(bundle: Path) -> None:
             decoding.join(joining)
             in_flight += joining
         done = decoding.step()
-        found += [(in_flight[slot], decoding.found(slot).result(slot)) for slot in done]
+        found += [(in_flight[slot], decoding.found.result(slot)) for slot in done]
         decoding.leave(done)
         for slot in reversed(done):
             in_flight[slot] = in_flight[-1]
