@@ -67,7 +67,7 @@ def test_errors_end_the_stream(shipped: Served, body: dict[str, Any], message: s
 
 def test_events_say_what_is_new(shipped: Served) -> None:
     """The first one comes before anything is translated, and is followed by an error as well."""
-    first, *events = shipped.events(text_input=f"{TEXT} " * 20, beam_width=1)
+    first, *events = shipped.events(text_input=f"{TEXT} " * 200, beam_width=1)
     assert (first["text_output"], first["delta"], first["output_tokens"]) == ("", "", 0)
     assert "".join(event["delta"] for event in events) == events[-1]["text_output"]
     tokens = [event["output_tokens"] for event in events]

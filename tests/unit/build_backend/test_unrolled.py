@@ -17,13 +17,14 @@ from tests.conftest import REPOSITORY
 
 PRODUCTS = "serving/dragoman_serving/engine/compiled/products.c"
 TILES = {
-    "avx512vnni": ("vpdpbusd", 4 + 4 * sum(range(1, 7))),
-    "avxvnni": ("vpdpbusd", 2 * (4 + sum(range(1, 7)))),
-    "avx2": ("vpmaddubsw", 2 * (4 + 2 * sum(range(1, 3)))),
+    "avx512vnni": ("vpdpbusd", 4 + 4 * sum(range(1, 7)) + 4 + 2 * sum(range(2, 9))),
+    "avxvnni": ("vpdpbusd", 2 * (4 + sum(range(1, 7)) + 4 + 2 * (2 + 3) + 4 + 5 + 6)),
+    "avx2": ("vpmaddubsw", 2 * (4 + 2 * sum(range(1, 3)) + 4 + 2 * 2 + 3 + 4)),
 }
 """Which instruction multiplies, and how often it stands in tiles of each number of rows.
 
-A row alone has four sums; tiles take as many vectors as there are registers for.
+A row alone has four sums; tiles take as many vectors as there are registers for. Behind them, the
+tiles of shortlists: of one vector, with four sums of a row alone, two of a few rows, else one.
 """
 HAS = {
     "gcc": shutil.which("gcc") is not None,
