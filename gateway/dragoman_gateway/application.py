@@ -1,0 +1,34 @@
+"""The ASGI application: the protocols over one core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.own.protocol import OwnProtocol
+from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
+
+
+def application(gateway: Gateway) -> ASGIApp:
+    """The application of a gateway."""
+    protocols: Sequence[ProtocolPackage] = (OwnProtocol(gateway),)
+    dispatcher = Dispatcher(protocols, gateway.settings)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(gateway, receive, send)
+        elif scope["type"] == "http":
+            await dispatcher(scope, receive, send)
+
+    return serve
+
+
+async def _lifespan(gateway: Gateway, receive: Receive, send: Send) -> None:
+    """Open the gateway when the server starts, and close it when it stops."""
+    await receive()
+    async with gateway:
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+    await send({"type": "lifespan.shutdown.complete"})
