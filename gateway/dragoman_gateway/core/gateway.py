@@ -8,6 +8,7 @@ from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.jobs import Jobs
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.translations import Translations
 
 
@@ -16,6 +17,7 @@ class Gateway:
 
     Attributes:
         settings: of the gateway.
+        store: its state.
         access: who may use it, and how much.
         glossaries: of all callers.
         translations: translation, scoring, detection, languages.
@@ -23,8 +25,13 @@ class Gateway:
     """
 
     def __init__(self, settings: GatewaySettings) -> None:
-        """Prepare the parts."""
+        """Prepare the parts.
+
+        Raises:
+            UsageError: the state in the folder cannot be used.
+        """
         self.settings = settings
+        self.store = Store(settings.folder)
         self.access = Access()
         self.glossaries = Glossaries()
         self.translations = Translations(settings, self.access)
@@ -37,3 +44,4 @@ class Gateway:
     async def __aexit__(self, *error: object) -> None:
         """Close it."""
         await self.translations.close()
+        self.store.close()
