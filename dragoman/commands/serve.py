@@ -7,7 +7,8 @@ import contextlib
 import os
 import sys
 
-from dragoman.commands.serve_settings import declare, resolve
+from dragoman.commands.gateway_settings import as_environment, of_serve
+from dragoman.commands.serve_settings import SETTINGS, declare, resolve
 from dragoman.kernel.errors import UsageError
 
 HELP = "serve translations over HTTP and gRPC with Triton Inference Server"
@@ -16,7 +17,7 @@ EXTRA = "serve"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the settings."""
-    declare(parser)
+    declare(parser, (*SETTINGS, *of_serve()))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -26,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_serving.launch.stop_signals import Stopped, stop_on_signals
     from dragoman_serving.launch.supervision import keep_serving
 
-    resolved = resolve(arguments, os.environ)
+    resolved = resolve(arguments, os.environ, (*SETTINGS, *of_serve()))
     settings = resolved.values
     if settings["engine_timeout"] <= 0:
         raise UsageError(f"--engine-timeout {settings['engine_timeout']:g}: give seconds above 0")
