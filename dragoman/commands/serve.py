@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 
-from dragoman.commands.gateway_settings import as_environment, of_serve
+from dragoman.commands.gateway_settings import of_serve
 from dragoman.commands.serve_settings import SETTINGS, declare, resolve
 from dragoman.kernel.errors import UsageError
 

@@ -84,7 +84,7 @@ class RunningGateway:
         )
         try:
             with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-                return Answer(answer.status, dict(answer.headers.lower_items()), answer.read())
+                return Answer(answer.status, _lower(answer.headers), answer.read())
         except urllib.error.HTTPError as error:
             with error:
                 return Answer(error.code, _lower(error.headers), error.read())
