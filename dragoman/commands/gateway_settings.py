@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from dragoman_gateway.core.settings import GatewaySettings
 
 PREFIX = "gateway_"
+REQUIRED = (
+    *("babel", "httptools", "msgspec", "prometheus_client", "python_multipart"),
+    *("starlette", "uvicorn", "uvloop"),
+)
+"""Modules that the gateway needs, of its extra."""
 OF_SERVER = ("triton", "triton_http")
 """Fields that `dragoman serve` knows by itself."""
 

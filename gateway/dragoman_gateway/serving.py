@@ -31,7 +31,7 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
     Args:
         settings: of the gateway.
         heartbeat: file descriptor of a pipe that gets a byte when the gateway can be asked, and
-            then one each second.
+            then one each second; without it a line on stderr says when that is.
 
     Raises:
         UsageError: nobody could listen there, or somebody does already.
@@ -63,19 +63,14 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, gateway: Gateway, heartbeat: int | None) -> None:
         super().__init__(config)
         self._gateway, self._heartbeat = gateway, heartbeat
-        if heartbeat is not None:
-            os.set_blocking(heartbeat, False)
-            config.callback_notify, config.timeout_notify = self._beat, 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._heartbeat is not None:
+            self._beating = asyncio.create_task(_beat(self._heartbeat))
+            return
         port = (sockets or self.servers[0].sockets)[0].getsockname()[1]
         print(f"ready: {url_of(self._gateway.settings.address, port)}", file=sys.stderr, flush=True)
-
-    async def _beat(self) -> None:
-        assert self._heartbeat is not None
-        with contextlib.suppress(OSError):  # nobody has looked for long, or the launcher has gone
-            os.write(self._heartbeat, b"\0")
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -88,6 +83,14 @@ class _Server(uvicorn.Server):
     def _stop(self) -> None:
         self._gateway.stopping = True
         self.should_exit = True
+
+
+async def _beat(descriptor: int) -> None:
+    os.set_blocking(descriptor, False)
+    while True:
+        with contextlib.suppress(OSError):  # nobody has looked for long, or the launcher has gone
+            os.write(descriptor, b"\0")
+        await asyncio.sleep(_BEAT_S)
 
 
 def url_of(address: str, port: int) -> str:
