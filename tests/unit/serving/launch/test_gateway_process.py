@@ -32,6 +32,14 @@ def program(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
     )
 
 
+def look(gateway: GatewayProcess, seconds: float) -> None:
+    """Look after it for a while."""
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        gateway.look()
+        time.sleep(0.02)
+
+
 def test_a_port_in_use_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -74,13 +82,13 @@ def test_one_that_ends_or_hangs_is_started_again(
             (signal.SIGKILL, "ended by itself with code -9"),
             (signal.SIGSTOP, "has hung for 1."),
         ):
+            look(gateway, 1.0)  # so that it is heard
             before = gateway.pid
             assert before
             os.kill(before, number)
             deadline = time.monotonic() + 20
             while gateway.pid in (before, None) and time.monotonic() < deadline:
-                time.sleep(0.05)
-                gateway.look()
+                look(gateway, 0.05)
             assert gateway.pid not in (before, None)
             assert reason in said[-1]
     assert gateway.pid is None
@@ -91,8 +99,5 @@ def test_without_a_restart_an_end_is_an_error(
 ) -> None:
     program(monkeypatch, tmp_path, "import os, sys; os.write(int(sys.argv[-1]), b'0')")
     with GatewayProcess(GatewayOptions(port=0, restart=False), {}, print) as gateway:
-        deadline = time.monotonic() + 20
         with pytest.raises(GatewayEnded, match="ended by itself with code 0"):
-            while time.monotonic() < deadline:
-                gateway.look()
-                time.sleep(0.02)
+            look(gateway, 20)
