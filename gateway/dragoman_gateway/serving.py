@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Generator
+from functools import partial
 
 import uvicorn
 
@@ -16,13 +18,17 @@ from dragoman.kernel.errors import UsageError
 from dragoman_gateway.application import application
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.web.connections import BoundedConnection
 
 DRAIN_S = 30
 """The longest that requests in flight may take after SIGTERM."""
 _BEAT_S = 1
+_HEAD_S = 10.0
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 75
 _LAST_PORT = 65535
+_OTHER_FILES = 100
+"""That are open beside those of clients' connections."""
 
 
 def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
@@ -41,11 +47,15 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
     config = uvicorn.Config(
         application(gateway),
         loop="uvloop",
-        http="httptools",
+        http=partial(  # type: ignore[arg-type]
+            BoundedConnection,
+            most=_most_connections(settings),
+            head_s=min(_HEAD_S, settings.upload_timeout_s),
+        ),
         ws="none",
         lifespan="on",
         access_log=False,
-        log_level="warning",
+        log_level="error",  # strangers could fill a log with warnings
         proxy_headers=False,
         server_header=False,
         date_header=False,
@@ -81,8 +91,21 @@ class _Server(uvicorn.Server):
         yield
 
     def _stop(self) -> None:
+        if self._gateway.stopping:
+            return
         self._gateway.stopping = True
+        delay_s = self._gateway.settings.stop_delay_s
+        asyncio.get_running_loop().call_later(delay_s, self._drain)
+
+    def _drain(self) -> None:
         self.should_exit = True
+
+
+def _most_connections(settings: GatewaySettings) -> int:
+    """Those that this process may have, with files to spare for all else."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(1, min(settings.connections, hard - _OTHER_FILES))
 
 
 async def _beat(descriptor: int) -> None:

@@ -7,6 +7,7 @@ from typing import Self
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.jobs import Jobs
+from dragoman_gateway.core.metrics import Metrics
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.translations import Translations
 
@@ -20,6 +21,7 @@ class Gateway:
         glossaries: of all callers.
         translations: translation, scoring, detection, languages.
         jobs: documents that are translated in the background.
+        metrics: what is counted.
         stopping: whether the gateway takes its last requests, and is no longer ready.
     """
 
@@ -27,6 +29,7 @@ class Gateway:
         """Prepare the parts."""
         self.settings = settings
         self.stopping = False
+        self.metrics = Metrics()
         self.access = Access()
         self.glossaries = Glossaries()
         self.translations = Translations(settings, self.access)

@@ -29,6 +29,11 @@ class GatewaySettings:
         body_bytes: longest body, uploaded files aside.
         file_bytes: longest uploaded file.
         cache_bytes: memory of the cache of translations; 0: no cache.
+        access_log: whether to write a line of JSON for each request to stderr, without texts.
+        connections: most connections at once.
+        metrics_networks: networks that may read /metrics.
+        stop_delay_s: time for which requests are still taken after SIGTERM, not being ready, so
+            that a load balancer sees it.
     """
 
     address: str = "127.0.0.1"
@@ -46,3 +51,7 @@ class GatewaySettings:
     body_bytes: int = 8 << 20
     file_bytes: int = 32 << 20
     cache_bytes: int = 64 << 20
+    access_log: bool = False
+    connections: int = 2000
+    metrics_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    stop_delay_s: float = 0.0
