@@ -25,7 +25,7 @@ class GatewaySettings:
         allowed_hosts: more names by which the gateway may be called, beside its address and
             localhost.
         timeout_s: longest time for a request.
-        upload_timeout_s: longest time for a body to arrive.
+        upload_timeout_s: longest time for a body to arrive; a large one has more, at 64 KiB a second.
         body_bytes: longest body, uploaded files aside.
         file_bytes: longest uploaded file.
         cache_bytes: memory of the cache of translations; 0: no cache.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_serving.launch import gateway_process
+from dragoman_serving.launch.child_process import start_child
 from dragoman_serving.launch.gateway_process import GatewayEnded, GatewayOptions, GatewayProcess
 from dragoman_serving.launch.ports import PortInUse
 
@@ -24,11 +25,10 @@ def program(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
     script = folder / "program"
     script.write_text(f"#!{sys.executable}\n{code}")
     script.chmod(0o700)
-    start = gateway_process.start_child
     monkeypatch.setattr(
         gateway_process,
         "start_child",
-        lambda command, **how: start([str(script), command[-1]], **how),
+        lambda command, **how: start_child([str(script), command[-1]], **how),
     )
 
 
