@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import (
     CollectorRegistry,
@@ -14,7 +15,10 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+
+from dragoman_gateway.core.cache import CacheCounts
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -103,8 +107,23 @@ class _Watched(Collector):
         self._name, self._what, self._read = name, what, read
         self._family = CounterMetricFamily if counts else GaugeMetricFamily
 
-    def collect(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
+    def collect(self) -> list[Metric]:
         return [self._family(self._name, self._what, value=self._read())]
+
+
+def watch_cache(metrics: Metrics, counts: CacheCounts) -> None:
+    """Show what the cache has done, and what it holds."""
+    watched = {
+        "cache_hits": "Sentences that the cache held",
+        "cache_misses": "Sentences that the cache did not hold",
+        "cache_shared": "Sentences for which a request waited that another one had begun",
+        "cache_size_bytes": "Memory of the cache",
+        "cache_entries": "Sentences in the cache",
+    }
+    for name, what in watched.items():
+        attribute = name.removeprefix("cache_")
+        grows = attribute not in ("size_bytes", "entries")
+        metrics.watch(name, what, partial(getattr, counts, attribute), grows)
 
 
 def status_class(status: int) -> str:

@@ -25,10 +25,17 @@ class GatewaySettings:
         allowed_hosts: more names by which the gateway may be called, beside its address and
             localhost.
         timeout_s: longest time for a request.
-        upload_timeout_s: longest time for a body to arrive; a large one has more, at 64 KiB a second.
+        upload_timeout_s: longest time for a body to arrive; a large one has more, at 64 KiB/s.
         body_bytes: longest body, uploaded files aside.
         file_bytes: longest uploaded file.
         cache_bytes: memory of the cache of translations; 0: no cache.
+        document_bytes: of all documents and their translations that are kept.
+        document_expiry_s: time after which a document and its translation are removed.
+        document_number: most documents that are kept.
+        document_workers: documents that are translated at once.
+        glossaries_per_owner: most glossaries of a key, or of everybody without one.
+        glossary_bytes: longest dictionary of a glossary, as JSON.
+        glossary_entries: most entries of a dictionary.
         access_log: whether to write a line of JSON for each request to stderr, without texts.
         connections: most connections at once.
         metrics_networks: networks that may read /metrics.
@@ -51,6 +58,13 @@ class GatewaySettings:
     body_bytes: int = 8 << 20
     file_bytes: int = 32 << 20
     cache_bytes: int = 64 << 20
+    document_bytes: int = 1 << 30
+    document_expiry_s: float = 3600.0
+    document_number: int = 1000
+    document_workers: int = 2
+    glossaries_per_owner: int = 1000
+    glossary_bytes: int = 10 << 20
+    glossary_entries: int = 100_000
     access_log: bool = False
     connections: int = 2000
     metrics_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")

@@ -45,6 +45,10 @@ def test_probes_and_metrics(gateway: RunningGateway) -> None:
     assert metric(gateway, 'request_seconds_count{protocol="own"}') == counted + 1
     assert metric(gateway, 'characters_total{protocol="own"}') == characters + 13
     assert metric(gateway, "requests_in_flight") == 1  # this one
+    hits = metric(gateway, "cache_hits_total")
+    assert translate(gateway) == 200
+    assert metric(gateway, "cache_hits_total") == hits + 1
+    assert metric(gateway, "cache_size_bytes") > 0
     assert gateway.get("/" + SECRET).status == 404
     assert SECRET not in gateway.get("/metrics").body.decode()
 
