@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Self
 
 from dragoman_gateway.core.access import Access
@@ -23,6 +24,7 @@ class Gateway:
         translations: translation, scoring, detection, languages.
         jobs: documents that are translated in the background.
         metrics: what is counted.
+        finishing: tasks that end before the parts are closed.
         stopping: whether the gateway takes its last requests, and is no longer ready.
     """
 
@@ -30,6 +32,7 @@ class Gateway:
         """Prepare the parts."""
         self.settings = settings
         self.stopping = False
+        self.finishing: set[asyncio.Task[None]] = set()
         self.metrics = Metrics()
         self.access = Access()
         folder = settings.folder
@@ -46,6 +49,8 @@ class Gateway:
 
     async def __aexit__(self, *error: object) -> None:
         """Close it."""
+        if self.finishing:
+            await asyncio.wait(self.finishing)
         await self.jobs.close()
         await self.translations.close()
         self._database.close()

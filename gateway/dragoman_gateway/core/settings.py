@@ -39,6 +39,8 @@ class GatewaySettings:
         access_log: whether to write a line of JSON for each request to stderr, without texts.
         connections: most connections at once.
         metrics_networks: networks that may read /metrics.
+        riva_port: of NVIDIA Riva's protocol over gRPC, 50051 in NVIDIA's container; 0: a free one;
+            None: it is not served.
         stop_delay_s: time for which requests are still taken after SIGTERM, not being ready, so
             that a load balancer sees it.
     """
@@ -68,4 +70,5 @@ class GatewaySettings:
     access_log: bool = False
     connections: int = 2000
     metrics_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    riva_port: int | None = None
     stop_delay_s: float = 0.0
