@@ -50,6 +50,23 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             requests INTEGER NOT NULL,
             PRIMARY KEY (name, month)
         )""",
+        # `entries` is a JSON object, `version` changes with it.
+        """CREATE TABLE glossaries (
+            id TEXT PRIMARY KEY,
+            owner TEXT NOT NULL,
+            name TEXT NOT NULL,
+            created TEXT NOT NULL
+        )""",
+        "CREATE INDEX glossaries_by_owner ON glossaries (owner)",
+        """CREATE TABLE dictionaries (
+            glossary_id TEXT NOT NULL REFERENCES glossaries (id) ON DELETE CASCADE,
+            source_language TEXT NOT NULL,
+            target_language TEXT NOT NULL,
+            entries TEXT NOT NULL,
+            entry_count INTEGER NOT NULL,
+            version TEXT NOT NULL,
+            PRIMARY KEY (glossary_id, source_language, target_language)
+        )""",
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     ),
 )
@@ -88,9 +105,11 @@ def open_database(folder: Path | None, must_exist: bool = False) -> sqlite3.Conn
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def transaction(
+    connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE"
+) -> Iterator[sqlite3.Connection]:
     """All that is written inside, or nothing if it raises."""
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(begin)
     try:
         yield connection
     except BaseException:
@@ -153,14 +172,14 @@ class Store:
         return await asyncio.get_running_loop().run_in_executor(self._writer, run)
 
     async def read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Run a function that only reads.
+        """Run a function that only reads, all of it from one moment.
 
         Raises:
             Unavailable: the file cannot be used now.
         """
 
         def run() -> _T:
-            with _using():
+            with _using(), transaction(self._reads, "BEGIN"):
                 return work(self._reads)
 
         return await asyncio.get_running_loop().run_in_executor(self._reader, run)
