@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
+from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from dragoman_gateway.own.protocol import OwnProtocol
 from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
 
 
 def application(gateway: Gateway) -> ASGIApp:
     """The application of a gateway."""
-    protocols: Sequence[ProtocolPackage] = (OwnProtocol(gateway),)
+    protocols: Sequence[ProtocolPackage] = (
+        LibreTranslateProtocol(gateway),
+        DeepLProtocol(gateway),
+        OwnProtocol(gateway),
+    )
     dispatcher = Dispatcher(protocols, gateway.settings)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:

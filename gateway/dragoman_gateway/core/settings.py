@@ -29,6 +29,8 @@ class GatewaySettings:
         body_bytes: longest body, uploaded files aside.
         file_bytes: longest uploaded file.
         cache_bytes: memory of the cache of translations; 0: no cache.
+        libretranslate_title: whether `/spec` has the title "LibreTranslate": some clients, such as
+            Dialect, take no other.
     """
 
     address: str = "127.0.0.1"
@@ -46,3 +48,4 @@ class GatewaySettings:
     body_bytes: int = 8 << 20
     file_bytes: int = 32 << 20
     cache_bytes: int = 64 << 20
+    libretranslate_title: bool = False
