@@ -43,7 +43,7 @@ def faults(method: str, path: str, status: int, media_type: str, body: bytes) ->
         body: of the answer.
     """
     described = _described(method, path)
-    if status >= 400:  # noqa: PLR2004
+    if status >= 400:
         return [error.message for error in _checked(_ERROR, body)]
     if described is None:
         return [f"{method} {path} is not in the document"]
@@ -130,7 +130,7 @@ def _inline(part: Any, whole: dict[str, Any]) -> Any:
     return {
         name: _inline(value, whole)
         for name, value in part.items()
-        if not (name in _PROSE and not isinstance(value, dict) or name == "example")
+        if not ((name in _PROSE and not isinstance(value, dict)) or name == "example")
     }
 
 

@@ -12,8 +12,6 @@ from typing import TypeVar
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.language import Detected, OtherLanguage, detect_language
-from dragoman_gateway.core.access import Access
-from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.translations import Translations
 
@@ -83,8 +81,6 @@ def _detected(text: str, known: Sequence[str]) -> Detected:
 
 
 async def translate_by_source(
-    access: Access,
-    caller: Caller,
     texts: Sequence[str],
     sources: Sequence[Source],
     target: str,
@@ -94,8 +90,6 @@ async def translate_by_source(
     """Translate texts of several languages, those of one language together.
 
     Args:
-        access: that admits what is not translated, and counts it as well.
-        caller: who asks.
         texts: any number.
         sources: their languages.
         target: code of the language to translate into.
@@ -111,8 +105,7 @@ async def translate_by_source(
         places = [index for index, kind in enumerate(kinds) if kind == language]
         these = [texts[index] for index in places]
         if language == target:
-            async with access.admitted(caller, sum(map(len, these))):
-                found = [keep(text) for text in these]
+            found = [keep(text) for text in these]
         else:
             found = await translate(these, language)
         answers.update(zip(places, found, strict=True))

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from dragoman_options.table import AUTO
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
@@ -374,7 +375,7 @@ class DeepLProtocol:
                 "Send the request without it"
             )
         options: dict[str, Any] = {
-            "source_language": source or "auto",
+            "source_language": source or AUTO,
             "target_language": target,
         }
         if glossary := glossary_ids(fields):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dragoman_options.table import AUTO
+
 from dragoman.kernel.sentences import LineBreaks
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
@@ -43,34 +45,26 @@ async def translate_texts(
         GatewayError: the request failed.
     """
     sources = await sources_of(gateway.translations, texts, source, target)
+    asked = gateway.translations.translate_admitted
+    # With `auto`, a glossary need not have a dictionary for every text's language.
+    options = how.options | {"source_language": source or AUTO, "target_language": target}
 
     async def translate(these: Sequence[str], src: str) -> list[str]:
-        options = how.options | {"source_language": src, "target_language": target}
         if how.split == "nonewlines":
-            return await _with_lines_joined(gateway, caller, these, options)
+            lines = [LineBreaks.of(text) for text in these]
+            found = await asked(caller, [one.line for one in lines], options)
+            return [
+                line.put_into(one.text) if line.breaks else one.text
+                for line, one in zip(lines, found, strict=True)
+            ]
         if how.split == "0":
-            whole = options | {"split_sentences": False}
             try:
-                found = await gateway.translations.translate(caller, these, whole)
+                found = await asked(caller, these, options | {"split_sentences": False})
                 return [one.text for one in found]
             except InvalidInput:  # too long for a sentence, or what fails once more below
                 pass
-        found = await gateway.translations.translate(caller, these, options)
-        return [one.text for one in found]
+        return [one.text for one in await asked(caller, these, options)]
 
-    found = await translate_by_source(
-        gateway.access, caller, texts, sources, target, translate, str
-    )
+    async with gateway.access.admitted(caller, sum(map(len, texts))):
+        found = await translate_by_source(texts, sources, target, translate, str)
     return [TranslatedText(text, source) for text, source in zip(found, sources, strict=True)]
-
-
-async def _with_lines_joined(
-    gateway: Gateway, caller: Caller, texts: Sequence[str], options: dict[str, object]
-) -> list[str]:
-    """Translate texts whose line breaks end no sentences; they come back where they were."""
-    lines = [LineBreaks.of(text) for text in texts]
-    found = await gateway.translations.translate(caller, [one.line for one in lines], options)
-    return [
-        line.put_into(one.text) if line.breaks else one.text
-        for line, one in zip(lines, found, strict=True)
-    ]

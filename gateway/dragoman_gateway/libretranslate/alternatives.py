@@ -40,7 +40,7 @@ async def best_translations(
 
     Args:
         translations: of the gateway.
-        caller: who asks.
+        caller: who asks, and was admitted.
         texts: in any length.
         src: code of their language.
         tgt: code of the language to translate into.
@@ -59,14 +59,14 @@ async def best_translations(
         count = others + 1
         search = {"num_return_sequences": count, "beam_width": max(count, _USUAL_BEAM_WIDTH)}
         try:
-            answers = await translations.translate(caller, short, direction | search)
+            answers = await translations.translate_admitted(caller, short, direction | search)
         except InvalidInput:  # of many tokens though of few characters: let the server cut it
             long += short
         else:
             for line, answer in zip(short, answers, strict=True):
                 found[line] = [answer.text, *(one.text for one in answer.alternatives)]
     if long:
-        answers = await translations.translate(caller, long, direction)
+        answers = await translations.translate_admitted(caller, long, direction)
         found |= {line: [answer.text] for line, answer in zip(long, answers, strict=True)}
     return [
         _joined(

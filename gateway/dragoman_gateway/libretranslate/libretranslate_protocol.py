@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dragoman_options.languages import fold_language
+from dragoman_options.table import AUTO
 from starlette.responses import FileResponse, Response
 
 from dragoman_gateway.core.caller import Caller
@@ -40,7 +41,6 @@ from dragoman_gateway.web.uploads import content_of
 _DOWNLOADS = "/download_file/"
 _ALIASES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant", "iw": "he"}
 """Codes that LibreTranslate has, or had, for others."""
-_AUTO = "auto"
 _WAIT_S = 20.0
 """For a document, until it is asked for again."""
 _FRONTEND_TIMEOUT_MS = 500
@@ -105,7 +105,7 @@ class LibreTranslateProtocol:
         try:
             caller = await self._caller(request, fields)
             text = fields.text("text") or ""
-            source = await self._language(fields.text("source_lang") or _AUTO)
+            source = await self._language(fields.text("source_lang") or AUTO)
             if (target := await self._language(_needed(fields, "target_lang"))) is None:
                 raise InvalidInput("target_lang is not supported")
             sources, (found,) = await self._translated(caller, [text], source, target, 0)
@@ -133,12 +133,11 @@ class LibreTranslateProtocol:
                     self._translations, caller, these, src, target, others
                 )
             options = {"source_language": src, "target_language": target}
-            found = await self._translations.translate(caller, these, options)
+            found = await self._translations.translate_admitted(caller, these, options)
             return [Candidates(one.text) for one in found]
 
-        found = await translate_by_source(
-            self._gateway.access, caller, texts, sources, target, translate, Candidates
-        )
+        async with self._gateway.access.admitted(caller, sum(map(len, texts))):
+            found = await translate_by_source(texts, sources, target, translate, Candidates)
         return sources, found
 
     async def _check(self, fields: Fields, texts: list[str], others: int, caller: Caller) -> None:
@@ -205,7 +204,7 @@ class LibreTranslateProtocol:
                 "frontendTimeout": _FRONTEND_TIMEOUT_MS,
                 "keyRequired": is_key_required,
                 "language": {
-                    "source": {"code": _AUTO, "name": "Auto Detect"},
+                    "source": {"code": AUTO, "name": "Auto Detect"},
                     "target": {"code": target, "name": name_of(target)},
                 },
                 "suggestions": False,
@@ -224,7 +223,7 @@ class LibreTranslateProtocol:
         source, target = await self._direction(fields)
         if not file.filename:
             raise InvalidInput("empty file")
-        options = {"source_language": source or _AUTO, "target_language": target}
+        options = {"source_language": source or AUTO, "target_language": target}
         jobs = self._gateway.jobs
         job = await jobs.submit(caller, file.filename, content_of(file), options)
         while job.state in ("queued", "translating"):
@@ -267,7 +266,7 @@ class LibreTranslateProtocol:
         """The languages of a request: that of its texts, None to detect it, and the other one."""
         source = await self._language(_needed(fields, "source"))
         if (target := await self._language(_needed(fields, "target"))) is None:
-            raise InvalidInput(f"{_AUTO} is not supported")
+            raise InvalidInput(f"{AUTO} is not supported")
         return source, target
 
     async def _language(self, written: Any) -> str | None:
@@ -278,7 +277,7 @@ class LibreTranslateProtocol:
         """
         if not isinstance(written, str):
             raise InvalidInput("a language is a text, such as en")
-        if written == _AUTO:
+        if written == AUTO:
             return None
         codes = (await self._translations.languages()).codes
         for name in (written, _ALIASES.get(written.lower(), "")):

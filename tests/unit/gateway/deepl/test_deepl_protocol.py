@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import (
@@ -16,6 +15,7 @@ from dragoman_gateway.core.errors import (
     TooManyRequests,
     Unavailable,
 )
+
 from tests.deepl_openapi import document, faults
 from tests.unit.gateway.asgi import Answer, Application
 
@@ -104,8 +104,8 @@ def test_model_types_choose_the_beam(app: Application) -> None:
 
 
 def test_sentences_are_split_as_asked(app: Application) -> None:
-    translate(app, text=["one\ntwo"], split_sentences="1")
-    assert app.requests[-1].inputs["text_input"] == ["one\ntwo"]
+    (found,) = translate(app, text=["one\ntwo"], split_sentences="1")
+    assert found["text"] == "<ONE>\n<TWO>"
     (found,) = translate(app, text=["one two\nthree"], split_sentences="nonewlines")
     assert app.requests[-1].inputs["text_input"] == ["one two three"]
     assert found["text"] == "<ONE TWO\nTHREE>"
