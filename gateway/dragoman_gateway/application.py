@@ -10,23 +10,31 @@ from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
 from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from dragoman_gateway.own.protocol import OwnProtocol
+from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
+from dragoman_gateway.web.observation import Observed
+from dragoman_gateway.web.operations import Operations
 
 
 def application(gateway: Gateway) -> ASGIApp:
     """The application of a gateway."""
     protocols: Sequence[ProtocolPackage] = (
+        Operations(gateway),
         LibreTranslateProtocol(gateway),
         DeepLProtocol(gateway),
         OwnProtocol(gateway),
     )
     dispatcher = Dispatcher(protocols, gateway.settings)
+    log = AccessLog() if gateway.settings.access_log else None
+    observed = Observed(dispatcher, gateway.metrics, log)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(gateway, receive, send)
+            if log is not None:
+                log.close()
         elif scope["type"] == "http":
-            await dispatcher(scope, receive, send)
+            await observed(scope, receive, send)
 
     return serve
 

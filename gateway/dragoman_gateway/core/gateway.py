@@ -8,6 +8,7 @@ from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.database import SqliteDatabase
 from dragoman_gateway.core.glossaries import SCHEMA, Glossaries
 from dragoman_gateway.core.jobs import Jobs
+from dragoman_gateway.core.metrics import Metrics, watch_cache
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.translations import Translations
 
@@ -21,16 +22,21 @@ class Gateway:
         glossaries: of all callers.
         translations: translation, scoring, detection, languages.
         jobs: documents that are translated in the background.
+        metrics: what is counted.
+        stopping: whether the gateway takes its last requests, and is no longer ready.
     """
 
     def __init__(self, settings: GatewaySettings) -> None:
         """Prepare the parts."""
         self.settings = settings
+        self.stopping = False
+        self.metrics = Metrics()
         self.access = Access()
         folder = settings.folder
         self._database = SqliteDatabase(folder / "glossaries.db" if folder else None, SCHEMA)
         self.glossaries = Glossaries(settings, self._database)
         self.translations = Translations(settings, self.access, self.glossaries)
+        watch_cache(self.metrics, self.translations.cache_counts)
         self.jobs = Jobs(settings, self.access, self.translations)
 
     async def __aenter__(self) -> Self:

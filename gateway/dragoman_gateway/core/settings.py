@@ -25,7 +25,7 @@ class GatewaySettings:
         allowed_hosts: more names by which the gateway may be called, beside its address and
             localhost.
         timeout_s: longest time for a request.
-        upload_timeout_s: longest time for a body to arrive.
+        upload_timeout_s: longest time for a body to arrive; a large one has more, at 64 KiB/s.
         body_bytes: longest body, uploaded files aside.
         file_bytes: longest uploaded file.
         cache_bytes: memory of the cache of translations; 0: no cache.
@@ -38,6 +38,11 @@ class GatewaySettings:
         glossary_entries: most entries of a dictionary.
         libretranslate_title: whether `/spec` has the title "LibreTranslate": some clients, such as
             Dialect, take no other.
+        access_log: whether to write a line of JSON for each request to stderr, without texts.
+        connections: most connections at once.
+        metrics_networks: networks that may read /metrics.
+        stop_delay_s: time for which requests are still taken after SIGTERM, not being ready, so
+            that a load balancer sees it.
     """
 
     address: str = "127.0.0.1"
@@ -63,3 +68,7 @@ class GatewaySettings:
     glossary_bytes: int = 10 << 20
     glossary_entries: int = 100_000
     libretranslate_title: bool = False
+    access_log: bool = False
+    connections: int = 2000
+    metrics_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    stop_delay_s: float = 0.0
