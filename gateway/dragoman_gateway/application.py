@@ -16,8 +16,13 @@ from dragoman_gateway.web.observation import Observed
 from dragoman_gateway.web.operations import Operations
 
 
-def application(gateway: Gateway) -> ASGIApp:
-    """The application of a gateway."""
+def application(gateway: Gateway, log: AccessLog | None = None) -> ASGIApp:
+    """The application of a gateway.
+
+    Args:
+        gateway: what all protocols share.
+        log: gets a line for each request; None: there is no log.
+    """
     protocols: Sequence[ProtocolPackage] = (
         Operations(gateway),
         LibreTranslateProtocol(gateway),
@@ -25,14 +30,11 @@ def application(gateway: Gateway) -> ASGIApp:
         OwnProtocol(gateway),
     )
     dispatcher = Dispatcher(protocols, gateway.settings)
-    log = AccessLog() if gateway.settings.access_log else None
     observed = Observed(dispatcher, gateway.metrics, log)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(gateway, receive, send)
-            if log is not None:
-                log.close()
         elif scope["type"] == "http":
             await observed(scope, receive, send)
 
