@@ -43,7 +43,7 @@ def test_a_document_comes_back_once(app: Application) -> None:
     assert app.form(path, key).json == status.json
     result = checked(app, "POST", f"{path}/result", key)
     assert (result.status, result.body) == (200, b"<ONE TWO>\n")
-    assert 'filename="a.txt"' in result.headers["content-disposition"]
+    assert "filename*=utf-8''a.txt" in result.headers["content-disposition"]
     assert checked(app, "POST", f"{path}/result", key).status == 404
     assert checked(app, "POST", path, key).status == 404
 
