@@ -9,6 +9,7 @@ Source: https://docs.libretranslate.com/api/
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -128,7 +129,7 @@ class LibreTranslateProtocol:
     ) -> tuple[list[Source], list[Candidates]]:
         sources = await sources_of(self._translations, texts, source, target)
 
-        async def translate(these: list[str], src: str) -> list[Candidates]:
+        async def translate(these: Sequence[str], src: str) -> list[Candidates]:
             if others:
                 return await best_translations(
                     self._translations, caller, these, src, target, others
