@@ -25,7 +25,7 @@ class GatewaySettings:
         allowed_hosts: more names by which the gateway may be called, beside its address and
             localhost.
         timeout_s: longest time for a request.
-        upload_timeout_s: longest time for a body to arrive.
+        upload_timeout_s: longest time for a body to arrive; a large one has more, at 64 KiB/s.
         body_bytes: longest body, uploaded files aside.
         file_bytes: longest uploaded file.
         cache_bytes: memory of the cache of translations; 0: no cache.
@@ -36,6 +36,13 @@ class GatewaySettings:
         glossaries_per_owner: most glossaries of a key, or of everybody without one.
         glossary_bytes: longest dictionary of a glossary, as JSON.
         glossary_entries: most entries of a dictionary.
+        access_log: whether to write a line of JSON for each request to stderr, without texts.
+        connections: most connections at once.
+        metrics_networks: networks that may read /metrics.
+        riva_port: of NVIDIA Riva's protocol over gRPC, 50051 in NVIDIA's container; 0: a free one;
+            None: it is not served.
+        stop_delay_s: time for which requests are still taken after SIGTERM, not being ready, so
+            that a load balancer sees it.
     """
 
     address: str = "127.0.0.1"
@@ -60,3 +67,8 @@ class GatewaySettings:
     glossaries_per_owner: int = 1000
     glossary_bytes: int = 10 << 20
     glossary_entries: int = 100_000
+    access_log: bool = False
+    connections: int = 2000
+    metrics_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    riva_port: int | None = None
+    stop_delay_s: float = 0.0
