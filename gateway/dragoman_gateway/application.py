@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
+from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from dragoman_gateway.own.protocol import OwnProtocol
 from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
@@ -21,7 +23,12 @@ def application(gateway: Gateway, log: AccessLog | None = None) -> ASGIApp:
         gateway: what all protocols share.
         log: gets a line for each request; None: there is no log.
     """
-    protocols: Sequence[ProtocolPackage] = (Operations(gateway), OwnProtocol(gateway))
+    protocols: Sequence[ProtocolPackage] = (
+        Operations(gateway),
+        LibreTranslateProtocol(gateway),
+        DeepLProtocol(gateway),
+        OwnProtocol(gateway),
+    )
     dispatcher = Dispatcher(protocols, gateway.settings)
     observed = Observed(dispatcher, gateway.metrics, log)
 
