@@ -81,4 +81,4 @@ class About:
 
     async def keys_required(self) -> bool:
         """Whether requests need an API key."""
-        return bool(getattr(self._gateway.access, "keys_required", False))
+        return not await self._gateway.access.needs_no_key()
