@@ -174,3 +174,13 @@ def test_the_default_folder_is_the_users(
     assert (tmp_path / "state" / "dragoman" / FILE_NAME).is_file()
     monkeypatch.setenv("DRAGOMAN_GATEWAY_FOLDER", str(tmp_path / "elsewhere"))
     assert main(["keys", "list"]) == 2
+
+
+@pytest.mark.parametrize("words", [["gateway", "--limits-url"], ["serve", "--gateway-limits-url"]])
+def test_a_password_on_the_command_line_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "redis://:pa55word@localhost/0"]) == 2
+    printed = capsys.readouterr().err
+    assert "DRAGOMAN_GATEWAY_LIMITS_URL" in printed
+    assert "pa55word" not in printed
