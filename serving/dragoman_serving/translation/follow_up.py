@@ -16,7 +16,7 @@ from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.constraints import Constraints
-from dragoman_serving.engine.futures import followed_by, result_or, when_all_done
+from dragoman_serving.engine.futures import result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
 from dragoman_serving.request.plan import SearchPlan, with_sample
@@ -86,8 +86,8 @@ class FollowUp:
 
     def repair(
         self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis]
-    ) -> Future[list[Hypothesis]]:
-        """Search again for sentences whose translations are faulty.
+    ) -> Future[list[Hypothesis]] | None:
+        """Search again for sentences whose translations are faulty; None if there are none.
 
         A first translation is kept if the second one is faulty too, or if there is none because
         the engine is overloaded or the request's time is over.
@@ -101,10 +101,12 @@ class FollowUp:
             for index, (sentence, one) in enumerate(zip(sentences, found, strict=True))
             if (fault := fault_of(sentence.src_ids, one)) is not None
         }
+        if not faults:
+            return None
         again = [_guarded(sentences[index], fault) for index, fault in faults.items()]
         futures: list[Future[Hypothesis]] = []
         with contextlib.suppress(DragomanError):
-            futures = self._submit(again) if again else []
+            futures = self._submit(again)
 
         def join(second: list[Hypothesis]) -> list[Hypothesis]:
             repaired = list(found)
@@ -134,11 +136,12 @@ class FollowUp:
         """The best tokens behind the prefix first, then what comes after each."""
         begun = self._submit([_until_token(sentence) for sentence in sentences])
         return [
-            followed_by(future, partial(self._finish, sentence))
+            when_all_done([future], partial(self._finish, sentence))
             for sentence, future in zip(sentences, begun, strict=True)
         ]
 
-    def _finish(self, sentence: Sentence, begun: Hypothesis) -> Future[Hypothesis]:
+    def _finish(self, sentence: Sentence, first: list[Hypothesis]) -> Future[Hypothesis]:
+        (begun,) = first
         beginnings = [replace(one, others=()) for one in (begun, *begun.others)]
         going_on = [not one.complete and len(one.ids) < sentence.max_tokens for one in beginnings]
         further = [one for one, goes_on in zip(beginnings, going_on, strict=True) if goes_on]
@@ -162,11 +165,12 @@ class FollowUp:
         found, and by the heads that align.
         """
         return [
-            followed_by(future, partial(self._look, sentence))
+            when_all_done([future], partial(self._look, sentence))
             for sentence, future in zip(sentences, self._submit(sentences), strict=True)
         ]
 
-    def _look(self, sentence: Sentence, found: Hypothesis) -> Future[Hypothesis]:
+    def _look(self, sentence: Sentence, searched: list[Hypothesis]) -> Future[Hypothesis]:
+        (found,) = searched
         # Where there were too few, the last was repeated.
         hypotheses = list({one.ids: one for one in (found, *found.others)}.values())
         known = [scored_by_search(one, self._alignment) for one in hypotheses]
@@ -201,20 +205,21 @@ class FollowUp:
     def _keep(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
         """Where a placeholder was lost after all, what stands between them is translated apart."""
         return [
-            followed_by(future, partial(self._check, sentence))
+            when_all_done([future], partial(self._check, sentence))
             for sentence, future in zip(sentences, self._submit(sentences), strict=True)
         ]
 
-    def _check(self, sentence: SourceSentence, found: Hypothesis) -> Future[Hypothesis]:
+    def _check(
+        self, sentence: SourceSentence, searched: list[Hypothesis]
+    ) -> Hypothesis | Future[Hypothesis]:
+        (found,) = searched
         tag, end = sentence.src_ids[: self._tokenizer.tags], sentence.src_ids[-1]
         # As the target writes them: the source's vocabulary may lack some of their characters.
         placeholders = self._plan.terms.placeholders(sentence.text)
         translated = self._tokenizer.target.decode(found.ids)
         kept = Counter(find_placeholders(translated))
         if all(kept[one] == count for one, count in Counter(placeholders).items()):
-            done: Future[Hypothesis] = Future()
-            done.set_result(found)
-            return done
+            return found
         between = split_at_placeholders(sentence.text)
         parts = [self._tokenizer.encode(part) for part in between]
         futures = self._submit(
