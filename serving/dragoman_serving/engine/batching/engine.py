@@ -206,24 +206,34 @@ class Engine:
         batches = self._batches[worker]
         joining: Sequence[Job] = ()
         busy_since_s: float | None = None
+        alone = False
+        decided_rows = 0
         try:
             while True:
                 rows = sum(batch.rows for batch in batches.values())
-                decision = self._dispatcher.decide(worker, rows)
-                if decision.ends:
-                    return
-                joining = decision.joining
-                self._give_up(decision.late, "the deadline passes before it can be translated")
-                if joining:
-                    self._begin(joining, batches, decision.alone)
-                rows = sum(batch.rows for batch in batches.values())
-                if batches and decision.waits:  # idle for a while
-                    batches.clear()
-                    give_back()
-                _step(batches, decision.alone)
+                if rows != decided_rows or not rows or self._may_change():
+                    decision = self._dispatcher.decide(worker, rows)
+                    if decision.ends:
+                        return
+                    joining, alone = decision.joining, decision.alone
+                    self._give_up(decision.late, "the deadline passes before it can be translated")
+                    if joining:
+                        self._begin(joining, batches, alone)
+                    rows = decided_rows = sum(batch.rows for batch in batches.values())
+                    if batches and decision.waits:  # idle for a while
+                        batches.clear()
+                        give_back()
+                _step(batches, alone)
                 busy_since_s = self._measure(rows, busy_since_s)
         except BaseException as error:  # whatever it was, everyone who waits must hear of it
             self._fail(error, joining)
+
+    def _may_change(self) -> bool:
+        """Whether the decision for a worker may be another, though it has as many rows as before.
+
+        Without a look at the scheduler under its lock, which takes a tenth of a small step.
+        """
+        return len(self._scheduler.line) > 0 or self._network.gains_alone
 
     def _measure(self, rows: int, busy_since_s: float | None) -> float | None:
         """Count a step if the worker was busy all the time since the one before.
