@@ -297,7 +297,8 @@ class Translator:
             self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
         submit = partial(self._engine.submit, turns=request.turns)
         follow_up = FollowUp(
-            *(plan, self._tokenizer, submit, self._scorer), self.manifest.alignment
+            *(plan, self._tokenizer, submit, self._scorer, self.manifest.alignment),
+            self._limits.rows,
         )
         found = when_all_done(follow_up.submit(sentences), list)
         if plan.repairs:

@@ -135,7 +135,7 @@ SHORT = Hypothesis((1, 2), None, True)
 
 def repair(first: list[Hypothesis], submit: Submit) -> list[Hypothesis]:
     return (
-        FollowUp(cast(Any, None), cast(Any, None), submit, cast(Any, None), None)
+        FollowUp(cast(Any, None), cast(Any, None), submit, cast(Any, None), None, 64)
         .repair(SENTENCES, first)
         .result(timeout=0)
     )
