@@ -256,6 +256,11 @@ def with_sample(search: SearchOptions, number: int) -> SearchOptions:
     return replace(search, constraints=replace(constraints, sampling=sampling))
 
 
+def with_alternatives(search: SearchOptions, ranks: range) -> SearchOptions:
+    """The search for some of the alternatives at a position."""
+    return replace(search, hypotheses=len(ranks), alternatives=ranks)
+
+
 def _outputs(options: OptionArguments) -> frozenset[str]:
     return frozenset(requested_outputs(options))
 

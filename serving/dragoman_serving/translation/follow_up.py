@@ -19,7 +19,7 @@ from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.futures import result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
-from dragoman_serving.request.plan import SearchPlan, with_sample
+from dragoman_serving.request.plan import SearchPlan, with_alternatives, with_sample
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.faults import SHORT, fault_of
@@ -46,6 +46,7 @@ class FollowUp:
         submit: Submit,
         scorer: Scorer,
         alignment: AlignmentHeads | None,
+        most_rows: int,
     ) -> None:
         """Know whom to ask.
 
@@ -55,8 +56,10 @@ class FollowUp:
             submit: asks the engine.
             scorer: tells the attention of translations whose search does not.
             alignment: which heads align; None: unknown.
+            most_rows: that a sentence's searches should have.
         """
         self._alignment = alignment
+        self._most_rows = most_rows
         self._scorer = scorer
         self._plan = plan
         self._tokenizer = tokenizer
@@ -133,30 +136,23 @@ class FollowUp:
         ]
 
     def _alternatives(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
-        """The best tokens behind the prefix first, then what comes after each."""
-        begun = self._submit([_until_token(sentence) for sentence in sentences])
+        """The best tokens behind the prefix, and what comes after each.
+
+        A sentence whose searches have more rows than may be in flight has them in several parts.
+        """
+        count, together = self._plan.alternatives, max(1, self._most_rows // self._plan.width)
+        parts = [range(i, min(i + together, count)) for i in range(0, count, together)]
+        futures = self._submit(
+            [
+                replace(sentence, options=with_alternatives(sentence.options, part))
+                for sentence in sentences
+                for part in parts
+            ]
+        )
         return [
-            when_all_done([future], partial(self._finish, sentence))
-            for sentence, future in zip(sentences, begun, strict=True)
+            when_all_done(futures[i : i + len(parts)], _together)
+            for i in range(0, len(futures), len(parts))
         ]
-
-    def _finish(self, sentence: Sentence, first: list[Hypothesis]) -> Future[Hypothesis]:
-        (begun,) = first
-        beginnings = [replace(one, others=()) for one in (begun, *begun.others)]
-        going_on = [not one.complete and len(one.ids) < sentence.max_tokens for one in beginnings]
-        further = [one for one, goes_on in zip(beginnings, going_on, strict=True) if goes_on]
-        futures = self._submit([_behind(sentence, one.ids) for one in further])
-
-        def join(found: list[Hypothesis]) -> Hypothesis:
-            remaining = iter(found)
-            return _together(
-                [
-                    next(remaining) if goes_on else one
-                    for one, goes_on in zip(beginnings, going_on, strict=True)
-                ]
-            )
-
-        return when_all_done(futures, join)
 
     def _cover(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """What was found, ranked once more by what each hypothesis says of its source.
@@ -270,18 +266,5 @@ def _guarded(sentence: SourceSentence, fault: str) -> SourceSentence:
 
 def _together(found: list[Hypothesis]) -> Hypothesis:
     """The first, with the others."""
-    return replace(found[0], others=tuple(found[1:]))
-
-
-def _until_token(sentence: Sentence) -> Sentence:
-    """A sentence whose search ends with the token behind the prefix."""
-    constraints = sentence.options.constraints
-    given = len(constraints.prefix) if constraints else 0
-    return replace(sentence, max_tokens=given + 1)
-
-
-def _behind(sentence: Sentence, ids: tuple[int, ...]) -> Sentence:
-    """A sentence whose translation begins with these tokens."""
-    constraints = replace(sentence.options.constraints or Constraints(), prefix=ids)
-    options = replace(sentence.options, hypotheses=1, constraints=constraints)
-    return replace(sentence, options=options)
+    every = [one for first in found for one in (replace(first, others=()), *first.others)]
+    return replace(every[0], others=tuple(every[1:]))

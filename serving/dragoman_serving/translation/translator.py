@@ -110,7 +110,10 @@ class Translator:
             *(bundle, self.manifest, self._limits.waiting, self._settings.tuning),
             opened.scoring,
         )
-        self._assessor = Assessor(self._tokenizer, self.manifest, self._scorer)
+        self._assessor = Assessor(
+            *(self._tokenizer, self.manifest, self._scorer),
+            searches_attend=self.layout.runtime == "native",
+        )
         self._preparation = Preparation()
 
     def translate(
@@ -203,7 +206,7 @@ class Translator:
                 "give a target for each text"
             )
         check_together((*texts, *targets) if texts else ())
-        self._assessor.check(len(texts), plan)
+        self._assessor.check(len(texts), plan, given=True)
         for index, (text, target) in enumerate(zip(texts, targets, strict=True)):
             check_length(index, text)
             check_length(index, target, "target")
@@ -314,7 +317,8 @@ class Translator:
             self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
         submit = partial(self._engine.submit, turns=request.turns)
         follow_up = FollowUp(
-            *(plan, self._tokenizer, submit, self._scorer), self.manifest.alignment
+            *(plan, self._tokenizer, submit, self._scorer, self.manifest.alignment),
+            self._limits.rows,
         )
 
         def finish(found: Sequence[Hypothesis]) -> _Outcome:
@@ -333,11 +337,11 @@ class Translator:
     def _check_assessment(self, sentences: Sequence[SourceSentence], plan: SearchPlan) -> None:
         """Refuse early what could not be assessed."""
         if plan.assessed:
-            self._assessor.check(len(sentences) * plan.hypotheses, plan)
+            self._assessor.check(len(sentences) * plan.hypotheses, plan, given=False)
             lengths = [len(sentence.src_ids) for sentence in sentences]
             self._assessor.check_lengths(lengths, plan.hypotheses, plan)
         if plan.coverage_penalty:
-            self._assessor.check(len(sentences) * plan.width, plan)
+            self._assessor.check(len(sentences) * plan.width, plan, given=False)
 
     def _sentences(self, request: _Request, texts: Sequence[SourceText]) -> list[SourceSentence]:
         """The sentences of some of a request's texts."""

@@ -79,7 +79,7 @@ class Job(Awaited[Hypothesis]):
     def __init__(self, sentence: Sentence, progress: Progress | None = None) -> None:
         """Begin to wait."""
         self.sentence, self.progress = sentence, progress
-        self.rows = sentence.options.beam_width
+        self.rows = sentence.options.rows
         work = self.rows * len(sentence.src_ids)
         super().__init__(work, sentence.priority, sentence.deadline_s)
         self.submitted_s = time.monotonic()

@@ -134,7 +134,7 @@ SHORT = Hypothesis((1, 2), None, True)
 
 
 def repair(first: list[Hypothesis], submit: Submit) -> list[Hypothesis]:
-    follow_up = FollowUp(cast(Any, None), cast(Any, None), submit, cast(Any, None), None)
+    follow_up = FollowUp(cast(Any, None), cast(Any, None), submit, cast(Any, None), None, 64)
     again = follow_up.repair(SENTENCES, first)
     return first if again is None else again.result(timeout=0)
 
