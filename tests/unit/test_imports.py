@@ -15,10 +15,10 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-ROOTS = ("client/src", "export", "serving", "training", ".")
+ROOTS = ("client/src", "export", "gateway", "serving", "training", ".")
 """Folders in which packages begin."""
 PACKAGES = (
-    *("dragoman", "dragoman_client", "dragoman_export", "dragoman_load_test"),
+    *("dragoman", "dragoman_client", "dragoman_export", "dragoman_gateway", "dragoman_load_test"),
     *("dragoman_options", "dragoman_serving", "dragoman_training", "benchmarks", "studies"),
 )
 EVERYTHING = "everything"

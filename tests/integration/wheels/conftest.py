@@ -19,8 +19,17 @@ from tests.conftest import REPOSITORY
 
 PYTHONS = ("python3.11", "python3.12")
 PARTS = (
-    *("build_backend", "client", "dragoman", "export", "locks", "model_repository", "serving"),
-    *("training", "LICENSE", "MANIFEST.in", "Makefile", "README.md", "pyproject.toml", "setup.py"),
+    *("build_backend", "client", "dragoman", "export", "gateway", "locks", "model_repository"),
+    *(
+        "serving",
+        "training",
+        "LICENSE",
+        "MANIFEST.in",
+        "Makefile",
+        "README.md",
+        "pyproject.toml",
+        "setup.py",
+    ),
 )
 """What wheels are made of; the rest of the project is left out."""
 COMMAND_S = 300
@@ -55,7 +64,7 @@ class Installed:
     @contextmanager
     def serving(self, *words: str) -> Iterator[tuple[str, str]]:
         """URLs over HTTP and gRPC of `dragoman serve`."""
-        ports = [f"--{name}-port=0" for name in ("http", "grpc", "metrics")]
+        ports = [f"--{name}-port=0" for name in ("http", "grpc", "metrics", "gateway")]
         command = [self._program("dragoman"), "serve", *ports, *words]
         with (self.folder / "log").open("w") as log:
             process = subprocess.Popen(command, cwd=self.folder, env=_variables(), stderr=log)

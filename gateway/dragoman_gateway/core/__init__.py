@@ -1,0 +1,1 @@
+"""What every protocol shares: callers, limits, translations, glossaries, document jobs."""

@@ -1,0 +1,1 @@
+"""DeepL's protocol, /v2 and /v3."""

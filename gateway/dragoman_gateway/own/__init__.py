@@ -1,0 +1,1 @@
+"""The protocol of the project itself, /api/v1."""

@@ -1,0 +1,84 @@
+"""The project's own API, `/api/v1`: its endpoints, its errors, and its description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman_options.option import Limits
+from starlette.responses import Response
+
+from dragoman_gateway.core.errors import GatewayError
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.own.about import About
+from dragoman_gateway.own.callers import PROTOCOL
+from dragoman_gateway.own.openapi import openapi_document
+from dragoman_gateway.own.operations import PREFIX, operations
+from dragoman_gateway.own.reference import POLICY, reference_page
+from dragoman_gateway.own.replies import refuse, reply
+from dragoman_gateway.own.storing import Documents, Glossaries
+from dragoman_gateway.own.translating import Translating
+from dragoman_gateway.web.endpoints import Endpoint
+from dragoman_gateway.web.requests import GatewayRequest
+
+_PAGE_HEADERS = {
+    "content-security-policy": POLICY,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+class OwnProtocol:
+    """See `ProtocolPackage`."""
+
+    name = PROTOCOL
+
+    def __init__(self, gateway: Gateway) -> None:
+        """Begin."""
+        self._gateway, self._about = gateway, About(gateway)
+        self._operations = operations(
+            Translating(gateway),
+            Glossaries(gateway),
+            Documents(gateway),
+            self._about,
+            self._openapi,
+            self._reference,
+        )
+        self.endpoints = tuple(
+            Endpoint(one.method, PREFIX + one.path, one.handle, one.reads_body)
+            for one in self._operations
+        )
+
+    def is_for(self, path: str) -> bool:
+        """See `ProtocolPackage`; the last one, so that every path is its."""
+        return True
+
+    def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
+        """See `ProtocolPackage`."""
+        return refuse(request, error)
+
+    async def _openapi(self, request: GatewayRequest) -> Response:
+        return reply(await self._document(request))
+
+    async def _reference(self, request: GatewayRequest) -> Response:
+        page = reference_page(await self._document(request))
+        return Response(page, headers=_PAGE_HEADERS, media_type="text/html")
+
+    async def _document(self, request: GatewayRequest) -> dict[str, Any]:
+        settings = self._gateway.settings
+        limits: Limits = {}
+        version = "unknown"
+        try:
+            info = await self._gateway.translations.info()
+            version, limits = info.version, info.limits
+        except GatewayError:
+            pass  # the description is useful while the server starts, too
+        url = request.url
+        here = f"{url.scheme}://{url.netloc}{settings.path_prefix}"
+        return openapi_document(
+            self._operations,
+            version=version,
+            base=(settings.public_url or here).rstrip("/"),
+            path_prefix=settings.path_prefix,
+            limits=limits,
+            keys_required=await self._about.keys_required(),
+        )

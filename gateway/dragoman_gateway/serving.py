@@ -1,0 +1,173 @@
+"""The gateway as a process: uvicorn with the application, from its start to its drain."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Generator
+from functools import partial
+
+import uvicorn
+
+from dragoman.kernel.errors import UsageError
+from dragoman_gateway.application import application
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.riva.riva_server import RivaServer
+from dragoman_gateway.web.access_log import AccessLog
+from dragoman_gateway.web.connections import BoundedConnection
+
+DRAIN_S = 30
+"""The longest that requests in flight may take after SIGTERM."""
+_BEAT_S = 1
+_HEAD_S = 10.0
+_BACKLOG = 2048
+_KEEP_ALIVE_S = 75
+_LAST_PORT = 65535
+_OTHER_FILES = 100
+"""That are open beside those of clients' connections."""
+
+
+def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
+    """Serve until SIGINT or SIGTERM; requests in flight finish first.
+
+    Args:
+        settings: of the gateway.
+        heartbeat: file descriptor of a pipe that gets a byte when the gateway can be asked, and
+            then one each second; without it a line on stderr says when that is.
+
+    Raises:
+        UsageError: nobody could listen there, or somebody does already.
+    """
+    # It writes of every malformed form, and bytes of it.
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
+    gateway = Gateway(settings)
+    log = AccessLog() if settings.access_log else None
+    listening = _listen(settings.address, settings.port, "--port")
+    if settings.riva_port:
+        _listen(settings.address, settings.riva_port, "--riva-port").close()
+    config = uvicorn.Config(
+        application(gateway, log),
+        loop="uvloop",
+        http=partial(  # type: ignore[arg-type]
+            BoundedConnection,
+            most=_most_connections(settings),
+            head_s=min(_HEAD_S, settings.upload_timeout_s),
+        ),
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_level="error",  # strangers could fill a log with warnings
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=DRAIN_S,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        backlog=_BACKLOG,
+    )
+    _Server(config, gateway, log, heartbeat).run([listening])
+    if log is not None:
+        log.close()
+
+
+class _Server(uvicorn.Server):
+    """Tells when it is ready, gives signs of life, and stops without an error."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        gateway: Gateway,
+        log: AccessLog | None,
+        heartbeat: int | None,
+    ) -> None:
+        super().__init__(config)
+        self._gateway, self._log, self._heartbeat = gateway, log, heartbeat
+        self._riva: RivaServer | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        address = self._gateway.settings.address
+        if self._gateway.settings.riva_port is not None:
+            self._riva = RivaServer(self._gateway, self._log)
+            await self._riva.open()
+            _say(f"riva: {url_of(address, self._riva.port).replace('http', 'grpc')}")
+        if self._heartbeat is not None:
+            self._beating = asyncio.create_task(_beat(self._heartbeat))
+            return
+        port = (sockets or self.servers[0].sockets)[0].getsockname()[1]
+        _say(f"ready: {url_of(address, port)}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._riva is not None:
+            self._gateway.finishing.add(asyncio.create_task(self._riva.close(DRAIN_S)))
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        # uvicorn raises a signal once more when it has stopped, which is not an orderly end.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop)
+        yield
+
+    def _stop(self) -> None:
+        if self._gateway.stopping:
+            return
+        self._gateway.stopping = True
+        delay_s = self._gateway.settings.stop_delay_s
+        asyncio.get_running_loop().call_later(delay_s, self._drain)
+
+    def _drain(self) -> None:
+        self.should_exit = True
+
+
+def _most_connections(settings: GatewaySettings) -> int:
+    """Those that this process may have, with files to spare for all else."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(1, min(settings.connections, hard - _OTHER_FILES))
+
+
+async def _beat(descriptor: int) -> None:
+    os.set_blocking(descriptor, False)
+    while True:
+        with contextlib.suppress(OSError):  # nobody has looked for long, or the launcher has gone
+            os.write(descriptor, b"\0")
+        await asyncio.sleep(_BEAT_S)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def url_of(address: str, port: int) -> str:
+    """The URL at which this machine reaches an address."""
+    if address in ("127.0.0.1", "::1", "0.0.0.0", "::"):  # noqa: S104
+        return f"http://localhost:{port}"
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def _listen(address: str, port: int, flag: str) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        UsageError: nobody could listen there, or somebody does already.
+    """
+    if not 0 <= port <= _LAST_PORT:
+        raise UsageError(f"{flag} {port}: give 1 to {_LAST_PORT}, or 0 for a free one")
+    listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((address, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        message = f"--address {address}, {flag} {port}: {error.strerror or error}"
+        raise UsageError(f"{message}: name another, or 0 for a free port") from error
+    return listening

@@ -1,0 +1,1 @@
+"""HTTP for all protocols: bodies, errors, headers, the access log."""
