@@ -8,12 +8,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.own.protocol import OwnProtocol
+from dragoman_gateway.page.web_page import PageProtocol
 from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
 
 
 def application(gateway: Gateway) -> ASGIApp:
     """The application of a gateway."""
-    protocols: Sequence[ProtocolPackage] = (OwnProtocol(gateway),)
+    own = OwnProtocol(gateway)
+    protocols: Sequence[ProtocolPackage] = (PageProtocol(gateway, own), own)
     dispatcher = Dispatcher(protocols, gateway.settings)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
