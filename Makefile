@@ -110,6 +110,7 @@ $(DEV)/.done: $(PROJECTS) locks/build.txt locks/torch.txt locks/dev.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --editable ./client --editable '.[serve,dev]'
 # Without a browser the tests of pages are skipped, and say so.
 	-$(DEV)/bin/python -m tests.chromium_package
+	-$(DEV)/bin/python -m tests.axe_package
 	touch $@
 
 $(GPU)/.done: $(PROJECTS)

@@ -27,6 +27,7 @@ COMMANDS = (
     "verify",
     "publish",
     "serve",
+    "gateway",
     "translate",
     "score",
     "attention",
@@ -40,6 +41,8 @@ _OF_EXTRAS = {
     *("onnx", "ml_dtypes", "onnxruntime", "pytriton", "matplotlib"),
     *("dragoman_client", "dragoman_options", "dragoman_load_test", "tritonclient", "grpc"),
     *("aiohttp", "hdrh", "jinja2", "prometheus_client", "pydantic"),
+    *("babel", "httptools", "msgspec", "multipart", "python_multipart", "redis"),
+    *("starlette", "uvicorn", "uvloop"),
 }
 """Modules that may be missing. The extra that brings all that a command needs is the `EXTRA` of its
 module, unless `extra` of its arguments says otherwise."""

@@ -20,7 +20,8 @@ from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).parents[1]
 _PROJECTS = {"dragoman": REPOSITORY, "dragoman-client": REPOSITORY / "client"}
-_OF_PROJECT = {"dragoman", "dragoman_training", "dragoman_export", "dragoman_serving"}
+_OF_PROJECT = {"dragoman", "dragoman_training", "dragoman_export", "dragoman_gateway"}
+_OF_PROJECT |= {"dragoman_serving"}
 _OF_CLIENT = {"dragoman_client", "dragoman_options", "dragoman_load_test"}
 
 

@@ -6,17 +6,25 @@ import argparse
 import contextlib
 import os
 import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from dragoman.commands.serve_settings import declare, resolve
+from dragoman.commands.gateway_settings import REQUIRED, as_environment, as_settings, of_serve
+from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, resolve
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.installation import install_command
+
+if TYPE_CHECKING:
+    from dragoman_serving.launch.gateway_process import GatewayOptions
 
 HELP = "serve translations over HTTP and gRPC with Triton Inference Server"
 EXTRA = "serve"
+EXTRA_OF_GATEWAY = "gateway"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the settings."""
-    declare(parser)
+    declare(parser, (*SETTINGS, *of_serve()))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -26,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_serving.launch.stop_signals import Stopped, stop_on_signals
     from dragoman_serving.launch.supervision import keep_serving
 
-    resolved = resolve(arguments, os.environ)
+    resolved = resolve(arguments, os.environ, (*SETTINGS, *of_serve()))
     settings = resolved.values
     if settings["engine_timeout"] <= 0:
         raise UsageError(f"--engine-timeout {settings['engine_timeout']:g}: give seconds above 0")
@@ -53,8 +61,37 @@ def run(arguments: argparse.Namespace) -> int:
             restart=settings["on_failure"] == "restart",
             follow_bundle=settings["follow_bundle"],
             settings=resolved.description,
+            gateway=_gateway(resolved),
         )
     except Stopped:
         with contextlib.suppress(OSError):  # stderr may be closed
             print("stopped", file=sys.stderr)
     return 0
+
+
+def _gateway(resolved: Resolved) -> GatewayOptions | None:
+    """What the gateway is started with; None: it is not to be, or cannot be.
+
+    Raises:
+        UsageError: it is asked for, and not installed.
+    """
+    from dragoman_serving.launch.gateway_process import GatewayOptions
+
+    settings = resolved.values
+    if not settings["gateway"]:
+        return None
+    if missing := next((name for name in REQUIRED if find_spec(name) is None), None):
+        message = f"no gateway: {missing} is not installed: {install_command(EXTRA_OF_GATEWAY)}"
+        if "gateway" in resolved.origins:
+            raise UsageError(message)
+        print(f"{message}; --no-gateway silences this", file=sys.stderr)
+        return None
+    as_settings({**settings, **dict.fromkeys(("gateway_triton", "gateway_triton_http"), "")})
+    given = {name: settings[name] for name in resolved.origins}
+    return GatewayOptions(
+        address=settings["gateway_address"],
+        port=settings["gateway_port"],
+        environment=as_environment(given),
+        restart=settings["on_failure"] == "restart",
+        timeout_s=settings["engine_timeout"],
+    )

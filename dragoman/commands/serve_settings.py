@@ -1,10 +1,13 @@
-"""Settings of `dragoman serve`: flags, environment variables, a TOML file, in this order."""
+"""Settings of `dragoman serve`: flags, environment variables, a TOML file, in this order.
+
+Those of the gateway are among them; `dragoman gateway` takes the same ones.
+"""
 
 from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,7 +23,8 @@ class Setting:
     """A setting, whose flag is `--some-name` and whose variable is `DRAGOMAN_SOME_NAME`.
 
     `kind` is its type; a list is of words. With `of_engine` it is a parameter of the engine's
-    models, which the repository's `config.pbtxt` may have too.
+    models, which the repository's `config.pbtxt` may have too. `short_flag` is the flag of a
+    command that has the settings of the gateway alone.
     """
 
     name: str
@@ -29,6 +33,7 @@ class Setting:
     default: Any = None
     choices: tuple[str, ...] = ()
     of_engine: bool = False
+    short_flag: str | None = None
 
     @property
     def flag(self) -> str:
@@ -136,36 +141,55 @@ SETTINGS = (
         False,
     ),
     Setting("verbose", "show Triton's own log", bool, False),
+    Setting(
+        "gateway",
+        "whether to start the gateway too: REST, the web page, keys and documents",
+        bool,
+        True,
+    ),
 )
-"""In the order of the help."""
+"""Of the server, in the order of the help."""
 
 
 @dataclass(frozen=True)
 class Resolved:
     """The value of each setting by name, and where each that was given is from."""
 
+    settings: Sequence[Setting]
     values: Mapping[str, Any]
     origins: Mapping[str, str]
 
     @property
     def parameters(self) -> dict[str, str]:
         """Parameters of the engine's models, as far as they were given."""
-        given = (one.name for one in SETTINGS if one.of_engine and one.name in self.origins)
+        given = (one.name for one in self.settings if one.of_engine and one.name in self.origins)
         return {name: self.values[name] for name in given}
 
     @property
     def description(self) -> str:
         """One line with the settings that are not the default; empty if there are none."""
         return ", ".join(
-            f"{one.name} {self.values[one.name]} ({self.origins[one.name]})"
-            for one in SETTINGS
+            f"{one.name} {self._shown(one)} ({self.origins[one.name]})"
+            for one in self.settings
             if self.values[one.name] != one.default
         )
 
+    def _shown(self, setting: Setting) -> Any:
+        value = self.values[setting.name]
+        return "***" if isinstance(value, str) and "@" in value else value  # a URL with a password
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare a flag for each setting, and the file."""
-    for one in SETTINGS:
+
+def declare(
+    parser: argparse.ArgumentParser, settings: Sequence[Setting], short: bool = False
+) -> None:
+    """Declare a flag for each setting, and the file.
+
+    Args:
+        parser: of the command.
+        settings: that the command takes.
+        short: whether the flags are the short ones.
+    """
+    for one in settings:
         name = "VALUE" if one.of_engine else one.name.rpartition("_")[2].upper()
         how: dict[str, Any] = {"type": one.kind, "metavar": name}
         if one.choices:
@@ -174,28 +198,44 @@ def declare(parser: argparse.ArgumentParser) -> None:
             how = {"action": argparse.BooleanOptionalAction}
         elif one.kind is list:
             how = {"nargs": "+", "metavar": "NAME"}
-        default = "" if one.default in (None, [], False) else f" (default: {one.default})"
-        parser.add_argument(one.flag, help=one.help + default, **how)
+        shown = one.default not in (None, [], "", False)
+        default = f" (default: {one.default})" if shown else ""
+        flag = one.short_flag if short and one.short_flag else one.flag
+        # `%` begins a field of argparse's.
+        text = (one.help + default).replace("%", "%%")
+        parser.add_argument(flag, dest=one.name, default=None, help=text, **how)
     parser.add_argument(
         "--settings",
         type=Path,
         metavar="FILE",
-        help="settings in TOML, such as http_port = 9000; the environment, as in "
-        "DRAGOMAN_HTTP_PORT=9000, comes before it, and flags before both",
+        help="settings in TOML, such as http_port = 9000 or gateway_port = 80; the environment, as "
+        "in DRAGOMAN_HTTP_PORT=9000, comes before it, and flags before both",
     )
 
 
-def resolve(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Resolved:
+def resolve(
+    arguments: argparse.Namespace,
+    environment: Mapping[str, str],
+    settings: Sequence[Setting],
+    known: Sequence[Setting] = (),
+) -> Resolved:
     """The settings of a command line, an environment and a file.
+
+    Args:
+        arguments: of the command line.
+        environment: variables.
+        settings: that the command takes.
+        known: further ones that the file may hold, for another command.
 
     Raises:
         UsageError: the file cannot be read, or a setting is unknown or not what it should be.
     """
     file = arguments.settings
-    from_file = {} if file is None else _read(file)
+    names = [one.name for one in (*settings, *known)]
+    from_file = {} if file is None else _read(file, names)
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for one in SETTINGS:
+    for one in settings:
         value, origin = getattr(arguments, one.name), one.flag
         if value is None and one.variable in environment:
             origin = one.variable
@@ -206,15 +246,14 @@ def resolve(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Re
         values[one.name] = one.default if value is None else value
         if value is not None:
             origins[one.name] = origin
-    return Resolved(values, origins)
+    return Resolved(settings, values, origins)
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path, known: Sequence[str]) -> dict[str, Any]:
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--settings {file}: cannot be read: {error}") from error
-    known = [one.name for one in SETTINGS]
     for name in found:
         if name not in known:
             close = get_close_matches(name, known, n=1)

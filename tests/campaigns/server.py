@@ -179,7 +179,7 @@ class CampaignServer:
     def _start(self) -> None:
         ready = self.log.count(_READY)
         command = [*self._prefix, sys.executable, "-m", "dragoman", "serve"]
-        command += ["--on-failure", "restart"]
+        command += ["--on-failure", "restart", "--no-gateway"]
         ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
         for name, port in ports.items():
             command += [f"--{name}-port", str(port)]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import resource
 import signal
 import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,6 +54,13 @@ class Server:
         return self.log_path.read_text(errors="replace")
 
     @property
+    def gateway(self) -> str:
+        """URL of the gateway."""
+        found = re.search(r"(http://localhost:\d+) \(gateway\)", self.log)
+        assert found, self.log
+        return found[1]
+
+    @property
     def port(self) -> int:
         return int(self.http.rpartition(":")[2])
 
@@ -62,14 +72,15 @@ class Server:
             time.sleep(0.02)
 
     def pids(self) -> dict[str, int]:
-        """The process ids of Triton and of the engine."""
+        """The process ids of Triton, the engine and the gateway."""
         found = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
                 fields = stat.read_text().rpartition(")")[2].split()
                 if int(fields[1]) == self.process.pid and fields[0] != "Z":
                     command = (stat.parent / "cmdline").read_bytes()
-                    name = "engine" if b"dragoman_serving.service" in command else "triton"
+                    others = {b"dragoman_serving.service": "engine", b"--heartbeat": "gateway"}
+                    name = next((others[one] for one in others if one in command), "triton")
                     found[name] = int(stat.parent.name)
         return found
 
@@ -79,6 +90,14 @@ class Server:
                 return client.translate("I'm hungry.").text == "Ich habe Hunger."
             except TranslationError:
                 return False
+
+    def gateway_translates(self) -> bool:
+        body = json.dumps({"text": "I'm hungry.", "target_language": "de"}).encode()
+        try:
+            with urllib.request.urlopen(f"{self.gateway}/api/v1/translate", body, 10) as answer:
+                return b"Ich habe Hunger." in answer.read()
+        except OSError:
+            return False
 
 
 @contextlib.contextmanager
@@ -123,6 +142,26 @@ def test_what_dies_is_started_again(server: Server, who: str, number: signal.Sig
     after = server.pids()
     # An engine that is well stays loaded; a Triton without its engine does not stay.
     assert (after["engine"] == before["engine"]) == (who == "triton"), server.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_gateway_that_ends_is_started_again(server: Server, number: signal.Signals) -> None:
+    before, starts = server.pids(), server.log.count("the gateway ended by itself")
+    os.kill(before["gateway"], number)
+    server.wait_for(lambda: server.log.count("the gateway ended by itself") > starts)
+    server.wait_for(server.gateway_translates)
+    after = server.pids()
+    assert after["gateway"] != before["gateway"]
+    assert {**after, "gateway": 0} == {**before, "gateway": 0}
+
+
+def test_a_gateway_that_hangs_is_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path, "--engine-timeout=2.5") as server:
+        before = server.pids()
+        os.kill(before["gateway"], signal.SIGSTOP)
+        server.wait_for(lambda: "the gateway has hung for" in server.log)
+        server.wait_for(server.gateway_translates)
+        assert server.pids()["engine"] == before["engine"]
 
 
 def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.conftest import REPOSITORY
 
 SERVE = (
     *(sys.executable, "-m", "dragoman", "serve"),
-    *("--http-port=0", "--grpc-port=0", "--metrics-port=0"),
+    *("--http-port=0", "--grpc-port=0", "--metrics-port=0", "--gateway-port=0"),
 )
 READY = re.compile(r"ready: (http://\S+) and (grpc://\S+)")
 

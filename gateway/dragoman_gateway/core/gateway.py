@@ -20,11 +20,13 @@ class Gateway:
         glossaries: of all callers.
         translations: translation, scoring, detection, languages.
         jobs: documents that are translated in the background.
+        stopping: whether the gateway takes its last requests, and is no longer ready.
     """
 
     def __init__(self, settings: GatewaySettings) -> None:
         """Prepare the parts."""
         self.settings = settings
+        self.stopping = False
         self.access = Access()
         self.glossaries = Glossaries()
         self.translations = Translations(settings, self.access)

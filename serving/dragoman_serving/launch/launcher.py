@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -110,18 +111,21 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         """Write a line to stderr, behind what Triton has logged; it never blocks."""
         self._log.say(message)
 
-    def wait(self, follow_bundle: bool = False) -> Ended:
+    def wait(self, follow_bundle: bool = False, look: Callable[[], None] | None = None) -> Ended:
         """Wait until the server or one of its models ends by itself, or the engine hangs.
 
         Triton goes on, and says that it is ready, when the engine or a Python model has ended.
 
         Args:
             follow_bundle: until the bundle can be run in another way than at the start, too.
+            look: called about every half second, to look after another process.
         """
         models = children(self.pid)
         with contextlib.closing(self._watch()) as watch:
             while True:
                 watch.wait()
+                if look is not None:
+                    look()
                 if (code := self._triton.poll()) is not None:
                     return Ended(f"Triton ended by itself with code {code}")
                 if self._triton.hangs_in_crash():

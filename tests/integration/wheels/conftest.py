@@ -55,7 +55,7 @@ class Installed:
     @contextmanager
     def serving(self, *words: str) -> Iterator[tuple[str, str]]:
         """URLs over HTTP and gRPC of `dragoman serve`."""
-        ports = [f"--{name}-port=0" for name in ("http", "grpc", "metrics")]
+        ports = [f"--{name}-port=0" for name in ("http", "grpc", "metrics", "gateway")]
         command = [self._program("dragoman"), "serve", *ports, *words]
         with (self.folder / "log").open("w") as log:
             process = subprocess.Popen(command, cwd=self.folder, env=_variables(), stderr=log)

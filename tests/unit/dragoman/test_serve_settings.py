@@ -11,8 +11,8 @@ from dragoman.kernel.errors import UsageError
 
 def resolved(*words: str, **environment: str) -> Resolved:
     parser = argparse.ArgumentParser()
-    declare(parser)
-    return resolve(parser.parse_args(words), environment)
+    declare(parser, SETTINGS)
+    return resolve(parser.parse_args(words), environment, SETTINGS)
 
 
 def test_without_any_all_are_the_default() -> None:

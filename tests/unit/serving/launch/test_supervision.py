@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from dragoman_serving.launch import supervision
+from dragoman_serving.launch.backoff import Backoff
 from dragoman_serving.launch.launcher import Ended
 from dragoman_serving.launch.ports import PortInUse
 from dragoman_serving.launch.serve_options import ServeOptions
-from dragoman_serving.launch.supervision import Backoff, keep_serving
+from dragoman_serving.launch.supervision import keep_serving
 from dragoman_serving.launch.triton_process import StartFailed, TritonCrashed
 
 from dragoman.kernel.errors import DragomanError, UsageError
@@ -58,7 +59,7 @@ class Server:
             raise event
         return event
 
-    def wait(self, follow_bundle: bool) -> Ended:
+    def wait(self, follow_bundle: bool, look: object) -> Ended:
         ended: Ended = self._next()
         return ended
 

@@ -1,0 +1,28 @@
+"""`dragoman gateway`: REST, the web page, keys and documents before a Triton that runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from dragoman.commands.gateway_settings import as_settings, gateway_settings
+from dragoman.commands.serve_settings import SETTINGS, declare, resolve
+
+HELP = "serve REST, the web page, keys and documents before a Triton that runs already"
+EXTRA = "gateway"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the settings."""
+    declare(parser, gateway_settings(), short=True)
+    # For `dragoman serve`: a pipe for signs of life.
+    parser.add_argument("--heartbeat", type=int, help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM."""
+    from dragoman_gateway.serving import serve
+
+    settings = resolve(arguments, os.environ, gateway_settings(), known=SETTINGS)
+    serve(as_settings(settings.values), heartbeat=arguments.heartbeat)
+    return 0

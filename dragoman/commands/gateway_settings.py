@@ -1,0 +1,120 @@
+"""Settings of the gateway as flags, variables and names in a file: each field of a dataclass.
+
+`dragoman_gateway.core.settings` needs nothing beyond the standard library, so that `dragoman serve`
+has these settings where the gateway's requirements are not installed, too.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from types import UnionType
+from typing import TYPE_CHECKING, Any
+
+from dragoman.commands.serve_settings import Setting
+from dragoman.kernel.errors import UsageError
+
+if TYPE_CHECKING:
+    from dragoman_gateway.core.settings import GatewaySettings
+
+PREFIX = "gateway_"
+REQUIRED = (
+    *("babel", "httptools", "msgspec", "prometheus_client", "python_multipart"),
+    *("starlette", "uvicorn", "uvloop"),
+)
+"""Modules that the gateway needs, of its extra."""
+OF_SERVER = ("triton", "triton_http")
+"""Fields that `dragoman serve` knows by itself."""
+
+
+@functools.cache
+def gateway_settings() -> tuple[Setting, ...]:
+    """A setting for each field of `GatewaySettings`, in the order of its fields."""
+    from dragoman_gateway.core.settings import GatewaySettings
+
+    types = typing.get_type_hints(GatewaySettings)
+    helps = _described(inspect.getdoc(GatewaySettings) or "")
+    found = []
+    for field in fields(GatewaySettings):
+        kind, is_list = _kind(types[field.name])
+        default = field.default
+        if default is MISSING:
+            assert field.default_factory is not MISSING
+            default = field.default_factory()
+        found.append(
+            Setting(
+                name=PREFIX + field.name,
+                help=helps.get(field.name, ""),
+                kind=list if is_list else kind,
+                default=[*default] if is_list else default,
+                short_flag=f"--{field.name.replace('_', '-')}",
+            )
+        )
+    return tuple(found)
+
+
+def of_serve() -> tuple[Setting, ...]:
+    """Those that `dragoman serve` takes."""
+    others = [PREFIX + name for name in OF_SERVER]
+    return tuple(one for one in gateway_settings() if one.name not in others)
+
+
+def as_settings(values: Mapping[str, Any]) -> GatewaySettings:
+    """The settings of the gateway.
+
+    Args:
+        values: of all settings, by name.
+
+    Raises:
+        UsageError: a value is not what it should be.
+    """
+    from dragoman_gateway.core.settings import GatewaySettings
+
+    found = {}
+    for one in gateway_settings():
+        value = values[one.name]
+        found[one.name.removeprefix(PREFIX)] = tuple(value) if one.kind is list else value
+    try:
+        return GatewaySettings(**found)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def as_environment(values: Mapping[str, Any]) -> dict[str, str]:
+    """Variables from which `dragoman gateway` reads the same values.
+
+    Args:
+        values: of settings, by name; what is no setting of the gateway is left out.
+    """
+    found = {}
+    for one in gateway_settings():
+        value = values.get(one.name)
+        if isinstance(value, list):
+            found[one.variable] = " ".join(value)
+        elif isinstance(value, bool):
+            found[one.variable] = str(value).lower()
+        elif value is not None:
+            found[one.variable] = str(value)
+    return found
+
+
+def _kind(hint: Any) -> tuple[type, bool]:
+    """Type of a value, and whether there may be several."""
+    if typing.get_origin(hint) in (typing.Union, UnionType):
+        (hint,) = [one for one in typing.get_args(hint) if one is not type(None)]
+    if typing.get_origin(hint) is tuple:
+        return typing.get_args(hint)[0], True
+    assert hint in (str, int, float, bool, Path), hint
+    return hint, False
+
+
+def _described(docstring: str) -> dict[str, str]:
+    """What the section `Attributes` of a docstring says of each, as one line."""
+    _, _, section = docstring.partition("Attributes:\n")
+    found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()).rstrip(".") for name, text in found}

@@ -1,0 +1,41 @@
+"""`dragoman gateway` as a process: its port, its answers, its end."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+from tests.conftest import REPOSITORY
+from tests.integration.gateway.conftest import RunningGateway, StartGateway
+
+
+def test_it_translates(gateway: RunningGateway) -> None:
+    answer = gateway.post("/api/v1/translate", {"text": "Good morning.", "target_language": "de"})
+    assert (answer.status, answer.json["translations"][0]["text"]) == (200, "Guten Morgen.")
+
+
+def test_it_ends_in_good_order(start_gateway: StartGateway) -> None:
+    with start_gateway() as running:
+        assert running.stop() == 0
+        assert len(running.log) == 1  # that it is ready
+
+
+def test_a_port_in_use_is_one_line(start_gateway: StartGateway) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-m", "dragoman", "gateway", f"--port={port}"],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line == (
+        f"dragoman gateway: --address 127.0.0.1, --port {port}: Address already in use: "
+        "name another, or 0 for a free port"
+    )

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from dragoman_gateway.core.settings import GatewaySettings
+
+from dragoman.commands import serve
+from dragoman.commands.gateway_settings import (
+    REQUIRED,
+    as_environment,
+    as_settings,
+    gateway_settings,
+    of_serve,
+)
+from dragoman.commands.serve_settings import SETTINGS, declare, resolve
+from dragoman.kernel.errors import UsageError
+
+
+def read(*words: str, **environment: str) -> GatewaySettings:
+    parser = argparse.ArgumentParser()
+    declare(parser, gateway_settings(), short=True)
+    found = resolve(parser.parse_args(words), environment, gateway_settings(), known=SETTINGS)
+    return as_settings(found.values)
+
+
+def test_every_field_is_a_setting_with_a_help_text() -> None:
+    assert [f"gateway_{one.name}" for one in fields(GatewaySettings)] == [
+        one.name for one in gateway_settings()
+    ]
+    assert [one.name for one in gateway_settings() if len(one.help) < 5] == []
+    assert not {one.name for one in SETTINGS} & {one.name for one in gateway_settings()}
+
+
+def test_without_any_all_are_the_default() -> None:
+    assert read() == GatewaySettings()
+
+
+def test_flags_variables_and_a_file_that_serve_reads_too(tmp_path: Path) -> None:
+    file = tmp_path / "dragoman.toml"
+    file.write_text(
+        'http_port = 1\ngateway_port = 2\ngateway_folder = "state"\ngateway_timeout_s = 3\n'
+        'gateway_trusted_proxies = ["10.0.0.0/8", "::1"]\n'
+    )
+    found = read(
+        *("--settings", str(file), "--cache-bytes", "0", "--allowed-origins", "*"),
+        DRAGOMAN_GATEWAY_ALLOWED_HOSTS="a.example b.example",
+        DRAGOMAN_GATEWAY_CACHE_BYTES="7",
+    )
+    assert (found.port, found.folder, found.timeout_s) == (2, Path("state"), 3.0)
+    assert found.trusted_proxies == ("10.0.0.0/8", "::1")
+    assert (found.cache_bytes, found.allowed_origins) == (0, ("*",))
+    assert found.allowed_hosts == ("a.example", "b.example")
+
+
+def test_the_environment_carries_all_to_another_process() -> None:
+    words = ("--port=7", "--allowed-origins", "https://a", "https://b", "--timeout-s=2.5")
+    wanted = read(*words, "--folder=/a b")
+    values = {f"gateway_{one.name}": getattr(wanted, one.name) for one in fields(wanted)}
+    lists = {name: [*value] for name, value in values.items() if isinstance(value, tuple)}
+    assert read(**as_environment({**values, **lists})) == wanted
+
+
+def test_serve_knows_where_triton_is() -> None:
+    names = {one.name for one in of_serve()}
+    assert "gateway_port" in names
+    assert not names & {"gateway_triton", "gateway_triton_http"}
+
+
+def options_of_serve(*words: str) -> object:
+    parser = argparse.ArgumentParser()
+    serve.configure(parser)
+    settings = (*SETTINGS, *of_serve())
+    return serve._gateway(resolve(parser.parse_args(words), {}, settings))
+
+
+def test_serve_goes_on_without_what_the_gateway_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert options_of_serve() is not None
+    assert options_of_serve("--no-gateway") is None
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(serve, "find_spec", lambda name: None if name == REQUIRED[3] else os)
+    assert options_of_serve() is None
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"no gateway: {REQUIRED[3]} is not installed: ")
+    assert "[gateway]'" in line
+    with pytest.raises(UsageError, match="is not installed"):
+        options_of_serve("--gateway")

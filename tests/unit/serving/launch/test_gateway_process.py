@@ -1,0 +1,103 @@
+"""The process of the gateway: the port that it needs, and how it begins again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from dragoman_serving.launch import gateway_process
+from dragoman_serving.launch.gateway_process import GatewayEnded, GatewayOptions, GatewayProcess
+from dragoman_serving.launch.ports import PortInUse
+
+from dragoman.kernel.errors import UsageError
+
+BEATS = "import os, sys, time\nwhile True: os.write(int(sys.argv[-1]), b'0'); time.sleep(0.05)\n"
+
+
+def program(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
+    """Let this be what runs in place of the gateway."""
+    script = folder / "program"
+    script.write_text(f"#!{sys.executable}\n{code}")
+    script.chmod(0o700)
+    start = gateway_process.start_child
+    monkeypatch.setattr(
+        gateway_process,
+        "start_child",
+        lambda command, **how: start([str(script), command[-1]], **how),
+    )
+
+
+def look(gateway: GatewayProcess, seconds: float) -> None:
+    """Look after it for a while."""
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        gateway.look()
+        time.sleep(0.02)
+
+
+def test_a_port_in_use_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUse, match=f"--gateway-port {port} is in use .* --no-gateway"):
+            GatewayOptions(port=port).refuse_port_in_use()
+    with pytest.raises(UsageError, match="--gateway-address, --gateway-port: .*77777"):
+        GatewayOptions(port=77_777).refuse_port_in_use()
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("127.0.0.1", "http://localhost:5000"),
+        ("0.0.0.0", "http://localhost:5000"),
+        ("192.0.2.1", "http://192.0.2.1:5000"),
+        ("2001:db8::1", "http://[2001:db8::1]:5000"),
+    ],
+)
+def test_where_people_reach_it(address: str, url: str) -> None:
+    assert GatewayOptions(address=address).url(5000) == url
+
+
+def test_one_that_does_not_start_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program(monkeypatch, tmp_path, "raise SystemExit(3)")
+    with pytest.raises(GatewayEnded, match=r"ended with code 3.*--no-gateway"):
+        GatewayProcess(GatewayOptions(port=0), {}, print)
+
+
+def test_one_that_ends_or_hangs_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program(monkeypatch, tmp_path, BEATS)
+    said: list[str] = []
+    with GatewayProcess(GatewayOptions(port=0, timeout_s=1.0), {}, said.append) as gateway:
+        for number, reason in (
+            (signal.SIGKILL, "ended by itself with code -9"),
+            (signal.SIGSTOP, "has hung for 1."),
+        ):
+            look(gateway, 1.0)  # so that it is heard
+            before = gateway.pid
+            assert before
+            os.kill(before, number)
+            deadline = time.monotonic() + 20
+            while gateway.pid in (before, None) and time.monotonic() < deadline:
+                look(gateway, 0.05)
+            assert gateway.pid not in (before, None)
+            assert reason in said[-1]
+    assert gateway.pid is None
+
+
+def test_without_a_restart_an_end_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program(monkeypatch, tmp_path, "import os, sys; os.write(int(sys.argv[-1]), b'0')")
+    with GatewayProcess(GatewayOptions(port=0, restart=False), {}, print) as gateway:
+        with pytest.raises(GatewayEnded, match="ended by itself with code 0"):
+            look(gateway, 20)
