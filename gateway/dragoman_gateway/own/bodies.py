@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,6 +20,19 @@ from dragoman_gateway.web.requests import JSON, GatewayRequest
 _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 _Value = TypeVar("_Value")
 _NO_LIMITS: Limits = {}
+_MISSING = re.compile("Object missing required field `(.+)`")
+_WRONG = re.compile("Expected `(.+)`, got `(.+)`")
+_TYPE = re.compile("`([a-z]+)`")
+_TYPES = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "null": "null",
+    "object": "an object",
+    "str": "a text",
+}
+"""Names of msgspec for types of JSON."""
 _SWITCHES = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -54,7 +68,7 @@ def read_body(
         WrongMediaType: the content is not declared as JSON.
     """
     if request.media_type != JSON:
-        sent = brief(request.media_type) if request.media_type else "none"
+        sent = repr(request.media_type[:80]) if request.media_type else "none"
         raise WrongMediaType(f"the content type is {sent}: send the header 'Content-Type: {JSON}'")
     if not request.content.strip():
         raise InvalidInput('the body is empty: send a JSON object such as {"text": "Hello."}')
@@ -95,10 +109,7 @@ def as_shape(given: Any, shape: type[_Value]) -> _Value:
     try:
         return msgspec.convert(given, shape)
     except msgspec.ValidationError as error:
-        expected, _, path = str(error).partition(" - at ")
-        name = path.strip("`").removeprefix("$").removeprefix(".")
-        expected = expected[:1].lower() + expected[1:]
-        raise InvalidInput(f"{name}: {expected}" if name else expected) from error
+        raise InvalidInput(_in_words(str(error))) from error
 
 
 def checked_options(given: Mapping[str, Any], model: str, limits: Limits) -> dict[str, Any]:
@@ -141,6 +152,19 @@ def _of_form(option: Option, value: str) -> Any:
         except (ValueError, RecursionError):
             return value
     return value
+
+
+def _in_words(message: str) -> str:
+    """A message of msgspec, for somebody who does not write Python."""
+    fault, _, path = message.partition(" - at ")
+    name = path.strip("`").removeprefix("$").removeprefix(".")
+    if missing := _MISSING.fullmatch(fault):
+        return f"{name}.{missing[1]} is missing" if name else f"{missing[1]} is missing"
+    if wrong := _WRONG.fullmatch(fault):
+        expected = " or ".join(_TYPES.get(kind, kind) for kind in wrong[1].split(" | "))
+        return f"{name or 'the value'} is {_TYPES.get(wrong[2], wrong[2])}: give {expected}"
+    fault = _TYPE.sub(lambda found: _TYPES.get(found[1], found[0]), fault)
+    return f"{name}: {fault[:1].lower()}{fault[1:]}" if name else fault
 
 
 def _unknown(name: str, known: Collection[str], model: str | None) -> str:

@@ -52,6 +52,7 @@ class EventResponse(Response):
             keep_alive_s: after which a comment shows that the connection is alive.
         """
         super().__init__(status_code=200, headers=_HEADERS)
+        del self.headers["content-length"]  # of an empty body
         self._values, self._refuse, self._refusal = values, refuse, refusal
         self._keep_alive_s = keep_alive_s
         self._queue: asyncio.Queue[Any] = asyncio.Queue(_AHEAD)
