@@ -31,7 +31,8 @@ export function fillBox(place, word, prefix, current, texts, choose) {
   const items = texts.map((text) => {
     const begin = text.startsWith(prefix) ? prefix.length : 0;
     const button = element("button", { type: "button", dir: "auto", onclick: () => choose(text) });
-    button.append(text.slice(0, begin), element("b", {}, text.slice(begin)));
+    const [, space, next, rest] = /^(\s*)(\S*)([^]*)$/.exec(text.slice(begin));
+    button.append(text.slice(0, begin) + space, element("b", {}, next), element("span", {}, rest));
     if (text === current) button.setAttribute("aria-current", "true");
     return element("li", {}, button);
   });
