@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Collection
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.kernel.errors import UsageError
@@ -14,7 +12,6 @@ if TYPE_CHECKING:
     from dragoman_options.arguments import OptionArguments
     from dragoman_options.option import Kind, Option
 
-_SIDES = 2
 _TYPES: dict[Kind, type] = {"whole number": int, "number": float}
 _METAVARS: dict[Kind, str] = {
     "texts": "TEXT",
@@ -22,7 +19,7 @@ _METAVARS: dict[Kind, str] = {
     "whole number": "N",
     "number": "X",
 }
-_FILE = '; JSON such as {"tea": "Tee"}, or a file that holds it'
+_FILE = '; JSON such as {"tea": "Tee"}, or a file of CSV, TSV or JSON'
 
 
 def configure_options(
@@ -70,46 +67,27 @@ def outputs_given(options: Collection[str]) -> list[str]:
 
 
 def read_terms(given: str, name: str) -> Any:
-    """Target terms by source term, as a JSON object holds them.
+    """Target terms by source term.
 
     Args:
-        given: the object, or the name of a file in UTF-8 that holds it. Until the next release, the
-            file may hold a pair a line, with a tab between them.
+        given: a JSON object, or the name of a file in UTF-8: CSV, TSV or JSON.
         name: of the flag, for messages.
 
     Returns:
         What was read; `Option.read` checks that it is a mapping of texts.
 
     Raises:
-        UsageError: the file cannot be read, or holds neither.
+        UsageError: the file cannot be read, or is no glossary.
     """
-    if given.lstrip().startswith("{"):
-        return _parsed(given, name)
+    from dragoman_client import parse_glossary, read_glossary
+
+    is_object = given.lstrip().startswith("{")
     try:
-        content = Path(given).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        return parse_glossary(given) if is_object else read_glossary(given)
+    except OSError as error:
         raise UsageError(f"{name} {given}: cannot be read: {error}") from error
-    if content.lstrip().startswith("{"):
-        return _parsed(content, f"{name} {given}")
-    terms: dict[str, str] = {}
-    for number, line in enumerate(content.splitlines(), start=1):
-        if not line.strip():
-            continue
-        pair = line.split("\t")
-        if len(pair) != _SIDES or not all(term.strip() for term in pair):
-            raise UsageError(
-                f'{name} {given}: is not JSON such as {{"tea": "Tee"}}, and line {number} is not '
-                "TERM, tab, TERM"
-            )
-        terms[pair[0].strip()] = pair[1].strip()
-    return terms
-
-
-def _parsed(written: str, what: str) -> Any:
-    try:
-        return json.loads(written)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{what}: is not valid JSON: {error}") from error
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}" if is_object else f"{name} {error}") from error
 
 
 def _declare(group: argparse._ArgumentGroup, option: Option) -> None:

@@ -15,6 +15,7 @@ from dragoman_client.errors import (
     TranslationError,
 )
 from dragoman_client.file_translation import FileProgress
+from dragoman_client.glossary_files import format_glossary, parse_glossary, read_glossary
 from dragoman_client.health import Health
 from dragoman_client.line_formats import JsonLines, PlainLines, PlainLinesToJson, TabColumns
 from dragoman_client.pair_scoring import PairScore
@@ -47,4 +48,7 @@ __all__ = [
     "Translator",
     "WordAlignment",
     "__version__",
+    "format_glossary",
+    "parse_glossary",
+    "read_glossary",
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Self
 
 from dragoman_gateway.core.access import Access
-from dragoman_gateway.core.glossaries import Glossaries
+from dragoman_gateway.core.database import SqliteDatabase
+from dragoman_gateway.core.glossaries import SCHEMA, Glossaries
 from dragoman_gateway.core.jobs import Jobs
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.translations import Translations
@@ -28,14 +29,19 @@ class Gateway:
         self.settings = settings
         self.stopping = False
         self.access = Access()
-        self.glossaries = Glossaries()
-        self.translations = Translations(settings, self.access)
-        self.jobs = Jobs()
+        folder = settings.folder
+        self._database = SqliteDatabase(folder / "glossaries.db" if folder else None, SCHEMA)
+        self.glossaries = Glossaries(settings, self._database)
+        self.translations = Translations(settings, self.access, self.glossaries)
+        self.jobs = Jobs(settings, self.access, self.translations)
 
     async def __aenter__(self) -> Self:
         """Open what is to be opened in the event loop."""
+        await self.jobs.open()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         """Close it."""
+        await self.jobs.close()
         await self.translations.close()
+        self._database.close()

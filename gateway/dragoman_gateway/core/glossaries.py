@@ -2,11 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import json
+import secrets
+import sqlite3
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar
+
+from dragoman_options.languages import fold_language
+from dragoman_options.table import OPTIONS
 
 from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge, TooManyRequests
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.term_index import TermIndex, merged
+
+_Found = TypeVar("_Found")
+_MOST_NAME = 1024
+_MOST_DICTIONARIES = 100
+"""Of a glossary."""
+_INDEX_BYTES = 256 << 20
+"""Of all indexes that are kept in memory."""
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS glossaries (
+    id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS glossaries_by_owner ON glossaries (owner);
+CREATE TABLE IF NOT EXISTS dictionaries (
+    glossary_id TEXT NOT NULL REFERENCES glossaries (id) ON DELETE CASCADE,
+    source_language TEXT NOT NULL,
+    target_language TEXT NOT NULL,
+    entries TEXT NOT NULL,
+    entry_count INTEGER NOT NULL,
+    version TEXT NOT NULL,
+    PRIMARY KEY (glossary_id, source_language, target_language)
+) STRICT;
+"""
+"""`entries` is a JSON object, `version` changes with it."""
+
+
+class Database(Protocol):
+    """What is asked of the store."""
+
+    async def run(self, work: Callable[[sqlite3.Connection], _Found]) -> _Found:
+        """Do something in a transaction of its own, in the thread of the connection."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -43,6 +87,17 @@ class Glossary:
     dictionaries: tuple[Dictionary, ...]
 
 
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a request's glossaries, of one direction; those of earlier ones come first."""
+
+    indexes: tuple[TermIndex, ...]
+
+    def occurring(self, text: str, uncut_bytes: int) -> dict[str, str]:
+        """See `TermIndex.occurring`."""
+        return merged([index.occurring(text, uncut_bytes) for index in self.indexes])
+
+
 class Glossaries:
     """The glossaries of all callers; each sees its own.
 
@@ -50,36 +105,290 @@ class Glossaries:
     `InvalidInput` for terms that cannot be used.
     """
 
+    def __init__(self, settings: GatewaySettings, database: Database) -> None:
+        """Begin.
+
+        Args:
+            settings: bounds of glossaries.
+            database: that has the tables of `SCHEMA`.
+        """
+        self._settings, self._database = settings, database
+        self._indexes: OrderedDict[str, TermIndex] = OrderedDict()
+        """By version, the least recently used first."""
+        self._index_bytes = 0
+
     async def create(
         self, caller: Caller, name: str, dictionaries: Sequence[Dictionary]
     ) -> Glossary:
-        """Keep a new glossary."""
-        raise NotImplementedError
+        """Keep a new glossary.
+
+        Raises:
+            TooManyRequests: the caller has as many as it may have.
+            TooLarge: a dictionary has too many entries.
+        """
+        name = _checked_name(name)
+        directions = [(one.source_language, one.target_language) for one in dictionaries]
+        for number, direction in enumerate(directions):
+            if direction in directions[:number]:
+                raise InvalidInput(f"two dictionaries from {direction[0]} into {direction[1]}")
+        if len(dictionaries) > _MOST_DICTIONARIES:
+            raise TooLarge(f"a glossary has at most {_MOST_DICTIONARIES} dictionaries")
+        written = [self._written(one) for one in dictionaries]
+        glossary_id, created = str(uuid.uuid4()), datetime.now(UTC).replace(microsecond=0)
+        most = self._settings.glossaries_per_owner
+
+        def work(connection: sqlite3.Connection) -> None:
+            count = "SELECT count(*) FROM glossaries WHERE owner = ?"
+            if connection.execute(count, (caller.owner,)).fetchone()[0] >= most:
+                raise TooManyRequests(f"there are {most} glossaries already: delete one")
+            connection.execute(
+                "INSERT INTO glossaries (id, owner, name, created) VALUES (?, ?, ?, ?)",
+                (glossary_id, caller.owner, name, created.isoformat()),
+            )
+            for row in written:
+                _put(connection, glossary_id, row)
+
+        await self._database.run(work)
+        return await self.get(caller, glossary_id)
 
     async def all(self, caller: Caller) -> list[Glossary]:
         """The caller's, without entries, oldest first."""
-        raise NotImplementedError
+
+        def work(connection: sqlite3.Connection) -> list[str]:
+            ids = "SELECT id FROM glossaries WHERE owner = ? ORDER BY created, rowid"
+            return [row[0] for row in connection.execute(ids, (caller.owner,))]
+
+        def read(connection: sqlite3.Connection) -> list[Glossary]:
+            return [_glossary(connection, caller, one, False) for one in work(connection)]
+
+        return await self._database.run(read)
 
     async def get(self, caller: Caller, glossary_id: str, entries: bool = False) -> Glossary:
         """One of them."""
-        raise NotImplementedError
+        return await self._database.run(lambda db: _glossary(db, caller, glossary_id, entries))
 
     async def rename(self, caller: Caller, glossary_id: str, name: str) -> Glossary:
         """Give it another name."""
-        raise NotImplementedError
+        name = _checked_name(name)
+
+        def work(connection: sqlite3.Connection) -> Glossary:
+            found = _own(connection, caller, glossary_id)
+            connection.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, found))
+            return _glossary(connection, caller, glossary_id, False)
+
+        return await self._database.run(work)
 
     async def put(
         self, caller: Caller, glossary_id: str, dictionary: Dictionary, merge: bool = False
     ) -> Glossary:
-        """Add or replace the dictionary of a direction, or merge its entries into what is there."""
-        raise NotImplementedError
+        """Add or replace the dictionary of a direction, or merge its entries into what is there.
+
+        Raises:
+            TooLarge: it has too many entries.
+        """
+        row = self._written(dictionary)
+
+        def work(connection: sqlite3.Connection) -> Glossary:
+            found = _own(connection, caller, glossary_id)
+            written = row
+            if merge and (former := _entries(connection, found, *row[:2])) is not None:
+                both = {**former, **json.loads(row[2])}
+                written = self._written(Dictionary(*row[:2], both, len(both)))
+            _put(connection, found, written)
+            counted = "SELECT count(*) FROM dictionaries WHERE glossary_id = ?"
+            if connection.execute(counted, (found,)).fetchone()[0] > _MOST_DICTIONARIES:
+                raise TooLarge(f"a glossary has at most {_MOST_DICTIONARIES} dictionaries")
+            return _glossary(connection, caller, glossary_id, False)
+
+        return await self._database.run(work)
 
     async def delete_dictionary(
         self, caller: Caller, glossary_id: str, source_language: str, target_language: str
     ) -> None:
         """Remove the dictionary of a direction."""
-        raise NotImplementedError
+
+        def work(connection: sqlite3.Connection) -> None:
+            found = _own(connection, caller, glossary_id)
+            removed = connection.execute(
+                "DELETE FROM dictionaries WHERE glossary_id = ? AND source_language = ? "
+                "AND target_language = ?",
+                (found, source_language, target_language),
+            )
+            if not removed.rowcount:
+                raise NotFound(
+                    f"glossary {found} has no dictionary from {source_language[:40]!r} into "
+                    f"{target_language[:40]!r}"
+                )
+
+        await self._database.run(work)
 
     async def delete(self, caller: Caller, glossary_id: str) -> None:
         """Remove a glossary."""
-        raise NotImplementedError
+
+        def work(connection: sqlite3.Connection) -> None:
+            found = _own(connection, caller, glossary_id)
+            connection.execute("DELETE FROM dictionaries WHERE glossary_id = ?", (found,))
+            connection.execute("DELETE FROM glossaries WHERE id = ?", (found,))
+
+        await self._database.run(work)
+
+    async def terms(
+        self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str], strict: bool
+    ) -> Terms:
+        """The terms of some glossaries for a direction.
+
+        Args:
+            caller: who asks.
+            glossary_ids: of its glossaries, the first one first.
+            direction: codes of the source and target language, as the server has them.
+            strict: whether each glossary must have a dictionary for it.
+
+        Raises:
+            InvalidInput: one must and has not.
+        """
+
+        def work(connection: sqlite3.Connection) -> list[tuple[str, int, str] | None]:
+            return [_fitting(connection, caller, one, direction) for one in glossary_ids]
+
+        indexes = []
+        for glossary_id, row in zip(glossary_ids, await self._database.run(work), strict=True):
+            if row is not None:
+                indexes.append(await self._index(*row))
+            elif strict:
+                raise InvalidInput(
+                    f"glossary {glossary_id} has no dictionary from {direction[0]} into "
+                    f"{direction[1]}"
+                )
+        return Terms(tuple(indexes))
+
+    async def _index(self, glossary_id: str, entries_row: int, version: str) -> TermIndex:
+        """The index of a dictionary's present version, of those kept in memory if it is there."""
+        if (index := self._indexes.get(version)) is not None:
+            self._indexes.move_to_end(version)
+            return index
+
+        def work(connection: sqlite3.Connection) -> str | None:
+            entries = "SELECT entries FROM dictionaries WHERE rowid = ? AND version = ?"
+            row = connection.execute(entries, (entries_row, version)).fetchone()
+            return row[0] if row else None
+
+        written = await self._database.run(work)
+        if written is None:
+            raise NotFound(f"glossary {glossary_id} was changed or deleted just now: try again")
+        index = await asyncio.to_thread(lambda: TermIndex(json.loads(written)))
+        if version not in self._indexes:
+            self._indexes[version] = index
+            self._index_bytes += index.size_bytes
+            while self._index_bytes > _INDEX_BYTES and len(self._indexes) > 1:
+                _, dropped = self._indexes.popitem(last=False)
+                self._index_bytes -= dropped.size_bytes
+        return index
+
+    def _written(self, dictionary: Dictionary) -> tuple[str, str, str, int]:
+        """A dictionary as its row has it: languages, entries, and how many they are."""
+        entries = dictionary.entries
+        if not entries:
+            raise InvalidInput("a dictionary without entries: give at least one")
+        languages = (dictionary.source_language, dictionary.target_language)
+        if not all(languages):
+            raise InvalidInput("a dictionary without a language: give source and target")
+        if len(entries) > self._settings.glossary_entries:
+            raise TooLarge(
+                f"a dictionary has {len(entries):,} entries, more than "
+                f"{self._settings.glossary_entries:,}"
+            )
+        option, items = OPTIONS["glossary"], OPTIONS["glossary"].items
+        assert items is not None
+        for pair in entries.items():
+            try:
+                option.read(dict((pair,)), {})
+            except (TypeError, ValueError) as error:
+                raise InvalidInput(str(error)) from error
+        written = json.dumps(dict(entries), ensure_ascii=False)
+        if len(written.encode()) > self._settings.glossary_bytes:
+            raise TooLarge(f"a dictionary has more than {self._settings.glossary_bytes:,} bytes")
+        return (*languages, written, len(entries))
+
+
+def _checked_name(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > _MOST_NAME:
+        raise InvalidInput(f"name: give 1 to {_MOST_NAME} characters")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput("name: has half of a character (a lone surrogate)") from None
+    return name
+
+
+def _own(connection: sqlite3.Connection, caller: Caller, glossary_id: str) -> str:
+    """The id of a glossary of the caller's."""
+    found = connection.execute(
+        "SELECT id FROM glossaries WHERE id = ? AND owner = ?",
+        (_folded_id(glossary_id), caller.owner),
+    ).fetchone()
+    if found is None:
+        raise NotFound(f"there is no glossary {glossary_id[:60]!r}")
+    return str(found[0])
+
+
+def _folded_id(glossary_id: str) -> str:
+    return glossary_id.strip().lower().encode("utf-8", "replace").decode()
+
+
+def _glossary(
+    connection: sqlite3.Connection, caller: Caller, glossary_id: str, entries: bool
+) -> Glossary:
+    found = _own(connection, caller, glossary_id)
+    name, created = connection.execute(
+        "SELECT name, created FROM glossaries WHERE id = ?", (found,)
+    ).fetchone()
+    rows = connection.execute(
+        f"SELECT source_language, target_language, entry_count, {'entries' if entries else 'NULL'} "  # noqa: S608  (two constants)
+        "FROM dictionaries WHERE glossary_id = ? ORDER BY source_language, target_language",
+        (found,),
+    )
+    return Glossary(
+        found,
+        name,
+        datetime.fromisoformat(created),
+        tuple(
+            Dictionary(src, tgt, json.loads(written) if written is not None else None, count)
+            for src, tgt, count, written in rows
+        ),
+    )
+
+
+def _entries(
+    connection: sqlite3.Connection, glossary_id: str, source: str, target: str
+) -> dict[str, str] | None:
+    row = connection.execute(
+        "SELECT entries FROM dictionaries WHERE glossary_id = ? AND source_language = ? "
+        "AND target_language = ?",
+        (glossary_id, source, target),
+    ).fetchone()
+    return dict(json.loads(row[0])) if row else None
+
+
+def _put(connection: sqlite3.Connection, glossary_id: str, row: tuple[str, str, str, int]) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO dictionaries (glossary_id, source_language, target_language, "
+        "entries, entry_count, version) VALUES (?, ?, ?, ?, ?, ?)",
+        (glossary_id, *row, secrets.token_hex(16)),
+    )
+
+
+def _fitting(
+    connection: sqlite3.Connection, caller: Caller, glossary_id: str, direction: tuple[str, str]
+) -> tuple[str, int, str] | None:
+    """A glossary's id, and the row and version of its dictionary for a direction."""
+    found = _own(connection, caller, glossary_id)
+    rows = connection.execute(
+        "SELECT source_language, target_language, rowid, version FROM dictionaries "
+        "WHERE glossary_id = ?",
+        (found,),
+    )
+    for src, tgt, row, version in rows:
+        if (fold_language(src, direction[:1]), fold_language(tgt, direction[1:])) == direction:
+            return found, row, version
+    return None

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import secrets
+import shutil
+import tempfile
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from dragoman_client import Document
+from dragoman_options.table import AUTO, check, requested_outputs
+
+from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.errors import GatewayError
+from dragoman_gateway.core.errors import (
+    GatewayError,
+    Internal,
+    InvalidInput,
+    NotFound,
+    TooLarge,
+    TooManyRequests,
+    Unavailable,
+    WrongMediaType,
+)
+from dragoman_gateway.core.job_files import JobFiles, JobRecord, State, inspect_text
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.text_translation import translate_text_file
+from dragoman_gateway.core.translations import Translations
 
-State = Literal["queued", "translating", "done", "failed", "cancelled"]
+_LOG = logging.getLogger(__name__)
+_FINAL = ("done", "failed", "cancelled")
+_LONGEST_WORK_S = 24 * 3600.0
+"""After which a document that is not translated is removed all the same."""
+_LONGEST_WAIT_S = 60.0
+_MOST_NAME = 200
+_SWEEP_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +81,38 @@ class Jobs:
     formats: tuple[str, ...] = (".txt",)
     """Endings of the files that can be translated."""
 
+    def __init__(
+        self, settings: GatewaySettings, access: Access, translations: Translations
+    ) -> None:
+        """Begin; `open` starts the work."""
+        self._settings, self._access, self._translations = settings, access, translations
+        self._jobs: dict[str, _Running] = {}
+        self._changed = asyncio.Condition()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._temporary: str | None = None
+        self._receiving_bytes = self._receiving = 0
+        """Of documents that are being uploaded."""
+
+    async def open(self) -> None:
+        """Read what is in the folder, and go on with what was not done."""
+        folder = self._settings.folder
+        if folder is None:
+            self._temporary = tempfile.mkdtemp(prefix="dragoman-gateway-")
+            folder = Path(self._temporary)
+        self._files = JobFiles(folder / "documents")
+        for record in await asyncio.to_thread(self._files.open):
+            self._jobs[record.id] = _Running(record)
+        workers = [self._work() for _ in range(self._settings.document_workers)]
+        self._tasks = [asyncio.create_task(one) for one in (*workers, self._sweep())]
+
+    async def close(self) -> None:
+        """Stop; what is not done goes on when the gateway starts again."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._temporary is not None:
+            await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
+
     async def submit(
         self,
         caller: Caller,
@@ -72,24 +134,265 @@ class Jobs:
             InvalidInput: text that is not UTF-8, or an option that does not fit.
             TooManyRequests: the store is full.
         """
-        raise NotImplementedError
+        name = _checked_name(file_name, self.formats)
+        options = _checked_options(options)
+        if len(self._jobs) + self._receiving >= self._settings.document_number:
+            raise TooManyRequests("the gateway keeps as many documents as it may: try later")
+        job_id = secrets.token_hex(16)
+        self._receiving += 1
+        size_bytes = 0
+        try:
+            path = await asyncio.to_thread(self._files.begin, job_id)
+            with path.open("wb") as file:
+                async for chunk in content:
+                    size_bytes += len(chunk)
+                    self._receiving_bytes += len(chunk)
+                    self._check_size(size_bytes)
+                    file.write(chunk)
+            found = await asyncio.to_thread(inspect_text, path)
+            if str(options.get("source_language")).lower() == AUTO and found.sample.strip():
+                options["source_language"] = await self._language_of(found.sample)
+            await self._check_glossaries(caller, options)
+            async with self._access.admitted(caller, found.characters):
+                now_s = time.time()
+                record = JobRecord(
+                    id=job_id,
+                    owner=caller.owner,
+                    caller=caller.name,
+                    caches=caller.caches,
+                    file_name=name,
+                    options=options,
+                    state="queued",
+                    characters=found.characters,
+                    size_bytes=size_bytes,
+                    created_s=now_s,
+                    expires_s=now_s + max(_LONGEST_WORK_S, self._settings.document_expiry_s),
+                )
+                await asyncio.to_thread(self._files.write, record)
+        except BaseException:
+            self._files.remove(job_id)
+            raise
+        finally:
+            self._receiving -= 1
+            self._receiving_bytes -= size_bytes
+        running = self._jobs[job_id] = _Running(record)
+        async with self._changed:
+            self._changed.notify_all()
+        return running.job
 
     async def get(self, caller: Caller, job_id: str, wait_s: float = 0.0) -> Job:
         """A job; waits up to `wait_s` seconds until it is done."""
-        raise NotImplementedError
+        running = self._own(caller, job_id)
+        if wait_s > 0 and running.record.state not in _FINAL:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(wait_s, _LONGEST_WAIT_S)):
+                    await running.ended.wait()
+            running = self._own(caller, job_id)
+        return running.job
 
     async def all(self, caller: Caller) -> list[Job]:
         """The caller's jobs, newest first."""
-        raise NotImplementedError
+        own = [one for one in self._jobs.values() if one.record.owner == caller.owner]
+        return [one.job for one in sorted(own, key=lambda one: -one.record.created_s)]
 
     async def result(self, caller: Caller, job_id: str) -> Path:
         """The translated file.
 
         Raises:
             Unavailable: it is not done yet.
+            GatewayError: why the job failed.
         """
-        raise NotImplementedError
+        running = self._own(caller, job_id)
+        if (error := running.job.error) is not None:
+            raise error
+        if running.record.state != "done":
+            raise Unavailable("the document is not translated yet: ask later", 1.0)
+        return self._files.result(job_id)
 
     async def delete(self, caller: Caller, job_id: str) -> None:
         """Cancel a job, and remove its files."""
-        raise NotImplementedError
+        self._own(caller, job_id)
+        await self._remove(job_id)
+
+    def _own(self, caller: Caller, job_id: str) -> _Running:
+        running = self._jobs.get(job_id)
+        if running is None or running.record.owner != caller.owner or running.is_expired:
+            raise NotFound(f"there is no document {job_id[:60]!r}; documents are kept for a while")
+        return running
+
+    async def _remove(self, job_id: str) -> None:
+        if (running := self._jobs.pop(job_id, None)) is None:
+            return
+        if running.task is not None:
+            running.task.cancel()
+            await asyncio.gather(running.task, return_exceptions=True)
+        running.record.state = "cancelled"
+        running.ended.set()
+        await asyncio.to_thread(self._files.remove, job_id)
+
+    def _check_size(self, size_bytes: int) -> None:
+        """Refuse an upload that goes on beyond a bound.
+
+        Raises:
+            TooLarge: of a document.
+            TooManyRequests: of all.
+        """
+        if size_bytes > self._settings.file_bytes:
+            raise TooLarge(f"the document has more than {self._settings.file_bytes:,} bytes")
+        kept = sum(one.record.kept_bytes for one in self._jobs.values())
+        # A translation is about as long as its text.
+        if kept + 2 * self._receiving_bytes > self._settings.document_bytes:
+            raise TooManyRequests("the gateway keeps as many documents as it may: try later")
+
+    async def _language_of(self, sample: str) -> str:
+        """The language of a document, by its beginning.
+
+        Raises:
+            InvalidInput: it is none that the server translates from.
+        """
+        found = await self._translations.detect(sample)
+        if not found.probability:
+            raise InvalidInput(
+                f"the document is in {found.language!r}, as it seems; name source_language if not"
+            )
+        return found.language
+
+    async def _check_glossaries(self, caller: Caller, options: Mapping[str, Any]) -> None:
+        """Refuse glossaries that the caller does not have now, rather than later."""
+        if options.get("glossary_ids"):
+            await self._translations.check_glossaries(caller, options)
+
+    async def _work(self) -> None:
+        """Translate one document after the other."""
+        while True:
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._next() is not None)
+                running = self._next()
+                assert running is not None
+                running.record.state = "translating"
+            running.task = asyncio.create_task(self._translate(running))
+            try:
+                await asyncio.wait([running.task])
+            except asyncio.CancelledError:
+                running.task.cancel()
+                await asyncio.gather(running.task, return_exceptions=True)
+                raise
+            running.task = None
+
+    def _next(self) -> _Running | None:
+        """The document that is next: the oldest of the owner of whom fewest are translated."""
+        busy = [one.record.owner for one in self._jobs.values() if one.task is not None]
+        waiting = [one for one in self._jobs.values() if one.record.state == "queued"]
+        return min(
+            waiting,
+            key=lambda one: (busy.count(one.record.owner), one.record.created_s),
+            default=None,
+        )
+
+    async def _translate(self, running: _Running) -> None:
+        record = running.record
+        running.begun_s, running.begun_at = time.monotonic(), record.done_characters
+        try:
+            await translate_text_file(record, self._files, self._translations)
+            await asyncio.to_thread(self._files.finish, record)
+            record.state = "done"
+        except GatewayError as error:
+            record.state, record.error = "failed", (error.code, str(error))
+        except Exception as error:
+            # Of a foreign error only the class is told: its message may quote the text.
+            _LOG.error("a document failed: %s", type(error).__name__, exc_info=error)
+            message = "the document could not be translated: see the gateway's log"
+            record.state, record.error = "failed", (Internal.code, message)
+        record.expires_s = time.time() + self._settings.document_expiry_s
+        await asyncio.to_thread(self._files.write, record)
+        running.ended.set()
+
+    async def _sweep(self) -> None:
+        """Remove what has expired."""
+        while True:
+            await asyncio.sleep(min(_SWEEP_S, self._settings.document_expiry_s / 4))
+            for job_id in [one.record.id for one in self._jobs.values() if one.is_expired]:
+                await self._remove(job_id)
+
+
+class _Running:
+    """A job in memory."""
+
+    def __init__(self, record: JobRecord) -> None:
+        self.record = record
+        self.ended = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+        self.begun_s: float | None = None
+        self.begun_at = 0
+        if record.state in _FINAL:
+            self.ended.set()
+        else:
+            record.state = "queued"
+
+    @property
+    def is_expired(self) -> bool:
+        return time.time() >= self.record.expires_s
+
+    @property
+    def job(self) -> Job:
+        record = self.record
+        return Job(
+            id=record.id,
+            file_name=record.file_name,
+            state=record.state,
+            characters=record.characters,
+            done=1.0 if record.state == "done" else record.done,
+            created=datetime.fromtimestamp(record.created_s, UTC),
+            expires=datetime.fromtimestamp(record.expires_s, UTC),
+            seconds_remaining=self._seconds_remaining,
+            error=_error_of(*record.error) if record.error else None,
+        )
+
+    @property
+    def _seconds_remaining(self) -> float | None:
+        record = self.record
+        done = record.done_characters - self.begun_at
+        if record.state != "translating" or self.begun_s is None or done <= 0:
+            return 0.0 if record.state == "done" else None
+        return (time.monotonic() - self.begun_s) / done * (record.characters - self.begun_at - done)
+
+
+def _checked_name(file_name: str, formats: tuple[str, ...]) -> str:
+    """The name without folders and control characters.
+
+    Raises:
+        WrongMediaType: its ending is none of the formats.
+    """
+    name = file_name.replace("\\", "/").rpartition("/")[2]
+    name = "".join(filter(str.isprintable, name)).strip()
+    stem, ending = name[: -len(Path(name).suffix) or None], Path(name).suffix
+    if ending.lower() not in formats:
+        raise WrongMediaType(
+            f"documents of the format {ending[:20]!r} are not translated: give {', '.join(formats)}"
+        )
+    return stem[:_MOST_NAME] + ending
+
+
+def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a document, which is cut into sentences.
+
+    Raises:
+        InvalidInput: one that does not fit.
+    """
+    options = dict(given)
+    ids = options.pop("glossary_ids", None)
+    try:
+        checked = check(Document().with_sentences(options))  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(str(error)) from error
+    outputs = set(requested_outputs(checked)) - {"detected_language", "detected_probability"}
+    if outputs:
+        raise InvalidInput(
+            f"a document has no {', '.join(sorted(outputs))}: leave such options out"
+        )
+    return checked | ({"glossary_ids": list(ids)} if ids else {})
+
+
+def _error_of(code: str, message: str) -> GatewayError:
+    kinds = {kind.code: kind for kind in GatewayError.__subclasses__()}
+    return kinds.get(code, Internal)(message)

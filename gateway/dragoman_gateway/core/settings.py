@@ -29,6 +29,13 @@ class GatewaySettings:
         body_bytes: longest body, uploaded files aside.
         file_bytes: longest uploaded file.
         cache_bytes: memory of the cache of translations; 0: no cache.
+        document_bytes: of all documents and their translations that are kept.
+        document_expiry_s: time after which a document and its translation are removed.
+        document_number: most documents that are kept.
+        document_workers: documents that are translated at once.
+        glossaries_per_owner: most glossaries of a key, or of everybody without one.
+        glossary_bytes: longest dictionary of a glossary, as JSON.
+        glossary_entries: most entries of a dictionary.
     """
 
     address: str = "127.0.0.1"
@@ -46,3 +53,10 @@ class GatewaySettings:
     body_bytes: int = 8 << 20
     file_bytes: int = 32 << 20
     cache_bytes: int = 64 << 20
+    document_bytes: int = 1 << 30
+    document_expiry_s: float = 3600.0
+    document_number: int = 1000
+    document_workers: int = 2
+    glossaries_per_owner: int = 1000
+    glossary_bytes: int = 10 << 20
+    glossary_entries: int = 100_000

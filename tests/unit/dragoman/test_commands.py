@@ -249,10 +249,12 @@ def test_a_demonstration_without_sentences_is_one_line(
     )
 
 
-@pytest.mark.parametrize("written", ['{"tea": "Tee"}', '\n {\n\t"tea": "Tee"\n}\n', "tea\tTee\n"])
+@pytest.mark.parametrize(
+    "written",
+    ['{"tea": "Tee"}', '\n {\n\t"tea": "Tee"\n}\n', "tea\tTee\n", "tea,Tee", '"tea";Tee\r\n'],
+)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_a_glossary_is_a_json_object(tmp_path: Path, written: str, encoding: str) -> None:
-    """Given as it is, or in a file, which may also be of the former form."""
+def test_a_glossary_is_json_or_a_file(tmp_path: Path, written: str, encoding: str) -> None:
     file = tmp_path / "terms"
     file.write_text(written, encoding=encoding)
     assert read_terms(str(file), "--glossary") == {"tea": "Tee"}
@@ -265,8 +267,9 @@ def test_a_glossary_is_a_json_object(tmp_path: Path, written: str, encoding: str
     [
         ('{"tea": "Tee"', "terms: is not valid JSON: "),
         ("{" * 100_000, "terms: is not valid JSON: "),
-        ("tea\tTee\ntea", 'terms: is not JSON such as {"tea": "Tee"}, and line 2 is not TERM, tab'),
-        ('["tea"]', "and line 1 is not TERM, tab, TERM"),
+        ("tea\tTee\ntea", "terms: line 2: not a source term, a tab and a target term"),
+        ('["tea"]', "terms: line 1: not a source term, a comma and a target term"),
+        ("tea,Tee\ntea,Tea", "terms: line 2: 'tea' has two target terms: remove one"),
     ],
 )
 def test_what_is_no_glossary_is_named(tmp_path: Path, written: str, message: str) -> None:

@@ -1,0 +1,159 @@
+"""Glossaries as CSV, TSV and JSON: read and written in one place, for commands and the gateway."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from dragoman_client.access import FilePath
+
+GlossaryForm = Literal["csv", "tsv", "json"]
+"""`csv` and `tsv` have a source term and a target term a line, `json` is an object of them."""
+
+_ENDINGS: Mapping[str, GlossaryForm] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".json": "json",
+}
+_SIDES = 2
+_WITH_LANGUAGES = 4
+"""Columns of DeepL's CSV, whose last two name the languages."""
+_LINE_NUMBERS = {"csv": "line", "tsv": "line", "json": "entry"}
+
+
+def read_glossary(file: FilePath, form: GlossaryForm | None = None) -> dict[str, str]:
+    """Read a glossary from a file.
+
+    Args:
+        file: in UTF-8.
+        form: None: as the file's ending says, or else its content.
+
+    Returns:
+        Target terms by source term, without white space around them, in the order of the file.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not of the form; the message names the file and the line.
+    """
+    path = Path(file)
+    form = form or _ENDINGS.get(path.suffix.lower())
+    try:
+        return parse_glossary(path.read_bytes(), form)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def parse_glossary(content: str | bytes, form: GlossaryForm | None = None) -> dict[str, str]:
+    """Read a glossary.
+
+    Args:
+        content: a text, or its UTF-8, with a byte order mark or without.
+        form: None: JSON if it begins with a brace, TSV if its first line has a tab, else CSV.
+
+    Returns:
+        Target terms by source term, without white space around them, in the order of the content.
+
+    Raises:
+        ValueError: the content is not of the form, a term is empty, or a source term has two target
+            terms; the message names the line.
+    """
+    text = _decoded(content).removeprefix("\ufeff")
+    form = form or _form_of(text)
+    if form not in get_args(GlossaryForm):
+        raise ValueError(f"form is {form!r}: give csv, tsv or json")
+    rows = {"csv": _csv_rows, "tsv": _tsv_rows, "json": _json_rows}[form]
+    found: dict[str, str] = {}
+    for number, source, target in rows(text):
+        source, target = source.strip(), target.strip()
+        where = f"{_LINE_NUMBERS[form]} {number}"
+        if not source or not target:
+            raise ValueError(f"{where}: the {'target' if source else 'source'} term is empty")
+        if found.setdefault(source, target) != target:
+            raise ValueError(f"{where}: {source[:50]!r} has two target terms: remove one")
+    return found
+
+
+def format_glossary(terms: Mapping[str, str], form: GlossaryForm) -> str:
+    """Write a glossary, as `parse_glossary` reads it.
+
+    Args:
+        terms: target terms by source term, without white space around them.
+        form: how; a tab or a line break in a term becomes a space in TSV.
+    """
+    if form == "json":
+        return json.dumps(dict(terms), ensure_ascii=False, indent=1) + "\n"
+    if form == "tsv":
+        return "".join(f"{_in_a_cell(src)}\t{_in_a_cell(tgt)}\n" for src, tgt in terms.items())
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(terms.items())
+    return written.getvalue()
+
+
+def _decoded(content: str | bytes) -> str:
+    if isinstance(content, str):
+        return content
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"line {line}: not valid UTF-8") from None
+
+
+def _form_of(text: str) -> GlossaryForm:
+    begin = text.lstrip()
+    if begin.startswith("{"):
+        return "json"
+    return "tsv" if "\t" in begin.partition("\n")[0] else "csv"
+
+
+def _tsv_rows(text: str) -> Iterator[tuple[int, str, str]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            columns = line.split("\t")
+            if len(columns) != _SIDES:
+                raise ValueError(f"line {number}: not a source term, a tab and a target term")
+            yield number, columns[0], columns[1]
+
+
+def _csv_rows(text: str) -> Iterator[tuple[int, str, str]]:
+    # Spreadsheets of most of Europe write semicolons.
+    first = text.lstrip().partition("\n")[0]
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=";" if ";" in first and "," not in first else ",",
+        strict=True,
+    )
+    try:
+        for columns in reader:
+            if not any(column.strip() for column in columns):
+                continue
+            if len(columns) not in (_SIDES, _WITH_LANGUAGES):
+                raise ValueError(
+                    f"line {reader.line_num}: not a source term, a comma and a target term; "
+                    "a term with a comma stands in quotation marks"
+                )
+            yield reader.line_num, columns[0], columns[1]
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num}: {error}") from error
+
+
+def _json_rows(text: str) -> Iterator[tuple[int, str, str]]:
+    try:
+        found = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not valid JSON: {error}") from error
+    if not text.lstrip().startswith("{"):
+        raise ValueError('is not an object of terms, such as {"tea": "Tee"}')
+    for number, (source, target) in enumerate(cast("list[tuple[str, Any]]", found), start=1):
+        if not isinstance(target, str):
+            raise ValueError(f"entry {number}: the target term of {source[:50]!r} is no text")
+        yield number, source, target
+
+
+def _in_a_cell(term: str) -> str:
+    return " ".join(term.replace("\t", " ").splitlines())

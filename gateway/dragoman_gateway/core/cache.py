@@ -1,0 +1,135 @@
+"""Translations that are kept in memory, the least recently used dropped first."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import sys
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman_client import ServerInfo, Translation
+
+_ENTRY_BYTES = 250
+"""Of an entry beside its translation: its key, and its place in the dictionary."""
+
+
+@dataclass
+class CacheCounts:
+    """What a cache has done, and what it holds.
+
+    Attributes:
+        hits: lookups that found a translation.
+        misses: lookups that found none.
+        shared: translations for which a request waited that another one had begun.
+        size_bytes: of all entries, by an estimate that is never too low by much.
+        entries: how many there are.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    shared: int = 0
+    size_bytes: int = 0
+    entries: int = 0
+
+
+class Cache:
+    """Translations by key, bounded in bytes.
+
+    Attributes:
+        counts: for metrics.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        """Begin empty; with a bound of 0 nothing is ever kept."""
+        self._most_bytes = most_bytes
+        self._entries: OrderedDict[bytes, tuple[Translation, int]] = OrderedDict()
+        self.counts = CacheCounts()
+
+    def get(self, key: bytes) -> Translation | None:
+        """What is kept under a key, if it is."""
+        entry = self._entries.get(key)
+        if entry is None:
+            self.counts.misses += 1
+            return None
+        self._entries.move_to_end(key)
+        self.counts.hits += 1
+        return entry[0]
+
+    def put(self, key: bytes, translation: Translation) -> None:
+        """Keep a translation, and drop others if it takes too much memory."""
+        size_bytes = _ENTRY_BYTES + memory_of(translation)
+        if size_bytes > self._most_bytes:
+            return
+        if (former := self._entries.pop(key, None)) is not None:
+            self.counts.size_bytes -= former[1]
+        self._entries[key] = (translation, size_bytes)
+        self.counts.size_bytes += size_bytes
+        while self.counts.size_bytes > self._most_bytes:
+            _, (_, dropped_bytes) = self._entries.popitem(last=False)
+            self.counts.size_bytes -= dropped_bytes
+        self.counts.entries = len(self._entries)
+
+
+class Keys:
+    """Makes the keys of a request's texts, which tell apart all that changes an answer."""
+
+    def __init__(self, server: bytes, options: Mapping[str, Any]) -> None:
+        """Begin.
+
+        Args:
+            server: see `fingerprint`.
+            options: of the request, as `dragoman_options.table.check` returns them, without its
+                languages, glossary and prefixes.
+        """
+        self._begin = hashlib.sha256()
+        written = json.dumps(sorted(options.items()), ensure_ascii=False)
+        _feed(self._begin, server, written.encode())
+
+    def key(
+        self,
+        text: str,
+        direction: Sequence[str],
+        terms: Mapping[str, str],
+        prefix: str | None = None,
+    ) -> bytes:
+        """The key of a text.
+
+        Args:
+            text: whole.
+            direction: source and target language.
+            terms: those of the glossary that may occur in it.
+            prefix: that its translation begins with.
+        """
+        found = self._begin.copy()
+        pairs = json.dumps(sorted(terms.items()), ensure_ascii=False) if terms else ""
+        given = "" if prefix is None else f"={prefix}"
+        _feed(found, *(part.encode() for part in (*direction, pairs, given, text)))
+        return found.digest()
+
+
+def fingerprint(info: ServerInfo) -> bytes:
+    """What of a server changes its answers: its bundles, with what runs them, and its version."""
+    told = [info.version, [dict(bundle) for bundle in info.bundles], dict(info.limits)]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
+
+
+def memory_of(value: Any) -> int:
+    """Bytes of a value and of all that it holds; what is shared counts each time."""
+    size_bytes = sys.getsizeof(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        held = vars(value)
+        return size_bytes + sys.getsizeof(held) + sum(map(memory_of, held.values()))
+    if isinstance(value, tuple | list):
+        return size_bytes + sum(map(memory_of, value))
+    return size_bytes + int(getattr(value, "nbytes", 0))
+
+
+def _feed(digest: Any, *parts: bytes) -> None:
+    """Each part with its length before it, so that no two sequences of parts are the same."""
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)

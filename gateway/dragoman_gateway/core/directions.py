@@ -1,0 +1,73 @@
+"""From which language into which the server translates a text of a request.
+
+The rules are those of the server (`dragoman_serving.models.directions`). Where it would refuse, it
+is left to it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dragoman_client import ServerInfo
+from dragoman_options.languages import fold_language
+from dragoman_options.table import AUTO
+
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.language import Detected, detect_language
+
+_UNDETECTED = Detected("", 0.0)
+"""The language of a text with nothing to translate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """Source and target language, and what was detected, if something was to be."""
+
+    languages: tuple[str, str]
+    detected: Detected | None = None
+
+
+class Directions:
+    """Those that a request may mean."""
+
+    def __init__(self, info: ServerInfo, source: str | None, target: str | None) -> None:
+        """Begin with the languages that a request names."""
+        self._all = info.directions
+        self._source = fold_language(source, (*info.languages, AUTO)) if source else None
+        self._target = fold_language(target, info.languages) if target else None
+        is_known = (source is None or self._source is not None) and (
+            target is None or self._target is not None
+        )
+        self._detects = self._source == AUTO
+        given = None if self._detects else self._source
+        self._usual = self._trained(given, self._target) if is_known else None
+
+    def of(self, text: str) -> Direction | None:
+        """The direction of a text; None: the server has to say what is wrong."""
+        if self._usual is None or not self._detects:
+            return self._usual
+        if not text.strip():
+            return Direction(self._usual.languages, _UNDETECTED)
+        target = self._target
+        sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
+        try:
+            found = detect_language(text, sources, [*sources, *([target] if target else [])])
+        except DragomanError:
+            return None
+        direction = self._trained(found.language, target)
+        if direction is None:
+            return None
+        # As the server sends it.
+        probability = struct.unpack("f", struct.pack("f", found.probability))[0]
+        return Direction(direction.languages, Detected(found.language, probability))
+
+    def _trained(self, source: str | None, target: str | None) -> Direction | None:
+        """The server's first direction that fits."""
+        fitting: Sequence[tuple[str, str]] = [
+            (src, tgt)
+            for src, tgt in self._all
+            if source in (None, src) and target in (None, tgt) and src != tgt
+        ]
+        return Direction(fitting[0]) if fitting else None

@@ -1,0 +1,117 @@
+"""Finds the terms of a glossary that occur in a text, so that only those are sent on."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from dragoman.kernel.sentences import LineBreaks
+
+_START = re.compile(r"(?<!\w)\S")
+_WORD = re.compile(r"\w")
+_RUN = re.compile(r"\S+")
+_MOST_BYTES = 4
+"""Of a character."""
+_ENTRY_BYTES = 450
+"""Of a term beside its characters: three strings, and its places in dictionaries and lists."""
+
+
+class TermIndex:
+    """Terms of one direction, indexed by how they begin.
+
+    The engine looks for terms by the same rule (`dragoman_serving.request.glossary`): without
+    regard to case, as whole words, the longest first. It does so in each piece of a text by itself.
+    Here every term that could stand in some piece is found, also where a longer one stands, so that
+    the engine finds among these what it would find among all.
+    """
+
+    def __init__(self, terms: Mapping[str, str]) -> None:
+        """Index terms.
+
+        Args:
+            terms: target terms by source term; of several that differ in case alone the last one
+                counts, as in the engine.
+        """
+        self._entries = {term.strip().casefold(): (term, tgt) for term, tgt in terms.items()}
+        self._sorted = sorted(self._entries)
+        self._shorter = _longest_prefixes(self._sorted)
+        self._longest = max(map(len, self._sorted), default=0)
+
+    def __len__(self) -> int:
+        """How many terms there are."""
+        return len(self._entries)
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        characters = sum(len(term) + len(tgt) for term, tgt in self._entries.values())
+        return _MOST_BYTES * characters + _ENTRY_BYTES * len(self)
+
+    def occurring(self, text: str, uncut_bytes: int) -> dict[str, str]:
+        """Terms that may be found in a text, however it is cut.
+
+        Args:
+            text: any text.
+            uncut_bytes: of UTF-8; a run of fewer without white space is never cut in two. Within
+                longer ones a term need not be a whole word, as it becomes one at a cut.
+
+        Returns:
+            Target terms by source term, as they were given.
+        """
+        if not self._entries:
+            return {}
+        # The engine takes line breaks out of sentences, but not out of a text that it leaves whole.
+        found: dict[str, None] = {}
+        for written in {text.casefold(): None, LineBreaks.of(text).line.casefold(): None}:
+            long_runs = [
+                run.span()
+                for run in _RUN.finditer(written)
+                if len(run[0]) * _MOST_BYTES >= uncut_bytes
+                and len(run[0].encode("utf-8", "replace")) >= uncut_bytes
+            ]
+            for start in _START.finditer(written):
+                found.update(dict.fromkeys(self._at(written, start.start(), long_runs)))
+            for begin, end in long_runs:
+                for at in range(begin + 1, end):
+                    found.update(dict.fromkeys(self._at(written, at, long_runs)))
+        return dict(self._entries[term] for term in found)
+
+    def _at(self, text: str, begin: int, long_runs: Sequence[tuple[int, int]]) -> Iterator[str]:
+        """All terms that stand there and end with a word, or where a long run may be cut."""
+        index = bisect_right(self._sorted, text[begin : begin + self._longest])
+        term = self._sorted[index - 1] if index else None
+        while term:
+            end = begin + len(term)
+            if text.startswith(term, begin) and (
+                not _WORD.match(text, end) or _is_within(long_runs, end)
+            ):
+                yield term
+            term = self._shorter[term]
+
+
+def _is_within(spans: Sequence[tuple[int, int]], at: int) -> bool:
+    """Whether one of some spans, in ascending order, goes on at a place."""
+    index = bisect_right(spans, at, key=lambda span: span[0])
+    return bool(index) and at < spans[index - 1][1]
+
+
+def merged(dictionaries: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The terms of several dictionaries; of an earlier one where several have a term."""
+    found: dict[str, tuple[str, str]] = {}
+    for terms in reversed(dictionaries):
+        found |= {term.strip().casefold(): (term, target) for term, target in terms.items()}
+    return dict(found.values())
+
+
+def _longest_prefixes(terms: Sequence[str]) -> dict[str, str | None]:
+    """The longest other term that each begins with, of terms in rising order."""
+    found: dict[str, str | None] = {}
+    prefixes: list[str] = []
+    for term in terms:
+        while prefixes and not term.startswith(prefixes[-1]):
+            prefixes.pop()
+        found[term] = prefixes[-1] if prefixes else None
+        prefixes.append(term)
+    return found
