@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import copy
 import json
 import os
 import select
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_ANSWER_S = 60
+_ANSWER_S = 8
 _INSTALLED = Path(sys.prefix) / "chromium"
 """Where `tests/chromium_package.py` puts one."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome", "chrome-headless-shell")
@@ -48,6 +49,8 @@ class Page:
         """Open an empty one."""
         self._to, self._back, self.profile = to, back, profile
         self._buffer, self._number, self._session = b"", 0, ""
+        self._contexts: dict[str, int] = {}
+        self._context: int | None = None
         self.requests: list[str] = []
         """Addresses of all that was asked for."""
         self.blocked: list[str] = []
@@ -68,19 +71,18 @@ class Page:
 
     def evaluate(self, expression: str) -> Any:
         """The value of JavaScript, or of its promise."""
-        answer = self._send(
-            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
-        )
+        how: dict[str, Any] = {} if self._context is None else {"contextId": self._context}
+        how |= {"returnByValue": True, "awaitPromise": True}
+        answer = self._send("Runtime.evaluate", expression=expression, **how)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def wait_for(self, expression: str, seconds: float = _ANSWER_S) -> Any:
-        """The value of JavaScript, once there is one that counts as true."""
-        deadline_s = time.monotonic() + seconds
-        while not (value := self.evaluate(expression)):
+    def wait_for(self, expression: str) -> None:
+        """Wait until the value of JavaScript counts as true."""
+        deadline_s = time.monotonic() + _ANSWER_S
+        while not self.evaluate(f"Boolean({expression})"):
             assert time.monotonic() < deadline_s, (expression, self.complaints[-3:])
             time.sleep(0.02)
-        return value
 
     def press(self, key: str, code: int, modifiers: int = 0) -> None:
         """Press a key, such as Tab with code 9; modifiers: 1 Alt, 2 Ctrl, 4 Meta, 8 Shift."""
@@ -95,6 +97,13 @@ class Page:
                 modifiers=modifiers,
                 text=text if kind == "keyDown" else "",
             )
+
+    def framed(self) -> Page:
+        """The document in the page's frame."""
+        tree = self._send("Page.getFrameTree")["frameTree"]
+        frame = copy.copy(self)
+        frame._context = self._contexts[tree["childFrames"][0]["frame"]["id"]]
+        return frame
 
     def insert(self, text: str) -> None:
         """Type a text where the focus is."""
@@ -153,13 +162,19 @@ class Page:
         """Put what is downloaded into a folder."""
         self._send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
 
-    def run_first(self, script: str) -> None:
-        """JavaScript to run in each page that is opened from now on, before its own."""
-        self._send("Page.addScriptToEvaluateOnNewDocument", source=script)
+    @contextlib.contextmanager
+    def running_first(self, script: str) -> Iterator[None]:
+        """Run JavaScript in each page that is opened, before its own."""
+        added = self._send("Page.addScriptToEvaluateOnNewDocument", source=script)
+        try:
+            yield
+        finally:
+            self._send("Page.removeScriptToEvaluateOnNewDocument", **added)
 
-    def close_dialog(self, accept: bool) -> None:
-        """Answer a dialog of the browser, such as that of `confirm`."""
-        self._send("Page.handleJavaScriptDialog", accept=accept)
+    def speak(self, language: str) -> None:
+        """Let the page think that its reader's language is another one, such as `de-DE`."""
+        agent = self.evaluate("navigator.userAgent")
+        self._send("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage=language)
 
     def prefer(self, scheme: str) -> None:
         """Let the page think that the system is `light` or `dark`."""
@@ -187,6 +202,9 @@ class Page:
             self.blocked.append(told.get("blockedReason", told["errorText"]))
         elif method == "Runtime.exceptionThrown":
             self.complaints.append(str(told["exceptionDetails"]))
+        elif method == "Runtime.executionContextCreated":
+            context = told["context"]
+            self._contexts[context["auxData"]["frameId"]] = context["id"]
         elif method == "Log.entryAdded":
             self.complaints.append(told["entry"]["text"])
 

@@ -1,7 +1,7 @@
 // The page: what is typed is translated, and the parts of the page hear of it.
 
 import { closeBox, fillBox, openBox } from "./alternatives.js";
-import { ask, stream } from "./api.js";
+import { Refused, ask, stream } from "./api.js";
 import { curlOf, pythonOf } from "./code.js";
 import { announce, byId, copyText, element, tick } from "./dom.js";
 import { connectDocuments, resume, setLimits } from "./documents.js";
@@ -66,6 +66,8 @@ function fillTargets(wanted) {
 }
 
 function languagesChanged() {
+  const [, before] = recall("languages", []);
+  if (before && before !== target()) keep("languages.before", before);
   keep("languages", [source(), target()]);
   byId("swap").disabled = !canSwap();
   showDetected();
@@ -134,11 +136,10 @@ async function translate() {
   showActions();
   byId("busy").hidden = false;
   try {
+    if (source() === AUTO) await detect(text, mine.signal);
     const asked = request();
-    const last = await follow(asked, mine.signal);
-    if (source() === AUTO) detected = { language: last.detected_language, probability: last.detected_probability };
-    if (!detected?.language) detected = null;
-    languagesChanged();
+    if (knownSource()) asked.source_language = knownSource();
+    await follow(asked, mine.signal);
     wentWell();
     isDone = true;
     showActions();
@@ -155,41 +156,34 @@ async function translate() {
   }
 }
 
-// Shows the translation as it grows. A text that is in the language to translate into already turns
-// the direction round.
-async function follow(asked, signal) {
-  let last = null;
-  try {
-    for await (const part of stream(asked, signal)) {
-      last = part;
-      panes.showPart(part.text);
-    }
-  } catch (error) {
-    if (last || error.code !== "invalid_input" || asked.source_language !== AUTO) throw error;
-    const into = await otherTarget(asked, signal);
-    if (!into) throw error;
-    fillTargets(into);
-    asked.target_language = into;
-    delete asked.glossary;
-    return follow(asked, signal);
+// Finds the language of the text. A text that is in the language to translate into already turns the
+// direction round.
+async function detect(text, signal) {
+  const [found] = (await ask("detect", { body: { text }, signal })).detections;
+  // Without any probability it is another language, or none: the translation's refusal says which.
+  detected = found.probability > 0 && targetsOf(found.language).length ? found : null;
+  if (detected && !canTranslate(detected.language, target())) {
+    const possible = targetsOf(detected.language);
+    const before = recall("languages.before", null);
+    fillTargets(possible.includes(before) ? before : possible[0]);
   }
-  if (!last) throw Object.assign(new Error(say("error_unavailable")), { code: "unavailable" });
-  panes.showPlain(last.text);
-  return last;
+  languagesChanged();
 }
 
-async function otherTarget(asked, signal) {
-  const { detections } = await ask("detect", { body: { text: asked.text }, signal });
-  const { language } = detections[0];
-  if (language !== asked.target_language || !targetsOf(language).length) return null;
-  const wanted = recall("languages.before", null);
-  return targetsOf(language).includes(wanted) ? wanted : targetsOf(language)[0];
+// Shows the translation as it grows.
+async function follow(asked, signal) {
+  let last = null;
+  for await (const part of stream(asked, signal)) {
+    last = part;
+    panes.showPart(part.text);
+  }
+  if (!last) throw new Refused("unavailable", "");
+  panes.showPlain(last.text);
 }
 
 // The answer as a whole has what streams have not: where words come from, and how certain they are.
 async function showDetails(asked, signal) {
   const options = { return_alignments: "hard", return_token_scores: true };
-  if (asked.source_language === AUTO && detected) asked = { ...asked, source_language: detected.language };
   let answer;
   try {
     answer = await ask("translate", { body: { ...asked, ...options }, signal });
@@ -476,7 +470,6 @@ function connect() {
     languagesChanged();
     translate();
   };
-  targetPicker.onfocus = () => keep("languages.before", target());
   targetPicker.onchange = () => {
     languagesChanged();
     translate();
@@ -496,7 +489,8 @@ function connect() {
 async function begin() {
   try {
     const info = await ask("info");
-    most = info.limits?.characters_per_request ?? null;
+    const bounds = [info.limits?.text_characters, info.limits?.characters_per_request].filter(Number.isFinite);
+    most = bounds.length ? Math.min(...bounds) : null;
     setLimits(info.features?.document_formats ?? [], info.features?.file_bytes ?? null);
     await loadLanguages();
   } catch (error) {

@@ -116,20 +116,21 @@ async function submit(file) {
 
 async function follow(job, row) {
   count(1);
-  let isLeft = false;
+  const left = new AbortController();
+  const { signal } = left;
   row.actions.replaceChildren(
     iconButton("clear", say("cancel"), () => {
-      isLeft = true;
+      left.abort();
       forget(job.id, row);
     }),
   );
   while (!ENDED.has(job.state)) {
     showProgress(job, row);
     try {
-      job = await ask(`documents/${job.id}?wait_s=${WAIT_S}`);
+      job = await ask(`documents/${job.id}?wait_s=${WAIT_S}`, { signal });
       await pause(PAUSE_MS);
     } catch (error) {
-      if (isLeft) break;
+      if (signal.aborted) break;
       if (!["offline", "unavailable", "too_many_requests"].includes(error.code)) {
         count(-1);
         return row.fail(error);
@@ -137,10 +138,10 @@ async function follow(job, row) {
       row.show(described(error), true);
       await pause((error.retryAfter ?? 0) * 1000 || RETRY_MS);
     }
-    if (isLeft) break;
+    if (signal.aborted) break;
   }
   count(-1);
-  if (!isLeft) showEnd(job, row);
+  if (!signal.aborted) showEnd(job, row);
 }
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
