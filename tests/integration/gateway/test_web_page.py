@@ -91,7 +91,7 @@ def test_a_text_is_translated_while_it_is_typed(page: Page, gateway: RunningGate
         " seen.add(document.getElementById('translation').textContent))"
         ".observe(document.getElementById('translation'), { childList: true })"
     )
-    text = f"{TEXT} The children play in the sand, and we read the new books that we bought."
+    text = " ".join([TEXT, *(f"We counted {number} houses in the street." for number in range(99))])
     translation = enter(page, text)
     answer = gateway.post("/api/v1/translate", {"text": text, "target_language": "de"})
     assert translation == answer.json["translations"][0]["text"]
@@ -100,7 +100,7 @@ def test_a_text_is_translated_while_it_is_typed(page: Page, gateway: RunningGate
     assert value(page, "getElementById('detected').textContent").startswith("English · ")
     assert value(page, "getElementById('said').textContent") == translation
     counted = value(page, "getElementById('count').textContent")
-    assert counted == f"{len(text)} of 100,000 characters"
+    assert counted == f"{len(text):,} of 100,000 characters"
 
 
 def test_what_is_typed_later_aborts_what_came_before(page: Page) -> None:
@@ -353,6 +353,44 @@ def test_a_busy_server_is_asked_again(page: Page, gateway: RunningGateway) -> No
     assert value(page, "getElementById('notice').hidden")
 
 
+def test_a_key_is_asked_for_and_kept_for_the_tab(page: Page, gateway: RunningGateway) -> None:
+    with page.running_first(
+        REFUSALS + "window.refuse = ({ headers }) => headers.Authorization === 'Bearer drg_good'"
+        " ? null : headers.Authorization ? { code: 'key_refused', message: 'unknown key',"
+        " status: 403 } : { code: 'key_missing', message: 'a key is required', status: 401 };"
+    ):
+        page.open("about:blank")
+        page.open(gateway.url)
+        page.wait_for("document.getElementById('key').open")
+        page.press("Escape", 27)
+        page.wait_for("!document.getElementById('key').open")
+        page.click("#notice-action")
+        for key in ("drg_bad", "drg_good"):
+            page.wait_for("document.getElementById('key').open")
+            page.wait_for("document.activeElement.id === 'key-secret'")
+            page.insert(key)
+            page.press("Enter", 13)
+            page.wait_for("!document.getElementById('key-secret').value")
+        page.wait_for("document.getElementById('target-language').value")
+        page.wait_for("document.getElementById('notice').hidden")
+        assert not value(page, "getElementById('key').open")
+        assert page.evaluate("localStorage.getItem('dragoman.key')") is None
+        assert enter(page, "Good morning.") == "Guten Morgen."
+        page.click("#code-open")
+        for shown in ("curl", "python"):
+            assert "drg_good" not in value(page, f"getElementById('{shown}').textContent")
+        show(page, gateway)
+        page.click("#key-open")
+        page.click("#key-forget")
+        page.wait_for("document.getElementById('key').open")
+        assert page.evaluate("sessionStorage.getItem('dragoman.key')") is None
+        page.insert("drg_good")
+        page.click("#key-stays")
+        page.press("Enter", 13)
+        page.wait_for("document.getElementById('notice').hidden")
+        assert page.evaluate("localStorage.getItem('dragoman.key')") == '"drg_good"'
+
+
 def test_offline_goes_on_by_itself(page: Page) -> None:
     page.go_offline(True)
     page.evaluate("document.getElementById('source').focus()")
@@ -422,8 +460,13 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
     page.press("ArrowDown", 40)
     assert page.evaluate("Boolean(document.activeElement.closest('#alternatives-list'))")
     page.press("Escape", 27)
-    page.wait_for("!document.querySelector(':popover-open')")
+    page.wait_for("!document.querySelector('.word.open')")
     assert value(page, "activeElement.id") == "translation"
+    page.evaluate("document.querySelector('.word').click()")
+    page.wait_for("document.querySelector('#alternatives-list button')")
+    page.click("#source")
+    page.wait_for("!document.querySelector('.word.open')")
+    assert value(page, "activeElement.id") == "source"
     page.evaluate("document.querySelector('.skip').focus()")
     for _ in range(40):
         page.press("Tab", 9)

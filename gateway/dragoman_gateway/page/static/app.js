@@ -8,7 +8,7 @@ import { connectDocuments, resume, setLimits } from "./documents.js";
 import { connectGlossary, glossaryOptions, loadSaved, showTerms } from "./glossary.js";
 import { openInside } from "./inside.js";
 import { askForKey, connectKey } from "./key.js";
-import { clearNotice, explain, notify, wentWell } from "./notice.js";
+import { clearNotice, described, explain, notify, wentWell } from "./notice.js";
 import * as panes from "./panes.js";
 import { connectPast, remember } from "./past.js";
 import { fillInterfaceLanguages, languageName, loadStrings, number, percent, say } from "./strings.js";
@@ -18,7 +18,9 @@ import { detailedWords, sentencePairs, splitWords } from "./words.js";
 const AUTO = "auto";
 const PAUSE_MS = 250; // of typing, before a translation is asked for
 const DETAILS_PAUSE_MS = 500; // further, before its words are asked about
-const ALTERNATIVES = 6;
+const MOST_DETAILED = 5000; // characters of a text whose words are asked about
+const ALTERNATIVES = 8;
+const WORSE = 1.2; // in score, than the best
 const PANELS = ["documents", "glossary", "past", "code"];
 
 const sourcePicker = byId("source-language");
@@ -125,10 +127,13 @@ function translateSoon() {
 
 async function translate() {
   clearTimeout(timer);
+  if (!target()) return; // languages are not known yet
   running?.abort();
   isDone = false;
+  word = null;
   const text = panes.sourceText();
-  if (!text.trim() || !target()) return showNothing();
+  if (!text.trim()) return showNothing();
+  clearNotice();
   if (isTooLong(text)) return notify(say("error_characters", { most: number(most) }));
   const mine = (running = new AbortController());
   showCode();
@@ -148,7 +153,7 @@ async function translate() {
     if (mine.signal.aborted) return;
     announce(panes.translation().text);
     remember({ source: knownSource() ?? AUTO, target: target(), text, translation: panes.translation().text });
-    await showDetails(asked, mine.signal);
+    if (text.length <= MOST_DETAILED) await showDetails(asked, mine.signal);
   } catch (error) {
     if (!mine.signal.aborted) failed(error, translate);
   } finally {
@@ -210,7 +215,7 @@ function showNothing() {
 function failed(error, again) {
   byId("busy").hidden = true;
   if (error.needsKey) {
-    explain(error);
+    notify(described(error), say("key_enter"), () => askForKey(error, again));
     askForKey(error, again);
   } else {
     explain(error, again);
@@ -261,13 +266,12 @@ async function showAlternatives(index) {
   openBox(place, () => {
     opened.abort();
     panes.markOpen(null);
-    byId("translation").focus({ preventScroll: true });
   });
   const body = { text: between(panes.sourceText(), pair.source), target_language: target(), prefix, count: ALTERNATIVES };
   if (knownSource()) body.source_language = knownSource();
   try {
     const { alternatives } = await ask("alternatives", { body, signal: opened.signal });
-    const texts = [...new Set(alternatives.map((one) => one.text))];
+    const texts = worthwhile(alternatives);
     const choose = (chosen) => replace(pair, chosen, current);
     fillBox(place, between(text, at), prefix, current, texts, choose);
   } catch (error) {
@@ -275,6 +279,13 @@ async function showAlternatives(index) {
     closeBox();
     failed(error);
   }
+}
+
+// Without those that the model itself finds far worse, best first.
+function worthwhile(alternatives) {
+  const ordered = alternatives.toSorted((one, other) => other.score - one.score);
+  const kept = ordered.filter((one, rank) => rank < 2 || one.score > ordered[0].score - WORSE);
+  return [...new Set(kept.map((one) => one.text))];
 }
 
 // Puts a sentence in the place of what stands there.
@@ -385,7 +396,7 @@ function openPanel(name, isOpen = byId(name).hidden) {
   if (!isOpen) return;
   if (name === "code") showCode();
   if (name === "glossary") loadSaved();
-  byId(name).scrollIntoView({ block: "nearest", behavior: "smooth" });
+  byId(name).scrollIntoView({ block: "nearest" });
 }
 
 function clear() {
@@ -459,7 +470,7 @@ function connect() {
   connectDocuments({
     requestOptions: () => ({ source_language: source(), target_language: target(), ...glossaryOptions() }),
     open: () => openPanel("documents", true),
-    onKeyNeeded: (error) => askForKey(error),
+    onKeyNeeded: (error) => failed(error),
   });
   connectKey(begin);
   connectShortcuts();

@@ -21,10 +21,9 @@ export function askForKey(error, again) {
 }
 
 function finish() {
-  byId("key-secret").value = "";
   showKeyState();
-  const all = waiting;
-  waiting = [];
+  const all = new Set(waiting);
+  dialog.close();
   for (const again of all) again();
 }
 
@@ -41,12 +40,10 @@ export function connectKey(changed) {
     if (!secret) return byId("key-secret").focus();
     useKey(secret, byId("key-stays").checked);
     finish();
-    dialog.close();
   });
   byId("key-forget").onclick = () => {
     useKey("", false);
     finish();
-    dialog.close();
   };
   showKeyState();
 }
