@@ -8,12 +8,12 @@ from typing import Any
 from starlette.responses import HTMLResponse, Response
 
 from dragoman.drawing.page import inline_hashes, write_page
-from dragoman.kernel.attention_maps import Attention
+from dragoman.kernel.attention_maps import Attention, Kind
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.web.requests import GatewayRequest
 
-KIND = "cross"
+KIND: Kind = "cross"
 """Shown first: what the translation looked at in the text."""
 
 

@@ -20,14 +20,16 @@ export function openBox(place, onClose) {
 function put(place) {
   const word = place.getBoundingClientRect();
   const width = box.offsetWidth;
-  const left = Math.min(Math.max(12, word.left - 16), document.documentElement.clientWidth - width - 12);
-  box.style.left = `${Math.max(left, 8) + scrollX}px`;
+  const page = document.querySelector("main").getBoundingClientRect();
+  const left = Math.max(page.left, Math.min(word.left - 16, page.right - width));
+  box.style.left = `${left + scrollX}px`;
   box.style.top = `${word.bottom + 8 + scrollY}px`;
 }
 
 // Fills it: `prefix` is what all of them begin with, `current` what stands there now.
 export function fillBox(place, word, prefix, current, texts, choose) {
-  title.textContent = texts.length ? say("alternatives", { word }) : say("alternatives_none", { word });
+  const bare = word.replace(/^\p{P}+|\p{P}+$/gu, "") || word;
+  title.textContent = say(texts.length ? "alternatives" : "alternatives_none", { word: bare });
   const items = texts.map((text) => {
     const begin = text.startsWith(prefix) ? prefix.length : 0;
     const button = element("button", { type: "button", dir: "auto", onclick: () => choose(text) });

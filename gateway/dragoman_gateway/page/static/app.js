@@ -20,6 +20,7 @@ const PAUSE_MS = 250; // of typing, before a translation is asked for
 const DETAILS_PAUSE_MS = 500; // further, before its words are asked about
 const MOST_DETAILED = 5000; // characters of a text whose words are asked about
 const ALTERNATIVES = 8;
+const MOST_SHOWN = 6;
 const WORSE = 1.2; // in score, than the best
 const PANELS = ["documents", "glossary", "past", "code"];
 
@@ -285,7 +286,7 @@ async function showAlternatives(index) {
 function worthwhile(alternatives) {
   const ordered = alternatives.toSorted((one, other) => other.score - one.score);
   const kept = ordered.filter((one, rank) => rank < 2 || one.score > ordered[0].score - WORSE);
-  return [...new Set(kept.map((one) => one.text))];
+  return [...new Set(kept.map((one) => one.text))].slice(0, MOST_SHOWN);
 }
 
 // Puts a sentence in the place of what stands there.
