@@ -75,7 +75,7 @@ def as_settings(values: Mapping[str, Any]) -> GatewaySettings:
     """
     from dragoman_gateway.core.settings import GatewaySettings
 
-    found = {}
+    found: dict[str, Any] = {}
     for one in gateway_settings():
         value = values[one.name]
         found[one.name.removeprefix(PREFIX)] = tuple(value) if one.kind is list else value

@@ -9,20 +9,29 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.own.protocol import OwnProtocol
 from dragoman_gateway.page.web_page import PageProtocol
+from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
+from dragoman_gateway.web.observation import Observed
+from dragoman_gateway.web.operations import Operations
 
 
-def application(gateway: Gateway) -> ASGIApp:
-    """The application of a gateway."""
+def application(gateway: Gateway, log: AccessLog | None = None) -> ASGIApp:
+    """The application of a gateway.
+
+    Args:
+        gateway: what all protocols share.
+        log: gets a line for each request; None: there is no log.
+    """
     own = OwnProtocol(gateway)
-    protocols: Sequence[ProtocolPackage] = (PageProtocol(gateway, own), own)
+    protocols: Sequence[ProtocolPackage] = (Operations(gateway), PageProtocol(gateway, own), own)
     dispatcher = Dispatcher(protocols, gateway.settings)
+    observed = Observed(dispatcher, gateway.metrics, log)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(gateway, receive, send)
         elif scope["type"] == "http":
-            await dispatcher(scope, receive, send)
+            await observed(scope, receive, send)
 
     return serve
 

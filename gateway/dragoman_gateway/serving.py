@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Generator
+from functools import partial
 
 import uvicorn
 
@@ -16,13 +18,19 @@ from dragoman.kernel.errors import UsageError
 from dragoman_gateway.application import application
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.riva.riva_server import RivaServer
+from dragoman_gateway.web.access_log import AccessLog
+from dragoman_gateway.web.connections import BoundedConnection
 
 DRAIN_S = 30
 """The longest that requests in flight may take after SIGTERM."""
 _BEAT_S = 1
+_HEAD_S = 10.0
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 75
 _LAST_PORT = 65535
+_OTHER_FILES = 100
+"""That are open beside those of clients' connections."""
 
 
 def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
@@ -37,15 +45,22 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
         UsageError: nobody could listen there, or somebody does already.
     """
     gateway = Gateway(settings)
-    listening = _listen(settings.address, settings.port)
+    log = AccessLog() if settings.access_log else None
+    listening = _listen(settings.address, settings.port, "--port")
+    if settings.riva_port:
+        _listen(settings.address, settings.riva_port, "--riva-port").close()
     config = uvicorn.Config(
-        application(gateway),
+        application(gateway, log),
         loop="uvloop",
-        http="httptools",
+        http=partial(  # type: ignore[arg-type]
+            BoundedConnection,
+            most=_most_connections(settings),
+            head_s=min(_HEAD_S, settings.upload_timeout_s),
+        ),
         ws="none",
         lifespan="on",
         access_log=False,
-        log_level="warning",
+        log_level="error",  # strangers could fill a log with warnings
         proxy_headers=False,
         server_header=False,
         date_header=False,
@@ -53,24 +68,42 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
         timeout_keep_alive=_KEEP_ALIVE_S,
         backlog=_BACKLOG,
     )
-    server = _Server(config, gateway, heartbeat)
-    server.run([listening])
+    _Server(config, gateway, log, heartbeat).run([listening])
+    if log is not None:
+        log.close()
 
 
 class _Server(uvicorn.Server):
     """Tells when it is ready, gives signs of life, and stops without an error."""
 
-    def __init__(self, config: uvicorn.Config, gateway: Gateway, heartbeat: int | None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        gateway: Gateway,
+        log: AccessLog | None,
+        heartbeat: int | None,
+    ) -> None:
         super().__init__(config)
-        self._gateway, self._heartbeat = gateway, heartbeat
+        self._gateway, self._log, self._heartbeat = gateway, log, heartbeat
+        self._riva: RivaServer | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        address = self._gateway.settings.address
+        if self._gateway.settings.riva_port is not None:
+            self._riva = RivaServer(self._gateway, self._log)
+            await self._riva.open()
+            _say(f"riva: {url_of(address, self._riva.port).replace('http', 'grpc')}")
         if self._heartbeat is not None:
             self._beating = asyncio.create_task(_beat(self._heartbeat))
             return
         port = (sockets or self.servers[0].sockets)[0].getsockname()[1]
-        print(f"ready: {url_of(self._gateway.settings.address, port)}", file=sys.stderr, flush=True)
+        _say(f"ready: {url_of(address, port)}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._riva is not None:
+            self._gateway.finishing.add(asyncio.create_task(self._riva.close(DRAIN_S)))
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -81,8 +114,21 @@ class _Server(uvicorn.Server):
         yield
 
     def _stop(self) -> None:
+        if self._gateway.stopping:
+            return
         self._gateway.stopping = True
+        delay_s = self._gateway.settings.stop_delay_s
+        asyncio.get_running_loop().call_later(delay_s, self._drain)
+
+    def _drain(self) -> None:
         self.should_exit = True
+
+
+def _most_connections(settings: GatewaySettings) -> int:
+    """Those that this process may have, with files to spare for all else."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(1, min(settings.connections, hard - _OTHER_FILES))
 
 
 async def _beat(descriptor: int) -> None:
@@ -93,6 +139,10 @@ async def _beat(descriptor: int) -> None:
         await asyncio.sleep(_BEAT_S)
 
 
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def url_of(address: str, port: int) -> str:
     """The URL at which this machine reaches an address."""
     if address in ("127.0.0.1", "::1", "0.0.0.0", "::"):  # noqa: S104
@@ -100,14 +150,14 @@ def url_of(address: str, port: int) -> str:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
-def _listen(address: str, port: int) -> socket.socket:
+def _listen(address: str, port: int, flag: str) -> socket.socket:
     """A socket that listens.
 
     Raises:
         UsageError: nobody could listen there, or somebody does already.
     """
     if not 0 <= port <= _LAST_PORT:
-        raise UsageError(f"--port {port}: give 1 to {_LAST_PORT}, or 0 for a free one")
+        raise UsageError(f"{flag} {port}: give 1 to {_LAST_PORT}, or 0 for a free one")
     listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -115,6 +165,6 @@ def _listen(address: str, port: int) -> socket.socket:
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
-        message = f"--address {address}, --port {port}: {error.strerror or error}"
+        message = f"--address {address}, {flag} {port}: {error.strerror or error}"
         raise UsageError(f"{message}: name another, or 0 for a free port") from error
     return listening

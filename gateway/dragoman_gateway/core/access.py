@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from dragoman_gateway.core.caller import ANONYMOUS, Caller
+from dragoman_gateway.core.record import note_caller
 from dragoman_gateway.core.usage import Usage
 
 
@@ -42,6 +43,7 @@ class Access:
             TooManyRequests: above the limits of a minute, or too many at once.
             QuotaUsedUp: the characters of the month are used up.
         """
+        note_caller(caller, characters)
         yield
 
     async def usage(self, caller: Caller) -> Usage:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Self
 
 from dragoman_gateway.core.access import Access
-from dragoman_gateway.core.database import SqliteDatabase
-from dragoman_gateway.core.glossaries import SCHEMA, Glossaries
+from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.jobs import Jobs
+from dragoman_gateway.core.metrics import Metrics, watch_cache
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.translations import Translations
 
 
@@ -17,22 +19,31 @@ class Gateway:
 
     Attributes:
         settings: of the gateway.
+        store: its state.
         access: who may use it, and how much.
         glossaries: of all callers.
         translations: translation, scoring, detection, languages.
         jobs: documents that are translated in the background.
+        metrics: what is counted.
+        finishing: tasks that end before the parts are closed.
         stopping: whether the gateway takes its last requests, and is no longer ready.
     """
 
     def __init__(self, settings: GatewaySettings) -> None:
-        """Prepare the parts."""
+        """Prepare the parts.
+
+        Raises:
+            UsageError: the state in the folder cannot be used.
+        """
         self.settings = settings
         self.stopping = False
+        self.finishing: set[asyncio.Task[None]] = set()
+        self.metrics = Metrics()
+        self.store = Store(settings.folder)
         self.access = Access()
-        folder = settings.folder
-        self._database = SqliteDatabase(folder / "glossaries.db" if folder else None, SCHEMA)
-        self.glossaries = Glossaries(settings, self._database)
+        self.glossaries = Glossaries(settings, self.store)
         self.translations = Translations(settings, self.access, self.glossaries)
+        watch_cache(self.metrics, self.translations.cache_counts)
         self.jobs = Jobs(settings, self.access, self.translations)
 
     async def __aenter__(self) -> Self:
@@ -42,6 +53,8 @@ class Gateway:
 
     async def __aexit__(self, *error: object) -> None:
         """Close it."""
+        if self.finishing:
+            await asyncio.wait(self.finishing)
         await self.jobs.close()
         await self.translations.close()
-        self._database.close()
+        self.store.close()

@@ -8,10 +8,9 @@ import secrets
 import sqlite3
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
 
 from dragoman_options.languages import fold_language
 from dragoman_options.table import OPTIONS
@@ -19,38 +18,14 @@ from dragoman_options.table import OPTIONS
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge, TooManyRequests
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.term_index import TermIndex, merged
 
-_Found = TypeVar("_Found")
 _MOST_NAME = 1024
 _MOST_DICTIONARIES = 100
 """Of a glossary."""
 _INDEX_BYTES = 256 << 20
 """Of all indexes that are kept in memory."""
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS glossaries (
-    id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS glossaries_by_owner ON glossaries (owner);
-CREATE TABLE IF NOT EXISTS dictionaries (
-    glossary_id TEXT NOT NULL REFERENCES glossaries (id) ON DELETE CASCADE,
-    source_language TEXT NOT NULL,
-    target_language TEXT NOT NULL,
-    entries TEXT NOT NULL,
-    entry_count INTEGER NOT NULL,
-    version TEXT NOT NULL,
-    PRIMARY KEY (glossary_id, source_language, target_language)
-) STRICT;
-"""
-"""`entries` is a JSON object, `version` changes with it."""
-
-
-class Database(Protocol):
-    """What is asked of the store."""
-
-    async def run(self, work: Callable[[sqlite3.Connection], _Found]) -> _Found:
-        """Do something in a transaction of its own, in the thread of the connection."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -105,14 +80,14 @@ class Glossaries:
     `InvalidInput` for terms that cannot be used.
     """
 
-    def __init__(self, settings: GatewaySettings, database: Database) -> None:
+    def __init__(self, settings: GatewaySettings, store: Store) -> None:
         """Begin.
 
         Args:
             settings: bounds of glossaries.
-            database: that has the tables of `SCHEMA`.
+            store: of the gateway.
         """
-        self._settings, self._database = settings, database
+        self._settings, self._store = settings, store
         self._indexes: OrderedDict[str, TermIndex] = OrderedDict()
         """By version, the least recently used first."""
         self._index_bytes = 0
@@ -148,7 +123,7 @@ class Glossaries:
             for row in written:
                 _put(connection, glossary_id, row)
 
-        await self._database.run(work)
+        await self._store.write(work)
         return await self.get(caller, glossary_id)
 
     async def all(self, caller: Caller) -> list[Glossary]:
@@ -161,11 +136,11 @@ class Glossaries:
         def read(connection: sqlite3.Connection) -> list[Glossary]:
             return [_glossary(connection, caller, one, False) for one in work(connection)]
 
-        return await self._database.run(read)
+        return await self._store.read(read)
 
     async def get(self, caller: Caller, glossary_id: str, entries: bool = False) -> Glossary:
         """One of them."""
-        return await self._database.run(lambda db: _glossary(db, caller, glossary_id, entries))
+        return await self._store.read(lambda db: _glossary(db, caller, glossary_id, entries))
 
     async def rename(self, caller: Caller, glossary_id: str, name: str) -> Glossary:
         """Give it another name."""
@@ -176,7 +151,7 @@ class Glossaries:
             connection.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, found))
             return _glossary(connection, caller, glossary_id, False)
 
-        return await self._database.run(work)
+        return await self._store.write(work)
 
     async def put(
         self, caller: Caller, glossary_id: str, dictionary: Dictionary, merge: bool = False
@@ -200,7 +175,7 @@ class Glossaries:
                 raise TooLarge(f"a glossary has at most {_MOST_DICTIONARIES} dictionaries")
             return _glossary(connection, caller, glossary_id, False)
 
-        return await self._database.run(work)
+        return await self._store.write(work)
 
     async def delete_dictionary(
         self, caller: Caller, glossary_id: str, source_language: str, target_language: str
@@ -220,7 +195,7 @@ class Glossaries:
                     f"{target_language[:40]!r}"
                 )
 
-        await self._database.run(work)
+        await self._store.write(work)
 
     async def delete(self, caller: Caller, glossary_id: str) -> None:
         """Remove a glossary."""
@@ -230,7 +205,7 @@ class Glossaries:
             connection.execute("DELETE FROM dictionaries WHERE glossary_id = ?", (found,))
             connection.execute("DELETE FROM glossaries WHERE id = ?", (found,))
 
-        await self._database.run(work)
+        await self._store.write(work)
 
     async def terms(
         self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str], strict: bool
@@ -251,7 +226,7 @@ class Glossaries:
             return [_fitting(connection, caller, one, direction) for one in glossary_ids]
 
         indexes = []
-        for glossary_id, row in zip(glossary_ids, await self._database.run(work), strict=True):
+        for glossary_id, row in zip(glossary_ids, await self._store.read(work), strict=True):
             if row is not None:
                 indexes.append(await self._index(*row))
             elif strict:
@@ -272,7 +247,7 @@ class Glossaries:
             row = connection.execute(entries, (entries_row, version)).fetchone()
             return row[0] if row else None
 
-        written = await self._database.run(work)
+        written = await self._store.read(work)
         if written is None:
             raise NotFound(f"glossary {glossary_id} was changed or deleted just now: try again")
         index = await asyncio.to_thread(lambda: TermIndex(json.loads(written)))

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from dragoman_gateway.core.caller import Limits
+
+
+def default_folder() -> Path:
+    """Where a gateway keeps its state unless it is told otherwise."""
+    if given := os.environ.get("DRAGOMAN_GATEWAY_FOLDER"):
+        return Path(given)
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "dragoman"
 
 
 @dataclass(frozen=True)
@@ -17,7 +28,7 @@ class GatewaySettings:
         triton_http: HTTP URL of Triton, for streams: one that is broken off over gRPC can crash
             Triton 24.10.
         folder: of the gateway's state: keys, usage, glossaries, documents. None: in memory, or a
-            temporary folder.
+            temporary folder, while commands take `default_folder()`.
         path_prefix: path under which a proxy publishes the gateway, such as `/translate`.
         public_url: how people reach the gateway, for absolute URLs in answers; None: as requested.
         trusted_proxies: networks whose `X-Forwarded-*` headers are believed, such as `10.0.0.0/8`.
@@ -25,7 +36,7 @@ class GatewaySettings:
         allowed_hosts: more names by which the gateway may be called, beside its address and
             localhost.
         timeout_s: longest time for a request.
-        upload_timeout_s: longest time for a body to arrive.
+        upload_timeout_s: longest time for a body to arrive; a large one has more, at 64 KiB/s.
         body_bytes: longest body, uploaded files aside.
         file_bytes: longest uploaded file.
         cache_bytes: memory of the cache of translations; 0: no cache.
@@ -36,6 +47,23 @@ class GatewaySettings:
         glossaries_per_owner: most glossaries of a key, or of everybody without one.
         glossary_bytes: longest dictionary of a glossary, as JSON.
         glossary_entries: most entries of a dictionary.
+        access_log: whether to write a line of JSON for each request to stderr, without texts.
+        connections: most connections at once.
+        metrics_networks: networks that may read /metrics.
+        riva_port: of NVIDIA Riva's protocol over gRPC, 50051 in NVIDIA's container; 0: a free one;
+            None: it is not served.
+        stop_delay_s: time for which requests are still taken after SIGTERM, not being ready, so
+            that a load balancer sees it.
+        anonymous: whether requests without a key are answered although keys are required; open
+            access, on loopback before there is a key, needs it not.
+        anonymous_requests_per_minute: of each network address.
+        anonymous_characters_per_minute: of source text, of each network address.
+        anonymous_characters_per_month: of source text, of all without a key together.
+        anonymous_characters_per_request: of source text.
+        anonymous_concurrent_requests: at once, of each network address.
+        limits_url: of a Redis server by which gateways share limits, such as
+            `redis://localhost:6379/0`; a password belongs into the variable, not on the command
+            line.
     """
 
     address: str = "127.0.0.1"
@@ -60,3 +88,26 @@ class GatewaySettings:
     glossaries_per_owner: int = 1000
     glossary_bytes: int = 10 << 20
     glossary_entries: int = 100_000
+    access_log: bool = False
+    connections: int = 2000
+    metrics_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    riva_port: int | None = None
+    stop_delay_s: float = 0.0
+    anonymous: bool = False
+    anonymous_requests_per_minute: int | None = 60
+    anonymous_characters_per_minute: int | None = None
+    anonymous_characters_per_month: int | None = None
+    anonymous_characters_per_request: int | None = 10_000
+    anonymous_concurrent_requests: int | None = 4
+    limits_url: str | None = None
+
+    @property
+    def anonymous_limits(self) -> Limits:
+        """Of a caller without a key, where access is not open."""
+        return Limits(
+            self.anonymous_requests_per_minute,
+            self.anonymous_characters_per_minute,
+            self.anonymous_characters_per_month,
+            self.anonymous_characters_per_request,
+            self.anonymous_concurrent_requests,
+        )

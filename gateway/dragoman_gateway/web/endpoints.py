@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from traceback import format_tb
 from typing import Protocol
 
 from starlette.requests import ClientDisconnect
@@ -108,8 +109,10 @@ class Dispatcher:
         except GatewayError as error:
             response = protocol.refuse(request, error)
         except Exception as error:
-            # Of a foreign error only the class is logged: its message may quote a text.
-            _LOG.error("%s %s: %s", scope["method"], path, type(error).__name__, exc_info=error)
+            # Neither the message of a foreign error, which may quote a text, nor the path, which
+            # may hold a secret.
+            name, where = scope.get("endpoint_name", "?"), "".join(format_tb(error.__traceback__))
+            _LOG.error("%s %s: %s\n%s", scope["method"], name, type(error).__name__, where)
             response = protocol.refuse(request, Internal("the request failed: see the log"))
         scope["status"] = response.status_code
         scope["protocol"] = protocol.name

@@ -13,6 +13,8 @@ from starlette.types import Message, Receive
 from dragoman_gateway.core.errors import InvalidInput, SlowUpload, TooLarge, WrongMediaType
 
 _Shape = TypeVar("_Shape")
+_LEAST_BYTES_PER_S = 64 << 10
+"""Speed at which a body may arrive for as long as it takes."""
 _MOST_FIELDS = 10_000
 """Of a form."""
 FORM = "application/x-www-form-urlencoded"
@@ -84,7 +86,7 @@ class BoundedBody:
     """ASGI's `receive`, which refuses a body that is too large or too slow."""
 
     def __init__(self, receive: Receive, most_bytes: int, timeout_s: float) -> None:
-        """Begin; the time runs from here to the end of the body."""
+        """Begin; the time runs from here to the end of the body, and grows with what arrives."""
         self._receive, self._most_bytes, self._timeout_s = receive, most_bytes, timeout_s
         self._deadline_s = asyncio.get_running_loop().time() + timeout_s
         self._size, self._is_whole = 0, False
@@ -102,9 +104,13 @@ class BoundedBody:
             async with asyncio.timeout_at(self._deadline_s):
                 message = await self._receive()
         except TimeoutError:
-            message_text = f"the body did not arrive within {self._timeout_s:g} s"
-            raise SlowUpload(message_text) from None
-        self._size += len(message.get("body", b""))
+            raise SlowUpload(
+                f"the body did not arrive within {self._timeout_s:g} s, and after that at "
+                f"{_LEAST_BYTES_PER_S >> 10} KiB a second"
+            ) from None
+        size = len(message.get("body", b""))
+        self._size += size
+        self._deadline_s += size / _LEAST_BYTES_PER_S
         if self._size > self._most_bytes:
             raise TooLarge(f"the body has more than {self._most_bytes:,} bytes: send less")
         self._is_whole = not message.get("more_body", False)

@@ -105,7 +105,8 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
         self._backoff = Backoff()
         self._process: subprocess.Popen[bytes] | None = None
         self._heartbeat = -1
-        self._start_at_s = 0.0
+        self._start_at_s = self._began_s = self._looked_s = self._silent_s = 0.0
+        self._is_ready = False
         try:
             self._start()
             self._wait_until_ready()

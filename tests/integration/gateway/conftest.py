@@ -51,12 +51,14 @@ class RunningGateway:
         log: lines that it wrote to stderr so far.
         url: where it is reached; without a slash at its end.
         port: of it.
+        riva: where Riva's protocol is served, if it is.
     """
 
     process: subprocess.Popen[str]
     log: list[str] = field(default_factory=list)
     url: str = ""
     port: int = 0
+    riva: str = ""
 
     def request(
         self,
@@ -167,6 +169,8 @@ def _wait_until_ready(running: RunningGateway) -> None:
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and running.process.poll() is None:
         for line in [*running.log]:
+            if line.startswith("riva: "):
+                running.riva = line.partition("//")[2]
             if found := _READY.match(line):
                 running.url, running.port = (
                     found[1].replace("localhost", "127.0.0.1"),

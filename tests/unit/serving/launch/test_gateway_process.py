@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_serving.launch import gateway_process
+from dragoman_serving.launch.child_process import start_child
 from dragoman_serving.launch.gateway_process import GatewayEnded, GatewayOptions, GatewayProcess
 from dragoman_serving.launch.ports import PortInUse
 
@@ -24,11 +25,10 @@ def program(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
     script = folder / "program"
     script.write_text(f"#!{sys.executable}\n{code}")
     script.chmod(0o700)
-    start = gateway_process.start_child
     monkeypatch.setattr(
         gateway_process,
         "start_child",
-        lambda command, **how: start([str(script), command[-1]], **how),
+        lambda command, **how: start_child([str(script), command[-1]], **how),
     )
 
 
@@ -47,7 +47,7 @@ def test_a_port_in_use_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(PortInUse, match=f"--gateway-port {port} is in use .* --no-gateway"):
             GatewayOptions(port=port).refuse_port_in_use()
-    with pytest.raises(UsageError, match="--gateway-address, --gateway-port: .*77777"):
+    with pytest.raises(UsageError, match=r"--gateway-address, --gateway-port: .*77777"):
         GatewayOptions(port=77_777).refuse_port_in_use()
 
 
@@ -98,6 +98,9 @@ def test_without_a_restart_an_end_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program(monkeypatch, tmp_path, "import os, sys; os.write(int(sys.argv[-1]), b'0')")
-    with GatewayProcess(GatewayOptions(port=0, restart=False), {}, print) as gateway:
-        with pytest.raises(GatewayEnded, match="ended by itself with code 0"):
-            look(gateway, 20)
+    options = GatewayOptions(port=0, restart=False)
+    with (
+        GatewayProcess(options, {}, print) as gateway,
+        pytest.raises(GatewayEnded, match="ended by itself with code 0"),
+    ):
+        look(gateway, 20)

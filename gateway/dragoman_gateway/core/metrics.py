@@ -1,0 +1,131 @@
+"""Metrics of the gateway, in a registry of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from dragoman_gateway.core.cache import CacheCounts
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+_OTHER = "none"
+"""Endpoint of a request whose path is nobody's, so that strangers cannot make up labels."""
+
+
+class Metrics:
+    """Counts requests; anything else is read from its owner when the metrics are."""
+
+    def __init__(self) -> None:
+        """Begin with zeros."""
+        self._registry = CollectorRegistry()
+        ProcessCollector(namespace="dragoman_gateway", registry=self._registry)
+        self._requests = Counter(
+            "dragoman_gateway_requests",
+            "Requests that were answered; status is 2xx, 4xx, 5xx, or 499: the client hung up",
+            ("protocol", "endpoint", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "dragoman_gateway_request_seconds",
+            "From the end of a request's head to the end of its answer",
+            ("protocol",),
+            buckets=_BUCKETS_S,
+            registry=self._registry,
+        )
+        self._characters = Counter(
+            "dragoman_gateway_characters",
+            "Characters of source text that were admitted",
+            ("protocol",),
+            registry=self._registry,
+        )
+        self._in_flight = Gauge(
+            "dragoman_gateway_requests_in_flight",
+            "Requests that are being answered",
+            registry=self._registry,
+        )
+
+    def begin(self) -> float:
+        """A request begins; returns what `end` takes."""
+        self._in_flight.inc()
+        return time.perf_counter()
+
+    def end(
+        self, began: float, protocol: str, endpoint: str | None, status: str, characters: int
+    ) -> float:
+        """A request has ended.
+
+        Args:
+            began: what `begin` returned.
+            protocol: its name.
+            endpoint: path of the endpoint, with the names of its parameters; None: there is none.
+            status: a class such as `2xx`, or one of its own.
+            characters: of its source text that were admitted.
+
+        Returns:
+            How long it took, in seconds.
+        """
+        took_s = time.perf_counter() - began
+        self._in_flight.dec()
+        self._requests.labels(protocol, endpoint or _OTHER, status).inc()
+        self._seconds.labels(protocol).observe(took_s)
+        if characters:
+            self._characters.labels(protocol).inc(characters)
+        return took_s
+
+    def watch(self, name: str, what: str, read: Callable[[], float], counts: bool = False) -> None:
+        """Show a number that another part keeps.
+
+        Args:
+            name: without the prefix of the gateway and without `_total`.
+            what: it is.
+            read: the number now.
+            counts: whether it only grows.
+        """
+        self._registry.register(_Watched(f"dragoman_gateway_{name}", what, read, counts))
+
+    def text(self) -> bytes:
+        """All of them, as Prometheus reads them."""
+        return bytes(generate_latest(self._registry))
+
+
+class _Watched(Collector):
+    def __init__(self, name: str, what: str, read: Callable[[], float], counts: bool) -> None:
+        self._name, self._what, self._read = name, what, read
+        self._family = CounterMetricFamily if counts else GaugeMetricFamily
+
+    def collect(self) -> list[Metric]:
+        return [self._family(self._name, self._what, value=self._read())]
+
+
+def watch_cache(metrics: Metrics, counts: CacheCounts) -> None:
+    """Show what the cache has done, and what it holds."""
+    watched = {
+        "cache_hits": "Sentences that the cache held",
+        "cache_misses": "Sentences that the cache did not hold",
+        "cache_shared": "Sentences for which a request waited that another one had begun",
+        "cache_size_bytes": "Memory of the cache",
+        "cache_entries": "Sentences in the cache",
+    }
+    for name, what in watched.items():
+        attribute = name.removeprefix("cache_")
+        grows = attribute not in ("size_bytes", "entries")
+        metrics.watch(name, what, partial(getattr, counts, attribute), grows)
+
+
+def status_class(status: int) -> str:
+    """`2xx` of 200; 499, which NGINX uses of a client that hung up, stays."""
+    return "499" if status == 499 else f"{status // 100}xx"

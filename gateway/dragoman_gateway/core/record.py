@@ -1,0 +1,39 @@
+"""What becomes known of a request while it is answered, for metrics and the access log."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from dragoman_gateway.core.caller import Caller
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """One request.
+
+    Attributes:
+        characters: of its source texts, once it was admitted.
+        key_id: of its key; None: anonymous, or not known yet.
+    """
+
+    characters: int = 0
+    key_id: str | None = None
+
+
+_CURRENT: ContextVar[RequestRecord | None] = ContextVar("dragoman_request", default=None)
+
+
+def begin_record() -> RequestRecord:
+    """Begin the record of the request that the current task answers."""
+    record = RequestRecord()
+    _CURRENT.set(record)
+    return record
+
+
+def note_caller(caller: Caller, characters: int) -> None:
+    """Note who sends the current request, and how much; called when it is admitted."""
+    record = _CURRENT.get()
+    if record is not None:
+        record.key_id = caller.key_id
+        record.characters += characters

@@ -1,0 +1,74 @@
+"""The port of Riva's protocol: opened with the gateway, drained with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.metrics import status_class
+from dragoman_gateway.core.record import RequestRecord
+from dragoman_gateway.riva.riva_service import NAME, RivaService
+from dragoman_gateway.web.access_log import AccessLog
+
+_CALLS = 1000
+"""Most at once; further ones get RESOURCE_EXHAUSTED."""
+_IDLE_MS = 60_000
+
+
+class RivaServer:
+    """A gRPC server in the gateway's event loop.
+
+    Attributes:
+        port: that it listens on.
+    """
+
+    def __init__(self, gateway: Gateway, log: AccessLog | None = None) -> None:
+        """Prepare.
+
+        Args:
+            gateway: whose core translates.
+            log: gets a line for each call; None: there is no log.
+        """
+        self._gateway, self._log = gateway, log
+        self._server: Any = None
+        self.port = gateway.settings.riva_port or 0
+
+    async def open(self) -> None:
+        """Open the port."""
+        settings = self._gateway.settings
+        self._server = grpc.aio.server(
+            maximum_concurrent_rpcs=_CALLS,
+            options=[
+                ("grpc.max_receive_message_length", settings.body_bytes),
+                ("grpc.so_reuseport", 0),
+                ("grpc.keepalive_time_ms", _IDLE_MS),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.max_pings_without_data", 0),
+            ],
+        )
+        self._server.add_generic_rpc_handlers(RivaService(self._gateway, self._observe).handlers)
+        host = f"[{settings.address}]" if ":" in settings.address else settings.address
+        self.port = self._server.add_insecure_port(f"{host}:{self.port}")
+        await self._server.start()
+
+    async def close(self, drain_s: float) -> None:
+        """Take no more calls; those in flight may finish within a time."""
+        await self._server.stop(drain_s)
+
+    def _observe(self, began: float, call: str, status: int, record: RequestRecord) -> None:
+        took_s = self._gateway.metrics.end(
+            began, NAME, call, status_class(status), record.characters
+        )
+        if self._log is not None:
+            self._log.write(
+                request_id=None,
+                protocol=NAME,
+                method="gRPC",
+                endpoint=call,
+                status=status,
+                took_s=took_s,
+                characters=record.characters,
+                key_id=record.key_id,
+            )

@@ -1,0 +1,236 @@
+"""NVIDIA Riva's calls over gRPC, in the gateway's event loop, and gRPC's own health service."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.errors import (
+    DeadlineExceeded,
+    GatewayError,
+    InvalidInput,
+    Unsupported,
+)
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.languages import Languages
+from dragoman_gateway.core.record import begin_record
+from dragoman_gateway.riva import messages
+from dragoman_gateway.riva.phrases import read_phrases, take_marks
+
+NAME = "riva"
+MODEL = "dragoman"
+"""Name of the one model that translates between all languages, or begin of those for each source
+language, if not every direction is served."""
+_MOST_VARIATION = 256
+_HEALTH_S = 1.0
+"""Time between two looks for whoever watches the health."""
+_UNSERVED = ("StreamingTranslateSpeechToText", "StreamingTranslateSpeechToSpeech")
+_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+_Observe = Callable[[float, str, int, Any], None]
+_Answer = Callable[[Any, Any], Awaitable[Any]]
+
+
+class RivaService:
+    """Answers the calls."""
+
+    def __init__(self, gateway: Gateway, observe: _Observe) -> None:
+        """Begin.
+
+        Args:
+            gateway: whose core translates.
+            observe: takes what is to be counted and logged of a call: when it began, its name, the
+                HTTP status that its end stands for, and its record.
+        """
+        self._gateway, self._observe = gateway, observe
+
+    @property
+    def handlers(self) -> list[Any]:
+        """Of gRPC, for a server."""
+        translation = {
+            "TranslateText": self._unary(self._translate, messages.TranslateTextRequest),
+            "ListSupportedLanguagePairs": self._unary(
+                self._languages, messages.AvailableLanguageRequest
+            ),
+            **{name: grpc.stream_stream_rpc_method_handler(_refuse_speech) for name in _UNSERVED},
+        }
+        read_health = messages.HealthCheckRequest.FromString
+        write_health = messages.HealthCheckResponse.SerializeToString
+        health = {
+            "Check": grpc.unary_unary_rpc_method_handler(self._check, read_health, write_health),
+            "Watch": grpc.unary_stream_rpc_method_handler(self._watch, read_health, write_health),
+        }
+        return [
+            grpc.method_handlers_generic_handler(messages.TRANSLATION_SERVICE, translation),
+            grpc.method_handlers_generic_handler(messages.HEALTH_SERVICE, health),
+        ]
+
+    def _unary(self, answer: _Answer, request_type: Any) -> Any:
+        """A handler that counts, and writes errors as gRPC does."""
+
+        async def handle(received: bytes, context: Any) -> Any:
+            record, began = begin_record(), self._gateway.metrics.begin()
+            status = 499
+            try:
+                async with asyncio.timeout(context.time_remaining()):
+                    response = await answer(_parsed(request_type, received), context)
+                status = 200
+                return response.SerializeToString()
+            except TimeoutError:
+                status = DeadlineExceeded.status
+                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no answer in time")
+            except GatewayError as error:
+                status = error.status
+                await _abort(context, error)
+            except asyncio.CancelledError:
+                raise
+            except grpc.aio.AbortError:
+                raise
+            except Exception:
+                status = 500
+                await context.abort(
+                    grpc.StatusCode.INTERNAL, "the request failed: see the server's log"
+                )
+            finally:
+                self._observe(began, answer.__name__.strip("_"), status, record)
+
+        return grpc.unary_unary_rpc_method_handler(handle)
+
+    async def _translate(self, request: Any, context: Any) -> Any:
+        caller = await self._caller(context)
+        languages = await self._gateway.translations.languages()
+        _check_model(request.model, languages)
+        _check_variation(request.max_len_variation)
+        if not request.texts:
+            raise InvalidInput("texts: give at least one")
+        if not request.target_language:
+            raise InvalidInput(f"target_language: give one of {', '.join(languages.targets)}")
+        target = languages.find(request.target_language, languages.targets, "target_language")
+        options: dict[str, Any] = {"target_language": target, "source_language": "auto"}
+        if request.source_language:
+            options["source_language"] = languages.find(
+                request.source_language, languages.sources, "source_language"
+            )
+        texts, kept = take_marks(request.texts)
+        if phrases := {**read_phrases(request.dnt_phrases), **kept}:
+            options["glossary"] = phrases
+        found = await self._gateway.translations.translate(caller, texts, options)
+        response = messages.TranslateTextResponse()
+        for translation in found:
+            response.translations.add(
+                text=translation.text, language=request.target_language or target
+            )
+        if request.HasField("id"):
+            response.id.CopyFrom(request.id)
+        return response
+
+    async def _languages(self, request: Any, context: Any) -> Any:
+        await self._caller(context)
+        languages = await self._gateway.translations.languages()
+        pairs = _models(languages)
+        if request.model:
+            _check_model(request.model, languages)
+            pairs = {request.model: pairs[request.model]}
+        response = messages.AvailableLanguageResponse()
+        for model, (sources, targets) in pairs.items():
+            response.languages[model].src_lang.extend(sources)
+            response.languages[model].tgt_lang.extend(targets)
+        return response
+
+    async def _caller(self, context: Any) -> Caller:
+        metadata = dict(context.invocation_metadata() or ())
+        scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
+        secret = token.strip() or None if scheme.lower() == "bearer" else None
+        return await self._gateway.access.caller(secret, NAME, _address(context.peer()))
+
+    async def _check(self, request: Any, context: Any) -> Any:
+        if request.service not in ("", messages.TRANSLATION_SERVICE):
+            message = f"there is no service {request.service[:100]!r}"
+            await context.abort(grpc.StatusCode.NOT_FOUND, message)
+        return messages.HealthCheckResponse(status=await self._health())
+
+    async def _watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        told = None
+        while not self._gateway.stopping:
+            status = await self._health()
+            if request.service not in ("", messages.TRANSLATION_SERVICE):
+                status = "SERVICE_UNKNOWN"
+            if status != told:
+                told = status
+                yield messages.HealthCheckResponse(status=status)
+            await asyncio.sleep(_HEALTH_S)
+        yield messages.HealthCheckResponse(status="NOT_SERVING")
+
+    async def _health(self) -> str:
+        if self._gateway.stopping or not await self._gateway.translations.is_ready():
+            return "NOT_SERVING"
+        return "SERVING"
+
+
+def _parsed(request_type: Any, received: bytes) -> Any:
+    try:
+        return request_type.FromString(received)
+    except DecodeError as error:
+        name = request_type.DESCRIPTOR.name
+        raise InvalidInput(f"the request is no {name} of Riva's") from error
+
+
+def _models(languages: Languages) -> dict[str, tuple[list[str], list[str]]]:
+    """Source and target languages by model: a model translates any of the ones into the others."""
+    sources, targets = languages.sources, languages.targets
+    pairs = {(src, tgt) for src in sources for tgt in targets if src != tgt}
+    if pairs == languages.directions:
+        return {MODEL: (sources, targets)}
+    return {f"{MODEL}-{src}": ([src], languages.targets_of(src)) for src in sources}
+
+
+def _check_model(model: str, languages: Languages) -> None:
+    if model and model not in (known := _models(languages)):
+        raise InvalidInput(f"model {model[:100]!r} is not here: give {', '.join(known)}, or none")
+
+
+def _check_variation(written: str) -> None:
+    """It cannot shorten anything here: the engine's own bound is longer than it can be."""
+    if written and not (
+        written.isascii() and written.isdigit() and int(written) <= _MOST_VARIATION
+    ):
+        raise InvalidInput(
+            f"max_len_variation {written[:20]!r}: give a whole number up to {_MOST_VARIATION}"
+        )
+
+
+async def _refuse_speech(requests: Any, context: Any) -> None:
+    error = Unsupported("speech is not translated here: send text to TranslateText")
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, str(error))
+
+
+async def _abort(context: Any, error: GatewayError) -> None:
+    trailing: Sequence[tuple[str, str]] = ()
+    if error.retry_after_s is not None:
+        trailing = (("retry-after", str(max(1, math.ceil(error.retry_after_s)))),)
+    code = _CODES.get(error.status, grpc.StatusCode.INTERNAL)
+    await context.abort(code, str(error), trailing)
+
+
+def _address(peer: str) -> str:
+    """The network address in what gRPC says of a client, such as `ipv4:127.0.0.1:4321`."""
+    kind, _, rest = peer.partition(":")
+    if kind == "ipv4":
+        return rest.rpartition(":")[0]
+    if kind == "ipv6":
+        return rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
+    return ""

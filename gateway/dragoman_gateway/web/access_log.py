@@ -1,0 +1,96 @@
+"""The access log: one JSON object a line, without texts, queries, addresses and secrets.
+
+A slow reader of the log never holds a request up: lines that it does not take are dropped, and
+counted.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from datetime import UTC, datetime
+
+import msgspec
+
+_WAITING = 10_000
+"""Lines that may wait for the reader."""
+_LAST_S = 2.0
+_STDERR = 2
+
+
+class AccessLog:
+    """Writes a line for each request, in a thread of its own."""
+
+    def __init__(self, out: int = _STDERR) -> None:
+        """Begin.
+
+        Args:
+            out: file descriptor to write to.
+        """
+        self._out = out
+        self._lines: queue.Queue[bytes | None] = queue.Queue(_WAITING)
+        self._dropped = 0
+        self._thread = threading.Thread(target=self._write_all, name="access-log", daemon=True)
+        self._thread.start()
+
+    def write(
+        self,
+        request_id: str | None,
+        protocol: str,
+        method: str,
+        endpoint: str | None,
+        status: int,
+        took_s: float,
+        characters: int,
+        key_id: str | None,
+    ) -> None:
+        """Write of a request.
+
+        Args:
+            request_id: as its answer has it.
+            protocol: name of the protocol.
+            method: of HTTP, or of gRPC.
+            endpoint: path with the names of its parameters, never their values.
+            status: of HTTP, or of gRPC.
+            took_s: how long it took.
+            characters: of source text that were admitted.
+            key_id: of its key; None: anonymous.
+        """
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = msgspec.json.encode(
+            {
+                "time": now,
+                "request_id": request_id,
+                "protocol": protocol,
+                "method": method,
+                "endpoint": endpoint,
+                "status": status,
+                "milliseconds": round(1000 * took_s, 2),
+                "characters": characters,
+                "key": key_id,
+            }
+        )
+        try:
+            self._lines.put_nowait(line + b"\n")
+        except queue.Full:
+            self._dropped += 1
+
+    def close(self) -> None:
+        """Write what still waits."""
+        try:
+            self._lines.put(None, timeout=_LAST_S)
+        except queue.Full:
+            return
+        self._thread.join(_LAST_S)
+
+    def _write_all(self) -> None:
+        while (line := self._lines.get()) is not None:
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                line = b'{"dropped_lines":%d}\n' % dropped + line
+            while line:
+                try:
+                    line = line[os.write(self._out, line) :]
+                except OSError:  # closed: nobody reads the log
+                    return

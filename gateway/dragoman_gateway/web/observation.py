@@ -1,0 +1,57 @@
+"""Metrics and the access log of HTTP requests, around everything else."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dragoman_gateway.core.metrics import Metrics, status_class
+from dragoman_gateway.core.record import begin_record
+from dragoman_gateway.web.access_log import AccessLog
+
+_CLIENT_LEFT = 499
+_OPERATIONS = "operations"
+
+
+class Observed:
+    """An ASGI application that counts what another one answers."""
+
+    def __init__(self, application: ASGIApp, metrics: Metrics, log: AccessLog | None) -> None:
+        """Begin.
+
+        Args:
+            application: that answers.
+            metrics: count.
+            log: gets a line for each request but those of probes; None: there is no log.
+        """
+        self._application, self._metrics, self._log = application, metrics, log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        record = begin_record()
+        began = self._metrics.begin()
+        status = _CLIENT_LEFT
+
+        async def observe(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._application(scope, receive, observe)
+        finally:
+            protocol, endpoint = scope.get("protocol", "none"), scope.get("endpoint_name")
+            took_s = self._metrics.end(
+                began, protocol, endpoint, status_class(status), record.characters
+            )
+            if self._log is not None and protocol != _OPERATIONS:
+                self._log.write(
+                    request_id=scope.get("request_id"),
+                    protocol=protocol,
+                    method=scope["method"],
+                    endpoint=endpoint,
+                    status=status,
+                    took_s=took_s,
+                    characters=record.characters,
+                    key_id=record.key_id,
+                )

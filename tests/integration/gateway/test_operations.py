@@ -1,0 +1,195 @@
+"""Probes, metrics, the access log, drain, and connections that do not last for nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.integration.test_restart import serving
+
+SECRET = "xylophone"
+PORTS = (("grpc", "triton"), ("http", "triton_http"))
+LONG = [f"I have {number} old books about the history of this town." for number in range(300)]
+
+
+def translate(gateway: RunningGateway, text: str | list[str] = "Good morning.") -> int:
+    body = {"text": text, "target_language": "de"}
+    return gateway.post("/api/v1/translate?q=" + SECRET, body).status
+
+
+def metric(gateway: RunningGateway, line: str) -> float:
+    text = gateway.get("/metrics").body.decode()
+    found = re.search(rf"^dragoman_gateway_{re.escape(line)} (\S+)$", text, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def test_probes_and_metrics(gateway: RunningGateway) -> None:
+    for path in ("/livez", "/readyz"):
+        answer = gateway.get(path)
+        assert (answer.status, answer.json) == (200, {"status": "ok"})
+    labels = '{endpoint="/api/v1/translate",protocol="own",status="2xx"}'
+    before = metric(gateway, f"requests_total{labels}")
+    counted = metric(gateway, 'request_seconds_count{protocol="own"}')
+    characters = metric(gateway, 'characters_total{protocol="own"}')
+    assert translate(gateway) == 200
+    assert metric(gateway, f"requests_total{labels}") == before + 1
+    assert metric(gateway, 'request_seconds_count{protocol="own"}') == counted + 1
+    assert metric(gateway, 'characters_total{protocol="own"}') == characters + 13
+    assert metric(gateway, "requests_in_flight") == 1  # this one
+    hits = metric(gateway, "cache_hits_total")
+    assert translate(gateway) == 200
+    assert metric(gateway, "cache_hits_total") == hits + 1
+    assert metric(gateway, "cache_size_bytes") > 0
+    assert gateway.get("/" + SECRET).status == 404
+    assert SECRET not in gateway.get("/metrics").body.decode()
+
+
+def test_metrics_are_not_for_strangers(
+    gateway: RunningGateway, start_gateway: StartGateway
+) -> None:
+    # A proxy on this machine that the settings do not name.
+    answer = gateway.get("/metrics", headers={"X-Forwarded-For": "192.0.2.1"})
+    assert answer.status == 403
+    assert "--metrics-networks" in answer.json["error"]["message"]
+    with start_gateway(metrics_networks=("192.0.2.0/24",)) as other:
+        assert other.get("/metrics").status == 403
+
+
+def test_the_access_log_holds_no_text(start_gateway: StartGateway) -> None:
+    with start_gateway(access_log=True) as gateway:
+        assert translate(gateway, f"My {SECRET} is broken.") == 200
+        assert gateway.get(f"/{SECRET}").status == 404
+        assert (
+            gateway.post(f"/api/v1/translate?{SECRET}", {"text": SECRET, SECRET: 1}).status == 400
+        )
+        gateway.get("/livez")
+        gateway.stop()
+        lines = [json.loads(line) for line in gateway.log[1:]]
+        assert SECRET not in "\n".join(gateway.log)
+    assert [one["status"] for one in lines] == [200, 404, 400]
+    assert {*lines[0]} == {
+        *("time", "request_id", "protocol", "method", "endpoint", "status"),
+        *("milliseconds", "characters", "key"),
+    }
+    assert lines[0]["endpoint"] == "/api/v1/translate"
+    assert (lines[0]["characters"], lines[0]["key"]) == (len(f"My {SECRET} is broken."), None)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", lines[0]["time"])
+
+
+def test_requests_finish_before_the_end(start_gateway: StartGateway) -> None:
+    with start_gateway() as gateway, ThreadPoolExecutor(1) as pool:
+        under_way = pool.submit(translate, gateway, LONG)
+        time.sleep(0.2)
+        assert not under_way.done()
+        assert gateway.stop() == 0
+        assert under_way.result(60) == 200
+
+
+def test_it_is_not_ready_while_it_stops(start_gateway: StartGateway) -> None:
+    with start_gateway(stop_delay_s=1.5) as gateway:
+        gateway.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        answer = gateway.get("/readyz")
+        assert (answer.status, answer.json["status"]) == (503, "stopping")
+        assert answer.headers["retry-after"]
+        assert translate(gateway) == 200  # still taken
+        assert gateway.process.wait(30) == 0
+
+
+def test_without_a_server_it_lives_and_is_not_ready(start_gateway: StartGateway) -> None:
+    with start_gateway(triton="grpc://localhost:1", triton_http="http://localhost:1") as gateway:
+        assert gateway.get("/livez").status == 200
+        answer = gateway.get("/readyz")
+        assert (answer.status, "retry-after" in answer.headers) == (503, True)
+        assert translate(gateway) == 503
+
+
+def test_it_is_ready_again_when_triton_is_back(tmp_path: Path, start_gateway: StartGateway) -> None:
+    with serving(tmp_path, "--no-gateway") as server:
+        urls = {"triton": server.grpc, "triton_http": server.http}
+        ports = [f"--{name}-port={urls[key].rpartition(':')[2]}" for name, key in PORTS]
+        with start_gateway(**urls) as gateway:
+            assert (gateway.get("/readyz").status, translate(gateway)) == (200, 200)
+            server.process.send_signal(signal.SIGTERM)
+            server.process.wait(60)
+            assert (gateway.get("/readyz").status, translate(gateway)) == (503, 503)
+            with serving(tmp_path, "--no-gateway", *ports):
+                deadline = time.monotonic() + 10
+                while gateway.get("/readyz").status != 200 and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                assert (gateway.get("/readyz").status, translate(gateway)) == (200, 200)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\nX-", b"408"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000, b"431"),
+        (
+            b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+            b"408",
+        ),
+    ],
+)
+def test_slow_and_malformed_requests_end(slow: RunningGateway, sent: bytes, status: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+        begin_s = time.monotonic()
+        connection.sendall(sent)
+        answer = b""
+        try:
+            while piece := connection.recv(65536):
+                answer += piece
+        except ConnectionResetError:
+            pass
+    assert answer.startswith(b"HTTP/1.1 " + status), answer
+    assert b'{"error":' in answer
+    assert time.monotonic() - begin_s < 20
+
+
+@pytest.fixture(scope="module")
+def slow(start_gateway: StartGateway) -> Iterator[RunningGateway]:
+    with start_gateway(upload_timeout_s=1, connections=40) as running:
+        yield running
+
+
+def test_slow_clients_do_not_keep_others_out(slow: RunningGateway) -> None:
+    """As Slowloris: many connections, each of which sends a header line now and then."""
+    held = []
+    try:
+        for _ in range(60):
+            one = socket.create_connection(("127.0.0.1", slow.port), 30)
+            held.append(one)
+            one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+        held[-1].settimeout(5)
+        answer = held[-1].recv(1000)
+        assert answer.startswith(b"HTTP/1.1 503"), answer
+        assert b"retry-after" in answer
+        begin_s = time.monotonic()
+        while time.monotonic() - begin_s < 30:
+            for one in held:
+                try:
+                    one.sendall(b"X-a: b\r\n")
+                except OSError:
+                    continue
+            try:
+                if translate(slow) == 200:
+                    break
+            except OSError:
+                pass
+            time.sleep(0.5)
+        else:
+            pytest.fail("connections are held for ever")
+        assert time.monotonic() - begin_s < 15
+    finally:
+        for one in held:
+            one.close()

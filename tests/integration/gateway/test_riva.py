@@ -1,0 +1,187 @@
+"""NVIDIA's own client for Riva, unchanged, against the gateway."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from riva.client import Auth, NeuralMachineTranslationClient
+from riva.client.proto import riva_common_pb2, riva_nmt_pb2
+
+from tests.integration.conftest import Served, wait_for
+from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.integration.gateway.test_operations import metric
+
+
+@pytest.fixture(scope="module")
+def riva(start_gateway: StartGateway) -> Iterator[RunningGateway]:
+    with start_gateway(riva_port=0, body_bytes=100_000, access_log=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(riva: RunningGateway) -> NeuralMachineTranslationClient:
+    return NeuralMachineTranslationClient(Auth(uri=riva.riva))
+
+
+def status_of(call: object) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as caught:
+        call()  # type: ignore[operator]
+    return caught.value.code(), caught.value.details()
+
+
+def fresh(name: str) -> list[str]:
+    """Texts that no cache holds, and that take a second or so."""
+    return [f"{name} has {number} old books about this town." for number in range(1500)]
+
+
+def test_translate(client: NeuralMachineTranslationClient, shipped: Served) -> None:
+    texts = ["Good morning.", "I have two books."]
+    wanted = shipped.grpc.translate(texts, source_language="en", target_language="de")
+    for source, target in (("en", "de"), ("en-US", "de-DE"), ("", "DE")):
+        found = client.translate(texts, "", source, target)
+        assert [one.text for one in found.translations] == [one.text for one in wanted]
+        assert {one.language for one in found.translations} == {target}
+    under_way = client.translate(texts, "", "en", "de", future=True, max_len_variation="150")
+    assert under_way.result().translations[0].text == "Guten Morgen."
+
+
+def test_the_id_of_a_request_comes_back(client: NeuralMachineTranslationClient) -> None:
+    request = riva_nmt_pb2.TranslateTextRequest(
+        texts=["Hello."], source_language="en", target_language="de"
+    )
+    assert not client.stub.TranslateText(request).HasField("id")
+    request.id.CopyFrom(riva_common_pb2.RequestId(value="my own"))
+    assert client.stub.TranslateText(request).id.value == "my own"
+
+
+def test_phrases_are_kept_and_translated_as_given(
+    client: NeuralMachineTranslationClient,
+) -> None:
+    text = "The weather in Berlin is very nice."
+    (found,) = client.translate(
+        [text], "", "en", "de", dnt_phrases_dict={"weather": "Klima", "nice": ""}
+    ).translations
+    assert "Klima" in found.text
+    assert "nice" in found.text
+    (found,) = client.translate(["I like the <dnt>weather</dnt>."], "", "en", "de").translations
+    assert "weather" in found.text
+    assert "dnt" not in found.text
+
+
+def test_languages(client: NeuralMachineTranslationClient, shipped: Served) -> None:
+    pairs = client.get_config("").languages
+    found = {
+        (src, tgt)
+        for pair in pairs.values()
+        for src in pair.src_lang
+        for tgt in pair.tgt_lang
+        if src != tgt
+    }
+    assert found == set(shipped.grpc.info().directions)
+    for model, pair in pairs.items():
+        assert client.get_config(model, future=True).result().languages == {model: pair}
+        targets = [target for target in pair.tgt_lang if target != pair.src_lang[0]]
+        assert client.translate(["A."], model, pair.src_lang[0], targets[0]).translations
+
+
+def test_wrong_requests_are_named(client: NeuralMachineTranslationClient) -> None:
+    invalid = grpc.StatusCode.INVALID_ARGUMENT
+    for arguments, message in (
+        ((["A."], "", "en", "xx"), "target_language 'xx' is not supported: give "),
+        ((["A."], "", "xx", "de"), "source_language 'xx' is not supported: give "),
+        ((["A."], "", "en", ""), "target_language: give one of "),
+        ((["A."], "megatron", "en", "de"), "model 'megatron' is not here: give dragoman"),
+        (([], "", "en", "de"), "texts: give at least one"),
+    ):
+        code, details = status_of(lambda given=arguments: client.translate(*given))
+        assert (code, details.startswith(message)) == (invalid, True), details
+    code, details = status_of(
+        lambda: client.translate(["A."], "", "en", "de", max_len_variation="many")
+    )
+    assert (code, "max_len_variation 'many'" in details) == (invalid, True)
+    code, _ = status_of(lambda: client.translate(["A. " * 50_000], "", "en", "de"))
+    assert code == grpc.StatusCode.RESOURCE_EXHAUSTED
+    code, details = status_of(lambda: list(client.streaming_s2t_response_generator([b""], None)))
+    assert (code, "speech is not translated here" in details) == (
+        grpc.StatusCode.UNIMPLEMENTED,
+        True,
+    )
+    assert client.translate(["Hello."], "", "en", "de").translations[0].text == "Hallo."
+
+
+def test_rubbish_and_unknown_calls_do_not_end_it(riva: RunningGateway) -> None:
+    with grpc.insecure_channel(riva.riva) as channel:
+        for path in ("TranslateText", "Nothing"):
+            call = channel.unary_unary(f"/nvidia.riva.nmt.RivaTranslation/{path}")
+            assert status_of(lambda made=call: made(b"\xff\xff\xff"))[0] in (
+                grpc.StatusCode.INVALID_ARGUMENT,
+                grpc.StatusCode.UNIMPLEMENTED,
+            )
+    assert not [line for line in riva.log if "Traceback" in line]
+
+
+def test_a_cancelled_call_ends_in_the_engine(
+    client: NeuralMachineTranslationClient, shipped: Served
+) -> None:
+    before = shipped.metric("sentences_cancelled_total")
+    under_way = client.translate(fresh("One"), "", "en", "de", future=True)
+    wait_for(lambda: shipped.metric("rows") > 0)
+    under_way.cancel()
+    wait_for(lambda: shipped.metric("sentences_cancelled_total") > before)
+    wait_for(lambda: shipped.metric("rows") == 0)
+
+
+def test_a_deadline_holds(client: NeuralMachineTranslationClient) -> None:
+    request = riva_nmt_pb2.TranslateTextRequest(
+        texts=fresh("Two"), source_language="en", target_language="de"
+    )
+    code, _ = status_of(lambda: client.stub.TranslateText(request, timeout=0.1))
+    assert code == grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_health(riva: RunningGateway) -> None:
+    with grpc.insecure_channel(riva.riva) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        for service in ("", "nvidia.riva.nmt.RivaTranslation"):
+            request = health_pb2.HealthCheckRequest(service=service)
+            assert stub.Check(request).status == health_pb2.HealthCheckResponse.SERVING
+            watched = stub.Watch(request, timeout=10)
+            assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+            watched.cancel()
+        request = health_pb2.HealthCheckRequest(service="none")
+        assert status_of(lambda: stub.Check(request))[0] == grpc.StatusCode.NOT_FOUND
+
+
+def test_it_is_counted_and_logged(
+    riva: RunningGateway, client: NeuralMachineTranslationClient
+) -> None:
+    labels = '{endpoint="translate",protocol="riva",status="2xx"}'
+    before = metric(riva, f"requests_total{labels}")
+    assert client.translate(["Hello."], "", "en", "de").translations
+    assert metric(riva, f"requests_total{labels}") == before + 1
+    wait_for(lambda: '"protocol":"riva"' in riva.log[-1] and "Hello" not in riva.log[-1])
+
+
+def test_calls_finish_before_the_end(start_gateway: StartGateway) -> None:
+    with start_gateway(riva_port=0) as gateway, ThreadPoolExecutor(1) as pool:
+        client = NeuralMachineTranslationClient(Auth(uri=gateway.riva))
+        assert client.translate(["Hello."], "", "en", "de").translations
+        texts = fresh("Three")
+        under_way = pool.submit(client.translate, texts, "", "en", "de")
+        time.sleep(0.2)
+        assert not under_way.done()
+        assert gateway.stop() == 0
+        assert len(under_way.result(60).translations) == len(texts)
+
+
+def test_a_port_in_use_is_named(riva: RunningGateway, start_gateway: StartGateway) -> None:
+    port = riva.riva.rpartition(":")[2]
+    with pytest.raises(pytest.fail.Exception) as caught, start_gateway(riva_port=port):
+        pass
+    assert f"--riva-port {port}: Address already in use" in str(caught.value)
+    assert "Traceback" not in str(caught.value)

@@ -1,0 +1,56 @@
+"""Our description of Riva's messages, beside that of NVIDIA's own client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dragoman_gateway.riva import messages
+from dragoman_gateway.riva.phrases import read_phrases, take_marks
+from grpc_health.v1 import health_pb2
+from riva.client.proto import riva_nmt_pb2
+
+PAIRS = [
+    (messages.TranslateTextRequest, riva_nmt_pb2.TranslateTextRequest),
+    (messages.TranslateTextResponse, riva_nmt_pb2.TranslateTextResponse),
+    (messages.AvailableLanguageRequest, riva_nmt_pb2.AvailableLanguageRequest),
+    (messages.AvailableLanguageResponse, riva_nmt_pb2.AvailableLanguageResponse),
+    (messages.HealthCheckRequest, health_pb2.HealthCheckRequest),
+    (messages.HealthCheckResponse, health_pb2.HealthCheckResponse),
+]
+
+
+def on_the_wire(descriptor: Any) -> dict[str, Any]:
+    """Numbers and types of a message's fields, and of those of its fields' messages."""
+    return {
+        field.name: (
+            field.number,
+            field.type,
+            field.is_repeated,
+            on_the_wire(field.message_type) if field.message_type else None,
+            [(one.name, one.number) for one in field.enum_type.values] if field.enum_type else None,
+        )
+        for field in descriptor.fields
+    }
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda one: one.__name__)
+def test_messages_are_on_the_wire_as_theirs(ours: Any, theirs: Any) -> None:
+    assert on_the_wire(ours.DESCRIPTOR) == on_the_wire(theirs.DESCRIPTOR)
+
+
+def test_phrases_in_either_way() -> None:
+    assert read_phrases(["a##b,c##, d ## e f ,,##x", "g"]) == {
+        "a": "b",
+        "c": "c",
+        "d": "e f",
+        "g": "g",
+    }
+    assert read_phrases([]) == {}
+
+
+def test_marked_phrases_are_kept() -> None:
+    assert take_marks(["I use <dnt>Riva 2</dnt>.", "<dnt> </dnt>x", "no </dnt> mark"]) == (
+        ["I use Riva 2.", " x", "no </dnt> mark"],
+        {"Riva 2": "Riva 2"},
+    )
