@@ -47,6 +47,8 @@ class GatewaySettings:
         glossaries_per_owner: most glossaries of a key, or of everybody without one.
         glossary_bytes: longest dictionary of a glossary, as JSON.
         glossary_entries: most entries of a dictionary.
+        libretranslate_title: whether `/spec` has the title "LibreTranslate": some clients, such as
+            Dialect, take no other.
         access_log: whether to write a line of JSON for each request to stderr, without texts.
         connections: most connections at once.
         metrics_networks: networks that may read /metrics.
@@ -88,6 +90,7 @@ class GatewaySettings:
     glossaries_per_owner: int = 1000
     glossary_bytes: int = 10 << 20
     glossary_entries: int = 100_000
+    libretranslate_title: bool = False
     access_log: bool = False
     connections: int = 2000
     metrics_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")

@@ -15,6 +15,7 @@ const target = byId("translation");
 let words = []; // of the translation, each with its `place` on the page
 let sourcePlaces = [];
 let here = null; // index of the word that keyboard or pointer is at
+let opened = null; // index of the word whose alternatives are open
 let text = "";
 let openWord = () => {};
 
@@ -89,7 +90,7 @@ export function showWords(whole, detailed) {
 
 function setDetails(found) {
   words = found;
-  here = null;
+  here = opened = null;
   light(shadow, []);
   if (!found.length) byId("legend").hidden = true;
 }
@@ -117,7 +118,7 @@ function goTo(index) {
   here = words[index] ? index : null;
   words[here]?.place.classList.add("here");
   light(target, []);
-  light(shadow, here === null ? [] : words[here].sources.map((src) => sourcePlaces[src]));
+  light(shadow, (words[here ?? opened]?.sources ?? []).map((src) => sourcePlaces[src]));
 }
 
 function lightTranslationOf(src) {
@@ -130,8 +131,10 @@ const indexOf = (place) => (place ? Number(place.dataset.index) : null);
 
 export function markOpen(index) {
   for (const one of target.querySelectorAll(".open")) one.classList.remove("open");
-  words[index]?.place.classList.add("open");
-  return words[index]?.place;
+  opened = words[index] ? index : null;
+  words[opened]?.place.classList.add("open");
+  goTo(here);
+  return words[opened]?.place;
 }
 
 // The word at which keyboard or pointer is; else the first.
