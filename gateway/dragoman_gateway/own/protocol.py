@@ -12,7 +12,7 @@ from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.own.about import About
 from dragoman_gateway.own.callers import PROTOCOL
 from dragoman_gateway.own.openapi import openapi_document
-from dragoman_gateway.own.operations import PREFIX, operations
+from dragoman_gateway.own.operation_table import PREFIX, operations
 from dragoman_gateway.own.reference import POLICY, reference_page
 from dragoman_gateway.own.replies import refuse, reply
 from dragoman_gateway.own.storing import Documents, Glossaries

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
-import msgspec
+from dragoman_client.glossary_files import GlossaryForm, format_glossary, parse_glossary
 from dragoman_options.table import TRANSLATE
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
@@ -20,7 +18,6 @@ from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.glossaries import Dictionary
 from dragoman_gateway.own.answers import glossary_answer, job_answer
 from dragoman_gateway.own.bodies import (
-    as_shape,
     options_of_form,
     read_body,
     read_object,
@@ -42,7 +39,7 @@ MOST_WAIT_S = 60.0
 _CHUNK_BYTES = 1 << 16
 _FILE = "file"
 _MOST_FIELDS = 64
-_SIDES = 2
+_FORMS: Mapping[str, GlossaryForm] = {JSON: "json", CSV: "csv", TSV: "tsv"}
 
 
 class Glossaries:
@@ -221,50 +218,20 @@ def read_terms(request: GatewayRequest) -> dict[str, str]:
         InvalidInput: the body holds something else.
         WrongMediaType: another content type.
     """
-    if request.media_type == JSON:
-        try:
-            given = msgspec.json.decode(request.content)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidInput(f"the body is not valid JSON in UTF-8: {error}") from error
-        return as_shape(given, dict[str, str])
-    if request.media_type not in (CSV, TSV):
-        raise WrongMediaType(
-            f"content type {request.media_type[:60]!r}: send {JSON}, {CSV} or {TSV}"
-        )
+    if (form := _FORMS.get(request.media_type)) is None:
+        sent = repr(request.media_type[:80]) if request.media_type else "none"
+        raise WrongMediaType(f"the content type is {sent}: send {', '.join(_FORMS)}")
     try:
-        text = request.content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"the body is not UTF-8: {error}") from error
-    return _terms_of_lines(text, "," if request.media_type == CSV else "\t")
-
-
-def _terms_of_lines(text: str, separator: str) -> dict[str, str]:
-    quoting = csv.QUOTE_MINIMAL if separator == "," else csv.QUOTE_NONE
-    terms: dict[str, str] = {}
-    try:
-        lines = csv.reader(io.StringIO(text), delimiter=separator, quoting=quoting, strict=True)
-        for number, cells in enumerate(lines, start=1):
-            if not any(cell.strip() for cell in cells):
-                continue
-            if len(cells) != _SIDES:
-                raise InvalidInput(f"line {number} has {len(cells)} columns: give two terms")
-            terms[cells[0].strip()] = cells[1].strip()
-    except csv.Error as error:
-        raise InvalidInput(f"the terms cannot be read: {error}") from error
-    return terms
+        return parse_glossary(request.content, form)
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
 
 
 def _written(entries: Mapping[str, str], accept: str) -> Response:
     kinds = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
-    wanted = next((kind for kind in kinds if kind in (JSON, CSV, TSV)), JSON)
-    if wanted == JSON:
-        return reply(dict(entries))
-    if wanted == CSV:
-        lines = io.StringIO()
-        csv.writer(lines).writerows(entries.items())
-        return Response(lines.getvalue(), headers=NO_STORE, media_type=CSV)
-    tabbed = "".join(f"{term}\t{other}\n" for term, other in entries.items())
-    return Response(tabbed, headers=NO_STORE, media_type=TSV)
+    wanted = next((kind for kind in kinds if kind in _FORMS), JSON)
+    content = format_glossary(entries, _FORMS[wanted])
+    return Response(content, headers=NO_STORE, media_type=wanted)
 
 
 def _ids(values: Sequence[str]) -> list[str]:
