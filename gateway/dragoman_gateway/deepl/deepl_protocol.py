@@ -8,13 +8,13 @@ Source: https://github.com/DeepLcom/openapi, and the clients, which read more th
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dragoman_options.table import AUTO
-from starlette.background import BackgroundTask
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import (
@@ -38,6 +38,7 @@ from dragoman_gateway.deepl.deepl_options import (
     text_options,
 )
 from dragoman_gateway.deepl.deepl_texts import translate_texts
+from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.requests import MULTIPART, GatewayRequest
@@ -403,12 +404,12 @@ class DeepLProtocol:
         if job.state in ("failed", "cancelled"):
             raise NotFound(documents.written_status(job)["error_message"])
         path = await jobs.result(caller, job_id)
-        return FileResponse(
-            path,
-            filename=job.file_name,
-            media_type="application/octet-stream",
-            background=BackgroundTask(jobs.delete, caller, job_id),
-        )
+
+        async def delete() -> None:
+            with contextlib.suppress(NotFound):  # somebody else was faster
+                await jobs.delete(caller, job_id)
+
+        return await file_response(path, job.file_name, delete)
 
 
 def _key_of_header(request: GatewayRequest) -> str | None:

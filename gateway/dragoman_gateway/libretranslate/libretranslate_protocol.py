@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from dragoman_options.languages import fold_language
 from dragoman_options.table import AUTO
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import (
@@ -32,6 +32,7 @@ from dragoman_gateway.core.languages import name_of
 from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
 from dragoman_gateway.libretranslate.specification import specification
+from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest
@@ -240,7 +241,7 @@ class LibreTranslateProtocol:
         caller = Caller(owner or "anonymous", owner or None)
         job = await self._gateway.jobs.get(caller, job_id)
         path = await self._gateway.jobs.result(caller, job_id)
-        return FileResponse(path, filename=job.file_name)
+        return await file_response(path, job.file_name)
 
     async def _suggest(self, request: GatewayRequest) -> Response:
         return json_response({"error": "Suggestions are disabled on this server."}, 403)
