@@ -24,7 +24,7 @@ COMPILE = $(DEV)/bin/uv pip compile --quiet --universal --generate-hashes \
 help:  ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
 
-serve: $(SERVE)/.done  ## Serve the shipped model over HTTP and gRPC; ARGS="--http-port 0 ..."
+serve: $(SERVE)/.done  ## Serve the shipped model, with the gateway at http://localhost:5000; ARGS="--gateway-port 80 ..."
 	$(SERVE)/bin/dragoman serve $(ARGS)
 
 train-env: $(TRAIN)/.done  ## Make .venv-train to train and export, with torch for CPUs; TORCH_INDEX= for GPUs
@@ -71,6 +71,7 @@ lock: $(DEV)/.done  ## Lock what the requirements changed; ARGS=--upgrade for th
 	$(COMPILE) --python-version 3.11 --extra export -o locks/train.txt pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra serve --extra dev -o locks/dev.txt pyproject.toml
 	$(COMPILE) --python-version 3.12 --extra serve-cpu -o locks/serve-cpu.txt pyproject.toml
+	$(COMPILE) --python-version 3.12 --extra gateway-redis -o locks/gateway.txt pyproject.toml
 	$(COMPILE) --python-version 3.12 --extra serve-gpu --extra tensorrt -o locks/serve-gpu.txt pyproject.toml
 
 sbom: wheels $(DEV)/.done  ## Write the software bill of materials of an installation into dist/; LOCK=serve-cpu
@@ -108,8 +109,9 @@ $(DEV)/.done: $(PROJECTS) locks/build.txt locks/torch.txt locks/dev.txt
 	$(DEV)/bin/pip install --quiet --no-deps --require-hashes -r locks/torch.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --require-hashes -r locks/dev.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --editable ./client --editable '.[serve,dev]'
-# Without a browser the tests of pages are skipped, and say so.
+# Without a browser, or the MCP server, the tests of them are skipped, and say so.
 	-$(DEV)/bin/python -m tests.chromium_package
+	-$(DEV)/bin/python -m tests.mcp_package
 	touch $@
 
 $(GPU)/.done: $(PROJECTS)

@@ -66,6 +66,11 @@ def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[s
             try:
                 with connection, connection.makefile("rb") as incoming:
                     while (texts := _read_request(incoming)) is not None:
+                        if not texts:  # a GET, by which a client asks whether it is a gateway
+                            connection.sendall(
+                                b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+                            )
+                            continue
                         fault = behave(texts)
                         if fault is None:
                             answered.extend(texts)  # before the client can be done
@@ -89,7 +94,7 @@ def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[s
 
 
 def _read_request(incoming: Any) -> list[str] | None:
-    """The texts of a request; None: there is no more."""
+    """The texts of a request, none of a GET; None: there is no more."""
     line = incoming.readline()
     if not line:
         return None
@@ -97,6 +102,8 @@ def _read_request(incoming: Any) -> list[str] | None:
     while (header := incoming.readline().strip()) != b"":
         name, _, value = header.partition(b":")
         headers[name.strip().lower()] = value.strip()
+    if line.startswith(b"GET "):
+        return []
     body = incoming.read(int(headers[b"content-length"]))
     texts = json.loads(body)["text_input"]
     return texts if isinstance(texts, list) else [texts]

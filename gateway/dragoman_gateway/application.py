@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
+from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from dragoman_gateway.own.protocol import OwnProtocol
 from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
 from dragoman_gateway.web.observation import Observed
 from dragoman_gateway.web.operations import Operations
+from dragoman_gateway.web.protection import Protection
 
 
 def application(gateway: Gateway, log: AccessLog | None = None) -> ASGIApp:
@@ -21,9 +24,15 @@ def application(gateway: Gateway, log: AccessLog | None = None) -> ASGIApp:
         gateway: what all protocols share.
         log: gets a line for each request; None: there is no log.
     """
-    protocols: Sequence[ProtocolPackage] = (Operations(gateway), OwnProtocol(gateway))
+    protocols: Sequence[ProtocolPackage] = (
+        Operations(gateway),
+        LibreTranslateProtocol(gateway),
+        DeepLProtocol(gateway),
+        OwnProtocol(gateway),
+    )
     dispatcher = Dispatcher(protocols, gateway.settings)
-    observed = Observed(dispatcher, gateway.metrics, log)
+    protected = Protection(dispatcher, gateway.access, gateway.settings)
+    observed = Observed(protected, gateway.metrics, log)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -92,10 +92,31 @@ class Proxy:
 
 @contextlib.contextmanager
 def running_proxy(served: Served, folder: Path, *changes: tuple[str, str]) -> Iterator[Proxy]:
-    """NGINX with the deployment's site.
+    """NGINX with the deployment's site for Triton.
 
     Args:
         served: what stands behind it.
+        folder: an empty one, for its files.
+        changes: texts of the site to replace, and by what.
+    """
+    ports = served.server.ports
+    upstreams = (
+        ("triton:8000", f"127.0.0.1:{ports.http}"),
+        ("triton:8001", f"127.0.0.1:{ports.grpc}"),
+    )
+    with running_site("triton", "/v2/health/ready", folder, *upstreams, *changes) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def running_site(
+    name: str, ready_path: str, folder: Path, *changes: tuple[str, str]
+) -> Iterator[Proxy]:
+    """NGINX with one of the deployment's sites.
+
+    Args:
+        name: of the site.
+        ready_path: that is answered with 200.
         folder: an empty one, for its files.
         changes: texts of the site to replace, and by what.
     """
@@ -106,12 +127,14 @@ def running_proxy(served: Served, folder: Path, *changes: tuple[str, str]) -> It
     authority.cert_pem.write_to_path(str(certificate))
     own.private_key_pem.write_to_path(str(folder / "privkey.pem"))
     own.cert_chain_pems[0].write_to_path(str(folder / "fullchain.pem"))
-    ports = served.server.ports
-    template = (REPOSITORY / "deploy" / "nginx" / "dragoman.conf.template").read_text()
+    sites = REPOSITORY / "deploy" / "nginx"
+    template = (sites / f"{name}.conf.template").read_text()
+    # Compose mounts what the sites include.
+    template = template.replace(
+        "include /etc/nginx/dragoman/gateway.conf;", (sites / "gateway.conf").read_text()
+    )
     site = Template(template).safe_substitute(DRAGOMAN_TOKEN="secret", DRAGOMAN_RATE=RATE)
     for here, there in (
-        ("triton:8000", f"127.0.0.1:{ports.http}"),
-        ("triton:8001", f"127.0.0.1:{ports.grpc}"),
         ("listen 8443", f"listen 127.0.0.1:{port}"),
         ("/etc/nginx/tls", str(folder)),
         *changes,
@@ -134,7 +157,7 @@ def running_proxy(served: Served, folder: Path, *changes: tuple[str, str]) -> It
     try:
         for _ in range(100):
             try:
-                if found.ask("/v2/health/ready") == 200:
+                if found.ask(ready_path) == 200:
                     break
             except OSError:
                 assert running.poll() is None, running.stderr and running.stderr.read()

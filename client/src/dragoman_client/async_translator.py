@@ -14,7 +14,8 @@ from dragoman_client.errors import InvalidRequest
 from dragoman_client.exchange import Exchange
 from dragoman_client.file_translation import FileProgress
 from dragoman_client.grpc_transport import AsyncioGrpcTransport
-from dragoman_client.http_transport import AsyncioHttpTransport
+from dragoman_client.http_connections import AsyncioConnections
+from dragoman_client.http_transport import HttpTransport
 from dragoman_client.line_formats import LineFormat
 from dragoman_client.request import Translation
 from dragoman_client.retrying import DEFAULT_RETRIES
@@ -38,6 +39,7 @@ class AsyncTranslator(Exchange):
         timeout_s: float = 30.0,
         retries: int = DEFAULT_RETRIES,
         token: str | None = None,
+        api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
         ca_file: FilePath | None = None,
         certificate_file: FilePath | None = None,
@@ -47,13 +49,23 @@ class AsyncTranslator(Exchange):
     ) -> None:
         """Prepare a connection, which the first request makes; see `Translator`."""
         settings = ClientSettings.of(
-            timeout_s, retries, token, headers, ca_file, certificate_file, key_file, compression
+            timeout_s,
+            retries,
+            token,
+            api_key,
+            headers,
+            ca_file,
+            certificate_file,
+            key_file,
+            compression,
         )
         self._url, self._is_handed_in = url, transport is not None
         if transport is None:
             address = settings.address(url)
-            kind = AsyncioGrpcTransport if address.is_grpc else AsyncioHttpTransport
-            transport = kind(address, settings)
+            if address.is_grpc:
+                transport = AsyncioGrpcTransport(address, settings)
+            else:
+                transport = HttpTransport(AsyncioConnections(address, settings))
         super().__init__(transport, settings, asyncio.sleep, _TaskPool)
 
     async def __aenter__(self) -> Self:

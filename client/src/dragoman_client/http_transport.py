@@ -1,66 +1,99 @@
-"""Triton over HTTP, for threads and for asyncio."""
+"""A server over HTTP: Triton, or a gateway. It is asked once which of them it is."""
 
 from __future__ import annotations
 
-import abc
-import collections
 import contextlib
-import http.client
-import ssl
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from typing import Any
+import time
+from collections.abc import AsyncGenerator, Mapping
 
 from dragoman_options.table import STREAM, TRANSLATE
 
-from dragoman_client import http_wire
-from dragoman_client.address import Address
-from dragoman_client.errors import AccessDenied, DeadlineExceeded, ServerError, ServerUnavailable
+from dragoman_client import http_wire, own_wire
+from dragoman_client.errors import ServerError
 from dragoman_client.event_lines import split_lines
+from dragoman_client.http_connections import HttpConnections
+from dragoman_client.own_transport import OwnTransport
 from dragoman_client.request import ENDED_EARLY, Part, is_last
-from dragoman_client.settings import ClientSettings
 from dragoman_client.tensors import Array
+from dragoman_client.transport import AsyncTransport
 
-_CHUNK_BYTES = 1 << 16
-_LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""How a connection ends that the other side closes, with TLS and without."""
-
-_Answer = tuple[int, str | None, bytes]
-"""A status, the header `Retry-After`, and a body."""
+_MODELS = "/v2/models"
+_LEAST_S = 1e-3
 
 
-class HttpTransport(abc.ABC):
-    """What is requested over HTTP, and how answers are read; see `AsyncTransport`."""
+class HttpTransport:
+    """What the server at an address turns out to be; see `AsyncTransport`."""
 
-    def __init__(self, address: Address, settings: ClientSettings) -> None:
-        """Prepare an empty pool of connections.
+    def __init__(self, connections: HttpConnections) -> None:
+        """Ask nothing yet."""
+        self._connections = connections
+        self._found: AsyncTransport | None = None
 
-        Args:
-            address: of the server.
-            settings: the client's.
+    async def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Array | None]:
+        """See `AsyncTransport`."""
+        transport, left_s = await self._transport(timeout_s)
+        return await transport.infer(inputs, left_s, model)
+
+    async def stream(
+        self, inputs: Mapping[str, Array], timeout_s: float
+    ) -> AsyncGenerator[Part, None]:
+        """See `AsyncTransport`."""
+        transport, left_s = await self._transport(timeout_s)
+        async with contextlib.aclosing(transport.stream(inputs, left_s)) as parts:
+            async for part in parts:
+                yield part
+
+    async def is_ready(self) -> bool:
+        """See `AsyncTransport`."""
+        transport, _ = await self._transport(self._connections.timeout_s)
+        return await transport.is_ready()
+
+    async def close(self) -> None:
+        """See `AsyncTransport`."""
+        await self._connections.close()
+
+    async def _transport(self, timeout_s: float) -> tuple[AsyncTransport, float]:
+        """What speaks to the server, and how much of the time is left.
+
+        Threads that begin at once each ask; none of them waits for another's answer.
 
         Raises:
-            ValueError: a file of `access` does not hold what it should.
+            TranslationError: the server could not be asked.
         """
-        self._address, self._authority = address, address.authority
-        self._models_path = f"{address.path}/v2/models"
-        self._timeout_s = settings.timeout_s
-        self._headers = {**settings.access.all_headers, **http_wire.JSON_HEADERS}
-        self._tls = settings.access.tls_context() if address.tls else None
+        if self._found is not None:
+            return self._found, timeout_s
+        begin_s = time.monotonic()
+        answer = await self._connections.ask_first(own_wire.INFO_PATH, timeout_s)
+        kind = OwnTransport if own_wire.is_own(*answer) else TritonTransport
+        self._found = kind(self._connections)
+        return self._found, max(timeout_s - (time.monotonic() - begin_s), _LEAST_S)
+
+
+class TritonTransport:
+    """Triton's generate extension; see `AsyncTransport`."""
+
+    def __init__(self, connections: HttpConnections) -> None:
+        """Keep the connections."""
+        self._connections = connections
 
     async def infer(
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
     ) -> Mapping[str, Array | None]:
         """See `AsyncTransport`."""
         body = http_wire.generate_body(inputs, timeout_s)
-        answer = await self._ask("POST", f"/{model}/generate", timeout_s, body)
-        return http_wire.read_answer(self._authority, *answer)
+        path = f"{_MODELS}/{model}/generate"
+        answer = await self._connections.ask("POST", path, timeout_s, body)
+        return http_wire.read_answer(self._connections.authority, *answer)
 
     async def stream(
         self, inputs: Mapping[str, Array], timeout_s: float
     ) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         body = http_wire.generate_body(inputs, timeout_s)
-        chunks = self._chunks(f"/{STREAM}/generate_stream", timeout_s, body)
+        path = f"{_MODELS}/{STREAM}/generate_stream"
+        chunks = self._connections.chunks(path, timeout_s, body, http_wire.check_status)
         async with contextlib.aclosing(chunks), contextlib.aclosing(split_lines(chunks)) as lines:
             async for line in lines:
                 part = http_wire.event_part(line)
@@ -73,182 +106,10 @@ class HttpTransport(abc.ABC):
 
     async def is_ready(self) -> bool:
         """See `AsyncTransport`."""
-        status, _, body = await self._ask("GET", f"/{TRANSLATE}/ready", self._timeout_s)
+        path, timeout_s = f"{_MODELS}/{TRANSLATE}/ready", self._connections.timeout_s
+        status, _, body = await self._connections.ask("GET", path, timeout_s)
         return http_wire.read_ready(status, body)
-
-    @abc.abstractmethod
-    async def _ask(
-        self, method: str, path: str, timeout_s: float, body: bytes | None = None
-    ) -> _Answer:
-        """The answer to a request; the path is below that of the models."""
-
-    @abc.abstractmethod
-    def _chunks(self, path: str, timeout_s: float, body: bytes) -> AsyncGenerator[bytes, None]:
-        """The answer to a POST, as it comes.
-
-        Raises:
-            TranslationError: it has another status than 200; see `http_wire.check_status`.
-        """
-
-
-class BlockingHttpTransport(HttpTransport):
-    """A pool of connections, each used by one thread at a time; see `blocking`."""
-
-    def __init__(self, address: Address, settings: ClientSettings) -> None:
-        """See `HttpTransport`."""
-        super().__init__(address, settings)
-        self._idle: collections.deque[http.client.HTTPConnection] = collections.deque()
-        self._closed = False
-
-    async def close(self) -> None:
-        """Close the connections that are not in use; the others close as their answers come."""
-        self._closed = True
-        while self._idle:
-            self._idle.pop().close()
-
-    async def _ask(
-        self, method: str, path: str, timeout_s: float, body: bytes | None = None
-    ) -> _Answer:
-        while True:
-            connection, reused = self._connection(timeout_s)
-            try:
-                connection.request(method, f"{self._models_path}{path}", body, self._headers)
-                response = connection.getresponse()
-                answer = response.read()
-            except (OSError, http.client.HTTPException) as error:
-                connection.close()
-                if reused and isinstance(error, _LOST):
-                    # The server had closed a connection that lay idle. Asking again is harmless:
-                    # a translation changes nothing. It ends, as a new connection is not reused.
-                    continue
-                with self._failures(timeout_s):
-                    raise
-            except BaseException:
-                # An interrupted connection still has an answer to come, which nobody may read.
-                connection.close()
-                raise
-            self._idle.append(connection)
-            if self._closed:
-                await self.close()
-            return response.status, response.headers[http_wire.RETRY_AFTER], answer
-
-    async def _chunks(
-        self, path: str, timeout_s: float, body: bytes
-    ) -> AsyncGenerator[bytes, None]:
-        connection = self._connect(timeout_s)
-        try:
-            with self._failures(timeout_s):
-                connection.request("POST", f"{self._models_path}{path}", body, self._headers)
-                response = connection.getresponse()
-                if response.status != http.HTTPStatus.OK:
-                    retry_after = response.headers[http_wire.RETRY_AFTER]
-                    http_wire.check_status(response.status, retry_after, response.read())
-                while chunk := response.read1(_CHUNK_BYTES):
-                    yield chunk
-        finally:
-            connection.close()
-
-    @contextlib.contextmanager
-    def _failures(self, timeout_s: float) -> Iterator[None]:
-        """What a broken connection, or one to something that speaks no HTTP, means."""
-        try:
-            yield
-        except TimeoutError as error:
-            message = f"{self._authority}: no answer within {timeout_s:g} s"
-            raise DeadlineExceeded(message) from error
-        except OSError as error:
-            if isinstance(error, ssl.SSLError) and not isinstance(error, _LOST):
-                raise AccessDenied(f"{self._authority}: TLS: {_reason(error)}") from error
-            raise ServerUnavailable(f"{self._authority}: {error.strerror or error}") from error
-        except http.client.IncompleteRead as error:
-            message = f"{self._authority}: the connection closed before the end of the answer"
-            raise ServerUnavailable(message) from error
-        except http.client.HTTPException as error:
-            http_wire.check_protocol(self._address, error)
-            raise ServerUnavailable(f"{self._authority} does not speak HTTP: {error!r}") from error
-
-    def _connection(self, timeout_s: float) -> tuple[http.client.HTTPConnection, bool]:
-        """A connection for this thread alone, and whether it was used before."""
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            return self._connect(timeout_s), False
-        connection.timeout = timeout_s
-        if connection.sock is not None:
-            connection.sock.settimeout(timeout_s)
-        return connection, True
-
-    def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
-        if self._tls is None:
-            return http.client.HTTPConnection(self._authority, timeout=timeout_s)
-        return http.client.HTTPSConnection(self._authority, timeout=timeout_s, context=self._tls)
-
-
-class AsyncioHttpTransport(HttpTransport):
-    """aiohttp's pool of connections, which is made in the event loop that uses it."""
-
-    def __init__(self, address: Address, settings: ClientSettings) -> None:
-        """See `HttpTransport`."""
-        super().__init__(address, settings)
-        self._scheme = "https" if address.tls else "http"
-        self._session: Any = None
 
     async def close(self) -> None:
         """See `AsyncTransport`."""
-        if self._session is not None:
-            await self._session.close()
-
-    async def _ask(
-        self, method: str, path: str, timeout_s: float, body: bytes | None = None
-    ) -> _Answer:
-        async with self._response(method, path, timeout_s, body) as response:
-            answer = await response.read()
-        return response.status, response.headers.get(http_wire.RETRY_AFTER), answer
-
-    async def _chunks(
-        self, path: str, timeout_s: float, body: bytes
-    ) -> AsyncGenerator[bytes, None]:
-        async with self._response("POST", path, timeout_s, body) as response:
-            if response.status != http.HTTPStatus.OK:
-                retry_after = response.headers.get(http_wire.RETRY_AFTER)
-                http_wire.check_status(response.status, retry_after, await response.read())
-            async for chunk in response.content.iter_any():
-                yield chunk
-
-    @contextlib.asynccontextmanager
-    async def _response(
-        self, method: str, path: str, timeout_s: float, body: bytes | None
-    ) -> AsyncGenerator[Any, None]:
-        """An answer; raises what a broken connection, or one to something else, means."""
-        import aiohttp
-
-        if self._session is None:
-            self._session = self._open_session()
-        url = f"{self._scheme}://{self._authority}{self._models_path}{path}"
-        timeout = aiohttp.ClientTimeout(total=timeout_s)
-        try:
-            async with self._session.request(method, url, data=body, timeout=timeout) as response:
-                yield response
-        except TimeoutError as error:
-            message = f"{self._authority}: no answer within {timeout_s:g} s"
-            raise DeadlineExceeded(message) from error
-        except aiohttp.ClientSSLError as error:
-            raise AccessDenied(f"{self._authority}: TLS: {error}") from error
-        except (aiohttp.ClientError, OSError) as error:
-            http_wire.check_protocol(self._address, error)
-            raise ServerUnavailable(f"{self._authority}: {error}") from error
-
-    def _open_session(self) -> Any:
-        import aiohttp
-
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._tls or True),
-            headers=self._headers,
-            # By default it asks for compressed answers, which cost the server time.
-            skip_auto_headers=("Accept-Encoding",),
-        )
-
-
-def _reason(error: ssl.SSLError) -> str:
-    """What is wrong with whose certificate, in words."""
-    return str(getattr(error, "verify_message", None) or error.reason or error)
+        await self._connections.close()

@@ -32,6 +32,7 @@ class ClientSettings:
         timeout_s: float,
         retries: int,
         token: str | None,
+        api_key: str | None,
         headers: Mapping[str, str] | None,
         ca_file: FilePath | None,
         certificate_file: FilePath | None,
@@ -56,8 +57,10 @@ class ClientSettings:
             raise ValueError(
                 f"compression is {compression!r}: give one of {_COMPRESSIONS}, or None"
             )
+        if token is not None and api_key is not None:
+            raise ValueError("token and api_key: give one; both are sent as the same header")
         access = Access(
-            token=token,
+            token=token if api_key is None else api_key,
             headers=headers or {},
             ca_file=ca_file,
             certificate_file=certificate_file,

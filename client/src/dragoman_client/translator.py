@@ -16,7 +16,8 @@ from dragoman_client.exchange import Exchange
 from dragoman_client.file_translation import FileProgress, translate_file
 from dragoman_client.grpc_transport import BlockingGrpcTransport
 from dragoman_client.health import Health
-from dragoman_client.http_transport import BlockingHttpTransport
+from dragoman_client.http_connections import BlockingConnections
+from dragoman_client.http_transport import HttpTransport
 from dragoman_client.line_formats import LineFormat, PlainLines
 from dragoman_client.pair_scoring import PairScore
 from dragoman_client.request import Translation
@@ -43,6 +44,7 @@ class Translator:
         timeout_s: float = 30.0,
         retries: int = DEFAULT_RETRIES,
         token: str | None = None,
+        api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
         ca_file: FilePath | None = None,
         certificate_file: FilePath | None = None,
@@ -53,14 +55,16 @@ class Translator:
         """Prepare a connection, which the first request makes.
 
         Args:
-            url: `grpc://host:port` or `http://host:port`; `grpcs` and `https` are with TLS. Without
-                a scheme it is HTTP, or gRPC at port 8001 or without a port.
+            url: `grpc://host:port` of Triton, or `http://host:port` of a gateway or of Triton,
+                which is asked once what it is; `grpcs` and `https` are with TLS. Without a scheme
+                it is HTTP, or gRPC at port 8001 or without a port.
             timeout_s: longest time for a request with its retries, after which the server gives it
                 up too. Over HTTP it bounds each wait for the server.
             retries: how often a request is sent again that no server could take
                 (`ServerUnavailable`), after pauses that grow, or as long as the server asks to
                 wait. By default they outlast a server that restarts.
             token: sent as `Authorization: Bearer ...`.
+            api_key: of a gateway, likewise; give one of both.
             headers: more headers of HTTP, or metadata of gRPC, of every request.
             ca_file: certificates, in PEM, of those who may vouch for the server, instead of the
                 system's.
@@ -75,16 +79,25 @@ class Translator:
                 cannot be sent, or a file that does not hold what it should.
         """
         settings = ClientSettings.of(
-            timeout_s, retries, token, headers, ca_file, certificate_file, key_file, compression
+            timeout_s,
+            retries,
+            token,
+            api_key,
+            headers,
+            ca_file,
+            certificate_file,
+            key_file,
+            compression,
         )
         way: AsyncTransport
         if transport is not None:
             way = AwaitableTransport(transport)
         else:
             address = settings.address(url)
-            way = (BlockingGrpcTransport if address.is_grpc else BlockingHttpTransport)(
-                address, settings
-            )
+            if address.is_grpc:
+                way = BlockingGrpcTransport(address, settings)
+            else:
+                way = HttpTransport(BlockingConnections(address, settings))
         self._exchange = Exchange(way, settings, awaitable(time.sleep), ThreadPool)
 
     def __enter__(self) -> Self:

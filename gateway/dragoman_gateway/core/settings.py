@@ -47,6 +47,8 @@ class GatewaySettings:
         glossaries_per_owner: most glossaries of a key, or of everybody without one.
         glossary_bytes: longest dictionary of a glossary, as JSON.
         glossary_entries: most entries of a dictionary.
+        libretranslate_title: whether `/spec` has the title "LibreTranslate": some clients, such as
+            Dialect, take no other.
         access_log: whether to write a line of JSON for each request to stderr, without texts.
         connections: most connections at once.
         metrics_networks: networks that may read /metrics.
@@ -88,17 +90,18 @@ class GatewaySettings:
     glossaries_per_owner: int = 1000
     glossary_bytes: int = 10 << 20
     glossary_entries: int = 100_000
+    libretranslate_title: bool = False
     access_log: bool = False
     connections: int = 2000
     metrics_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
     riva_port: int | None = None
     stop_delay_s: float = 0.0
     anonymous: bool = False
-    anonymous_requests_per_minute: int | None = 60
-    anonymous_characters_per_minute: int | None = None
+    anonymous_requests_per_minute: int | None = 300
+    anonymous_characters_per_minute: int | None = 100_000
     anonymous_characters_per_month: int | None = None
     anonymous_characters_per_request: int | None = 10_000
-    anonymous_concurrent_requests: int | None = 4
+    anonymous_concurrent_requests: int | None = 8
     limits_url: str | None = None
 
     @property

@@ -1,30 +1,53 @@
-"""The project's own API, `/api/v1`: endpoints and errors."""
+"""The project's own API, `/api/v1`: its endpoints, its errors, and its description."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-from dragoman_client import Translation
+from dragoman_options.option import Limits
 from starlette.responses import Response
 
-from dragoman_gateway.core.errors import GatewayError, InvalidInput
+from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.own.about import About
+from dragoman_gateway.own.callers import PROTOCOL
+from dragoman_gateway.own.openapi import openapi_document
+from dragoman_gateway.own.operation_table import PREFIX, operations
+from dragoman_gateway.own.reference import POLICY, reference_page
+from dragoman_gateway.own.replies import refuse, reply
+from dragoman_gateway.own.storing import Documents, Glossaries
+from dragoman_gateway.own.translating import Translating
 from dragoman_gateway.web.endpoints import Endpoint
-from dragoman_gateway.web.requests import JSON, GatewayRequest
+from dragoman_gateway.web.requests import GatewayRequest
 
-_PREFIX = "/api/v1"
+_PAGE_HEADERS = {
+    "content-security-policy": POLICY,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
 
 
 class OwnProtocol:
     """See `ProtocolPackage`."""
 
-    name = "own"
+    name = PROTOCOL
 
     def __init__(self, gateway: Gateway) -> None:
         """Begin."""
-        self._gateway = gateway
-        self.endpoints = (Endpoint("POST", f"{_PREFIX}/translate", self._translate),)
+        self._gateway, self._about = gateway, About(gateway)
+        self._operations = operations(
+            Translating(gateway),
+            Glossaries(gateway),
+            Documents(gateway),
+            self._about,
+            self._openapi,
+            self._reference,
+        )
+        self._described: tuple[tuple[str, str, bool], dict[str, Any]] | None = None
+        self.endpoints = tuple(
+            Endpoint(one.method, PREFIX + one.path, one.handle, one.reads_body)
+            for one in self._operations
+        )
 
     def is_for(self, path: str) -> bool:
         """See `ProtocolPackage`; the last one, so that every path is its."""
@@ -32,23 +55,37 @@ class OwnProtocol:
 
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
-        body = {"error": {"code": error.code, "message": str(error)}}
-        return _json(body, error.status)
+        return refuse(request, error)
 
-    async def _translate(self, request: GatewayRequest) -> Response:
-        fields = request.read_json(dict[str, Any])
-        texts = fields.pop("text", None)
-        given = [texts] if isinstance(texts, str) else texts
-        if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
-            raise InvalidInput("text: give a text or a list of texts")
-        caller = await self._gateway.access.caller(request.bearer, self.name, request.address)
-        found = await self._gateway.translations.translate(caller, given, fields)
-        return _json({"translations": [_written(one) for one in found]})
+    async def _openapi(self, request: GatewayRequest) -> Response:
+        return reply(await self._document(request))
 
+    async def _reference(self, request: GatewayRequest) -> Response:
+        page = reference_page(await self._document(request))
+        return Response(page, headers=_PAGE_HEADERS, media_type="text/html")
 
-def _written(translation: Translation) -> dict[str, Any]:
-    return {"text": translation.text, "finish_reason": translation.finish_reason}
-
-
-def _json(body: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(body), status, media_type=JSON)
+    async def _document(self, request: GatewayRequest) -> dict[str, Any]:
+        settings = self._gateway.settings
+        limits: Limits = {}
+        version = "unknown"
+        try:
+            info = await self._gateway.translations.info()
+            version, limits = info.version, info.limits
+        except GatewayError:
+            pass  # the description is useful while the server starts, too
+        url = request.url
+        here = f"{url.scheme}://{url.netloc}{settings.path_prefix}"
+        base = (settings.public_url or here).rstrip("/")
+        keys_required = await self._about.keys_required()
+        key = (base, version, keys_required)
+        if self._described is None or self._described[0] != key:
+            document = openapi_document(
+                self._operations,
+                version=version,
+                base=base,
+                path_prefix=settings.path_prefix,
+                limits=limits,
+                keys_required=keys_required,
+            )
+            self._described = (key, document)
+        return self._described[1]

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
@@ -17,6 +19,9 @@ _LEAST_BYTES_PER_S = 64 << 10
 """Speed at which a body may arrive for as long as it takes."""
 _MOST_FIELDS = 10_000
 """Of a form."""
+_MOST_FILES = 10
+_MOST_PART_BYTES = 8 << 20
+"""Of a field that is no file."""
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 JSON = "application/json"
@@ -42,6 +47,12 @@ class GatewayRequest(Request):
         return self.client.host if self.client else ""
 
     @property
+    def request_id(self) -> str:
+        """As the header X-Request-ID of its answer has it."""
+        found: str = self.scope["request_id"]
+        return found
+
+    @property
     def bearer(self) -> str | None:
         """The token of the header `Authorization: Bearer`; None: there is none."""
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
@@ -59,27 +70,39 @@ class GatewayRequest(Request):
             raise InvalidInput(f"the body is not what it should be: {error}") from error
 
     async def read_fields(self) -> dict[str, Any]:
-        """The fields of a JSON object, or else of the query and a form together.
+        """The fields of the query and of the body, which is a JSON object or a form.
 
         Returns:
-            Values by name: of JSON any, of a form a text, or a list of texts where a name occurs
-            more than once. A form's value comes before the query's.
+            Values by name: of JSON any, of a form a text or a file, or a list of these where a name
+            occurs more than once. The body's value comes before the query's.
 
         Raises:
             InvalidInput: the body is malformed.
             WrongMediaType: the body is neither JSON nor a form.
         """
-        if self.media_type == JSON or (not self.media_type and self.content[:1] == b"{"):
-            found: dict[str, Any] = self.read_json(dict[str, Any])
-            return found
         fields = _collected(self.query_params.multi_items())
         if self.media_type == MULTIPART:
-            return fields | _collected((await self.form()).multi_items())
-        if self.media_type not in ("", FORM) and self.content:
+            return fields | await self._multipart_fields()
+        if not self.content:
+            return fields
+        if self.media_type == JSON or (not self.media_type and self.content[:1] == b"{"):
+            return fields | self.read_json(dict[str, Any])
+        if self.media_type not in ("", FORM):
             raise WrongMediaType(
                 f"content type {self.media_type[:60]!r} is not read here: send {JSON} or {FORM}"
             )
         return fields | _collected(_form_pairs(self.content))
+
+    async def _multipart_fields(self) -> dict[str, Any]:
+        try:
+            form = await self.form(
+                max_files=_MOST_FILES, max_fields=_MOST_FIELDS, max_part_size=_MOST_PART_BYTES
+            )
+        except (MultiPartException, UnicodeDecodeError) as error:
+            raise InvalidInput(f"the form cannot be read: {error}") from error
+        except HTTPException as error:  # what Starlette makes of it
+            raise InvalidInput(f"the form cannot be read: {error.detail}") from error
+        return _collected(form.multi_items())
 
 
 class BoundedBody:

@@ -19,8 +19,17 @@ from tests.conftest import REPOSITORY
 
 PYTHONS = ("python3.11", "python3.12")
 PARTS = (
-    *("build_backend", "client", "dragoman", "export", "locks", "model_repository", "serving"),
-    *("training", "LICENSE", "MANIFEST.in", "Makefile", "README.md", "pyproject.toml", "setup.py"),
+    *("build_backend", "client", "dragoman", "export", "gateway", "locks", "model_repository"),
+    *(
+        "serving",
+        "training",
+        "LICENSE",
+        "MANIFEST.in",
+        "Makefile",
+        "README.md",
+        "pyproject.toml",
+        "setup.py",
+    ),
 )
 """What wheels are made of; the rest of the project is left out."""
 COMMAND_S = 300

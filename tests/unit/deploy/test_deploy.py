@@ -12,13 +12,17 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
+from dragoman_gateway.core.cache import CacheCounts
+from dragoman_gateway.core.metrics import Metrics, watch_cache
 from dragoman_serving.service import metrics
 
+from dragoman.commands.gateway_settings import gateway_settings
 from tests.conftest import REPOSITORY
 from tests.integration.wheels.conftest import PARTS
 
 DEPLOY = REPOSITORY / "deploy"
 COMPOSE = REPOSITORY / "docker-compose.yml"
+DOCKERFILES = ("Dockerfile", "Dockerfile.gateway")
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "dragoman.json"
 TRITON_METRICS = {
     "nv_inference_request_success",
@@ -51,8 +55,25 @@ def test_compose_takes_the_file() -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-def test_only_the_proxy_is_published(services: dict[str, Any]) -> None:
-    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
+def test_only_proxies_are_published(services: dict[str, Any]) -> None:
+    """That of Triton, and the one without TLS, on loopback, by a profile of their own."""
+    published = {name: service for name, service in services.items() if "ports" in service}
+    assert {name: service["profiles"] for name, service in published.items()} == {
+        "proxy": ["gpu", "cpu"],
+        "proxy-local": ["local"],
+        "proxy-triton": ["triton"],
+    }
+    assert published["proxy-local"]["ports"][0].startswith("127.0.0.1:")
+
+
+def test_open_access_is_on_loopback_alone(services: dict[str, Any]) -> None:
+    opened = [
+        name
+        for name, service in services.items()
+        if "DRAGOMAN_GATEWAY_ANONYMOUS" in service.get("environment", {})
+    ]
+    assert opened == ["gateway-local"]
+    assert services["gateway-local"]["profiles"] == ["local"]
 
 
 def test_every_service_is_confined_and_pinned(services: dict[str, Any]) -> None:
@@ -75,46 +96,72 @@ def test_what_is_mounted_is_there(services: dict[str, Any]) -> None:
 
 
 def test_secrets_have_no_defaults(services: dict[str, Any]) -> None:
-    """Without them compose refuses to start; the example names them all."""
+    """A container ends without its secret, and says which; the example names them all."""
     text, example = COMPOSE.read_text(), (REPOSITORY / ".env.example").read_text()
-    for name in ("DRAGOMAN_TOKEN", "DRAGOMAN_TLS", "GRAFANA_PASSWORD"):
-        assert re.search(rf"\$\{{{name}:\?", text)
+    for name, variable, service in (
+        ("DRAGOMAN_TOKEN", "DRAGOMAN_TOKEN", "proxy-triton"),
+        ("GRAFANA_PASSWORD", "GF_SECURITY_ADMIN_PASSWORD", "grafana"),
+    ):
+        assert f"${{{name}:-}}" in text
         assert re.search(rf"^{name}=$", example, re.MULTILINE)
+        entry = services[service]["entrypoint"][-1].replace("$$", "$").partition(";")[0]
+        refused = subprocess.run(["sh", "-c", entry], env={}, capture_output=True, text=True)
+        assert (refused.returncode, f"set {name} in .env" in refused.stderr) == (2, True)
+        assert not subprocess.run(["sh", "-c", entry], env={variable: "x"}).returncode
+    assert re.search(r"^DRAGOMAN_TLS=$", example, re.MULTILINE)
+
+
+def test_settings_of_the_gateway_are_settings(services: dict[str, Any]) -> None:
+    known = {one.variable for one in gateway_settings()}
+    for service in services.values():
+        given = {name for name in service.get("environment", {}) if "GATEWAY" in name}
+        assert given <= known
 
 
 def test_every_image_can_be_another_and_is_the_same_everywhere() -> None:
     """The command in docs/deployment.md that pins them reads the example."""
-    dockerfile = (DEPLOY / "Dockerfile").read_text()
+    dockerfiles = {name: (DEPLOY / name).read_text() for name in DOCKERFILES}
     defaults = dict(re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", COMPOSE.read_text()))
     example = (REPOSITORY / ".env.example").read_text()
     assert dict(re.findall(r"^# (\w+_IMAGE)=(.+)$", example, re.MULTILINE)) == defaults
-    built = dict(re.findall(r"^ARG (\w+_IMAGE)=(.+)$", dockerfile, re.MULTILINE))
-    assert {f"${{{name}}}" for name in built} == set(re.findall(r"^FROM (\S+)", dockerfile, re.M))
-    assert built.items() <= defaults.items()
+    arguments = {
+        name: dict(re.findall(r"^ARG (\w+_IMAGE)=(.+)$", text, re.MULTILINE))
+        for name, text in dockerfiles.items()
+    }
+    for name, text in dockerfiles.items():
+        stages = set(re.findall(r"^FROM (\S+)", text, re.MULTILINE))
+        assert {f"${{{one}}}" for one in arguments[name]} == stages
+        assert arguments[name].items() <= defaults.items()
+    built = {name for of_file in arguments.values() for name in of_file}
     services = yaml.safe_load(COMPOSE.read_text())["services"].values()
     images = {service["image"] for service in services if "dragoman:" not in service["image"]}
     assert images == {f"${{{name}:-{defaults[name]}}}" for name in defaults if name not in built}
     for build in (service["build"] for service in services if "build" in service):
-        assert {name: f"${{{name}:-{built[name]}}}" for name in built}.items() <= build[
-            "args"
-        ].items()
+        wanted = arguments[Path(build["dockerfile"]).name]
+        given = {name: f"${{{name}:-{image}}}" for name, image in wanted.items()}
+        assert given.items() <= build["args"].items()
         assert (REPOSITORY / "locks" / f"{build['args']['LOCK']}.txt").is_file()
 
 
-def test_hadolint_takes_the_dockerfile() -> None:
-    checked = run(Path(sys.executable).with_name("hadolint"), DEPLOY / "Dockerfile")
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_hadolint_takes_the_dockerfile(name: str) -> None:
+    checked = run(Path(sys.executable).with_name("hadolint"), DEPLOY / name)
     assert checked.returncode == 0, checked.stdout
 
 
-def test_the_image_is_built_from_all_that_wheels_are_made_of() -> None:
-    lines = re.findall(r"^COPY (?!--from)(.+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_the_image_is_built_from_all_that_wheels_are_made_of(name: str) -> None:
+    lines = re.findall(r"^COPY (?!--from)(.+)$", (DEPLOY / name).read_text(), re.MULTILINE)
     copied = {name for line in lines for name in line.split()[:-1]}
-    assert copied == {*PARTS} - {"MANIFEST.in", "Makefile"}
+    not_of_gateway = {"model_repository"} if name == "Dockerfile.gateway" else set()
+    assert copied == {*PARTS} - {"MANIFEST.in", "Makefile"} - not_of_gateway
 
 
 def expressions() -> list[str]:
     panels = json.loads(DASHBOARD.read_text())["panels"]
-    return [target["expr"] for panel in panels for target in panel["targets"]]
+    rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"]
+    alerts = [rule["expr"] for group in rules for rule in group["rules"]]
+    return [*(target["expr"] for panel in panels for target in panel["targets"]), *alerts]
 
 
 def documented_expressions() -> list[str]:
@@ -131,12 +178,18 @@ def test_the_dashboard_and_the_docs_ask_for_metrics_that_there_are(expression: s
     ours = {kind.name for kind in (*metrics._COUNTERS, *metrics._GAUGES)}
     series = ("bucket", "sum", "count")
     ours |= {f"{kind.name}_{of}" for kind in metrics._HISTOGRAMS for of in series}
+    gateway = Metrics()
+    watch_cache(gateway, CacheCounts())
+    ours |= set(re.findall(r"^# HELP (\w+)", gateway.text().decode(), re.MULTILINE))
+    ours |= {f"dragoman_gateway_request_seconds_{of}" for of in series}
     asked = set(re.findall(r"\b(?:nv|dragoman)_\w+", query))
-    assert asked
+    assert asked or "up{" in query
     assert asked <= ours | TRITON_METRICS
 
 
-def test_prometheus_scrapes_the_server() -> None:
+def test_prometheus_scrapes_the_server_and_the_gateway() -> None:
     settings = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
-    (job,) = settings["scrape_configs"]
-    assert job["static_configs"] == [{"targets": ["triton:8002"]}]
+    jobs = settings["scrape_configs"]
+    targets = [job["static_configs"] for job in jobs]
+    assert targets == [[{"targets": ["triton:8002"]}], [{"targets": ["gateway:5000"]}]]
+    assert settings["rule_files"] == ["alerts.yml"]

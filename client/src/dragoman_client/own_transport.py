@@ -1,0 +1,71 @@
+"""A gateway, by its own API `/api/v1`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+
+from dragoman_options.table import INFO, SCORE, TRANSLATE
+
+from dragoman_client import own_wire
+from dragoman_client.errors import ServerError
+from dragoman_client.event_lines import split_lines
+from dragoman_client.http_connections import HttpConnections
+from dragoman_client.request import ENDED_EARLY, Part, is_last
+from dragoman_client.tensors import Array
+
+
+class OwnTransport:
+    """The API `/api/v1` of a gateway; see `AsyncTransport`.
+
+    A request has no deadline on the wire: the gateway cancels what nobody waits for any more.
+    """
+
+    def __init__(self, connections: HttpConnections) -> None:
+        """Keep the connections."""
+        self._connections = connections
+
+    async def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Array | None]:
+        """See `AsyncTransport`."""
+        ask, authority = self._connections.ask, self._connections.authority
+        if model == INFO:
+            answer = await ask("GET", own_wire.INFO_PATH, timeout_s)
+            return own_wire.read_info(authority, *answer)
+        body = own_wire.request_body(inputs)
+        if model == SCORE:
+            answer = await ask("POST", own_wire.SCORE_PATH, timeout_s, body)
+            return own_wire.read_scores(authority, *answer)
+        answer = await ask("POST", own_wire.TRANSLATE_PATH, timeout_s, body)
+        return own_wire.read_translations(authority, *answer)
+
+    async def stream(
+        self, inputs: Mapping[str, Array], timeout_s: float
+    ) -> AsyncGenerator[Part, None]:
+        """See `AsyncTransport`."""
+        body = own_wire.request_body(inputs, streamed=True)
+        read = own_wire.EventReader(self._connections.authority)
+        chunks = self._connections.chunks(
+            own_wire.STREAM_PATH, timeout_s, body, own_wire.check_status
+        )
+        async with contextlib.aclosing(chunks), contextlib.aclosing(split_lines(chunks)) as lines:
+            async for line in lines:
+                part = read.part(line)
+                if part is None:
+                    continue
+                yield part
+                if is_last(part):
+                    return
+        raise ServerError(ENDED_EARLY)
+
+    async def is_ready(self) -> bool:
+        """See `AsyncTransport`."""
+        answer = await self._connections.ask(
+            "GET", own_wire.HEALTH_PATH, self._connections.timeout_s
+        )
+        return own_wire.read_ready(*answer)
+
+    async def close(self) -> None:
+        """See `AsyncTransport`."""
+        await self._connections.close()

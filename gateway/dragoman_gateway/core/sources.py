@@ -1,0 +1,112 @@
+"""Source languages of texts that come without one, and texts that are in the target language.
+
+The server refuses a text that is in the target language already. Other services' protocols take any
+mixture of texts, and return as they are those that need no translation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dragoman.kernel.errors import InvalidRequest
+from dragoman.kernel.language import Detected, OtherLanguage, detect_language
+from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.translations import Translations
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The language of a text.
+
+    Attributes:
+        language: its code.
+        probability: 1 where the request named it.
+        is_known: false for a text without letters, which could be in any language; it needs no
+            translation.
+    """
+
+    language: str
+    probability: float = 1.0
+    is_known: bool = True
+
+
+async def sources_of(
+    translations: Translations, texts: Sequence[str], named: str | None, target: str
+) -> list[Source]:
+    """The languages of texts.
+
+    Args:
+        translations: of the gateway.
+        texts: to be translated.
+        named: code of their language, one of the server's; None: detect that of each.
+        target: code of the language to translate into.
+
+    Raises:
+        InvalidInput: a language that is not translated into the target.
+    """
+    languages = await translations.languages()
+    into = [source for source in languages.sources if target in languages.targets_of(source)]
+    known = list(dict.fromkeys([*languages.sources, target]))
+    if named is not None:
+        if named not in into and named != target:
+            raise InvalidInput(f"{named} is not translated into {target}: give {', '.join(into)}")
+        return [Source(named)] * len(texts)
+    found = []
+    for index, text in enumerate(texts):
+        if not any(map(str.isalpha, text)):
+            found.append(Source(into[0], 0.0, is_known=False))
+            continue
+        detected = _detected(text, known)
+        if detected.language not in into and detected.language != target:
+            raise InvalidInput(
+                f"text {index} is in {detected.language!r}, as it seems, which is not translated "
+                f"into {target}: name its language, one of {', '.join(into)}"
+            )
+        found.append(Source(detected.language, detected.probability))
+    return found
+
+
+def _detected(text: str, known: Sequence[str]) -> Detected:
+    """The language of a text, among the known ones unless it is much more probably another."""
+    try:
+        return detect_language(text, known, known)
+    except OtherLanguage as error:
+        return Detected(error.language, 0.0)
+    except InvalidRequest as error:
+        raise InvalidInput(str(error)) from error
+
+
+async def translate_by_source(
+    texts: Sequence[str],
+    sources: Sequence[Source],
+    target: str,
+    translate: Callable[[Sequence[str], str], Awaitable[list[_Answer]]],
+    keep: Callable[[str], _Answer],
+) -> list[_Answer]:
+    """Translate texts of several languages, those of one language together.
+
+    Args:
+        texts: any number.
+        sources: their languages.
+        target: code of the language to translate into.
+        translate: texts of one language, whose code it gets too.
+        keep: the answer for a text that needs no translation.
+
+    Returns:
+        In the order of the texts.
+    """
+    answers: dict[int, _Answer] = {}
+    kinds = [source.language if source.is_known else target for source in sources]
+    for language in dict.fromkeys(kinds):
+        places = [index for index, kind in enumerate(kinds) if kind == language]
+        these = [texts[index] for index in places]
+        if language == target:
+            found = [keep(text) for text in these]
+        else:
+            found = await translate(these, language)
+        answers.update(zip(places, found, strict=True))
+    return [answers[index] for index in range(len(texts))]

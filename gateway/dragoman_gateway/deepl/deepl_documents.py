@@ -1,0 +1,55 @@
+"""Documents as DeepL has them: uploaded, asked for with a key, downloaded once."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+from typing import Any
+
+from dragoman_gateway.core.errors import NotFound
+from dragoman_gateway.core.jobs import Job
+
+_STATUSES = {
+    "queued": "queued",
+    "translating": "translating",
+    "done": "done",
+    "failed": "error",
+    "cancelled": "error",
+}
+_KEYS_FOR = b"document_key of a document's id: "
+
+
+def written_id(job: Job) -> str:
+    """Of a document, as DeepL writes it."""
+    return job.id.upper()
+
+
+def document_key(job_id: str) -> str:
+    """The key of a document.
+
+    It is a function of the id, which nobody can guess, so that nothing more has to be stored.
+    """
+    return hashlib.sha256(_KEYS_FOR + job_id.lower().encode()).hexdigest().upper()
+
+
+def check_key(job_id: str, given: str) -> None:
+    """Check the key of a request.
+
+    Raises:
+        NotFound: it is another document's.
+    """
+    if not hmac.compare_digest(given.upper().encode(), document_key(job_id).encode()):
+        raise NotFound("Document not found: document_id and document_key do not belong together")
+
+
+def written_status(job: Job) -> dict[str, Any]:
+    """How far a document is."""
+    status: dict[str, Any] = {"document_id": written_id(job), "status": _STATUSES[job.state]}
+    if job.state == "translating" and job.seconds_remaining is not None:
+        status["seconds_remaining"] = math.ceil(job.seconds_remaining)
+    if job.state == "done":
+        status["billed_characters"] = job.characters or 0
+    if status["status"] == "error":
+        status["error_message"] = str(job.error) if job.error else "The translation was cancelled"
+    return status

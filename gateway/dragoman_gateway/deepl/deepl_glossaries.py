@@ -1,0 +1,121 @@
+"""Glossaries as DeepL has them: of one direction in /v2, of several in /v3.
+
+Source: https://developers.deepl.com/api-reference/glossaries
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman_client.glossary_files import format_glossary, parse_glossary
+
+from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.glossaries import Dictionary, Glossary
+from dragoman_gateway.core.languages import Languages
+from dragoman_gateway.deepl.deepl_languages import source_language, target_language
+from dragoman_gateway.web.fields import Fields
+
+TSV = "text/tab-separated-values"
+_FORMATS = ("tsv", "csv")
+
+
+def read_dictionary(fields: Fields, languages: Languages) -> Dictionary:
+    """A dictionary of a request.
+
+    Raises:
+        InvalidInput: a field is missing or malformed, or a language is not served.
+    """
+    source, target = direction(fields, languages)
+    form = fields.text("entries_format") or ""
+    if form not in _FORMATS:
+        raise InvalidInput("Value for 'entries_format' not supported. Supported are tsv, csv")
+    try:
+        entries = parse_glossary(needed(fields, "entries"), "tsv" if form == "tsv" else "csv")
+    except ValueError as error:
+        raise InvalidInput(f"Invalid glossary entries provided: {error}") from error
+    if not entries:
+        raise InvalidInput("Invalid glossary entries provided: there are none")
+    return Dictionary(source, target, entries, len(entries))
+
+
+def read_dictionaries(fields: Fields, languages: Languages) -> list[Dictionary]:
+    """The dictionaries of a request; empty: it has none."""
+    return [read_dictionary(one, languages) for one in fields.sections("dictionaries") or ()]
+
+
+def direction(fields: Fields, languages: Languages) -> tuple[str, str]:
+    """The languages of a dictionary.
+
+    Raises:
+        InvalidInput: one is missing or not served.
+    """
+    source = source_language(needed(fields, "source_lang"), languages)
+    return source, target_language(needed(fields, "target_lang"), languages)
+
+
+def find_dictionary(glossary: Glossary, source: str, target: str) -> Dictionary | None:
+    """The dictionary of a direction."""
+    for one in glossary.dictionaries:
+        if (one.source_language, one.target_language) == (source, target):
+            return one
+    return None
+
+
+def needed(fields: Fields, name: str) -> str:
+    """A text that a request must have.
+
+    Raises:
+        InvalidInput: it has none.
+    """
+    if not (value := fields.text(name)):
+        raise InvalidInput(f"Parameter '{name}' not specified.")
+    return value
+
+
+def written_glossary(glossary: Glossary) -> dict[str, Any]:
+    """In the shape of /v3."""
+    return {
+        "glossary_id": glossary.id,
+        "name": glossary.name,
+        "dictionaries": [written_dictionary(one) for one in glossary.dictionaries],
+        "creation_time": _time(glossary),
+    }
+
+
+def written_dictionary(dictionary: Dictionary) -> dict[str, Any]:
+    """Without its entries."""
+    return _languages(dictionary) | {"entry_count": dictionary.entry_count}
+
+
+def written_entries(dictionary: Dictionary) -> dict[str, Any]:
+    """With its entries."""
+    return _languages(dictionary) | {"entries": tsv_of(dictionary), "entries_format": "tsv"}
+
+
+def tsv_of(dictionary: Dictionary) -> str:
+    """Its entries, a line each."""
+    return format_glossary(dictionary.entries or {}, "tsv").rstrip("\n")
+
+
+def written_single(glossary: Glossary) -> dict[str, Any]:
+    """In the shape of /v2, of the one dictionary that it has."""
+    (dictionary,) = glossary.dictionaries
+    return {
+        "glossary_id": glossary.id,
+        "name": glossary.name,
+        "ready": True,
+        **written_dictionary(dictionary),
+        "creation_time": _time(glossary),
+    }
+
+
+def _languages(dictionary: Dictionary) -> dict[str, str]:
+    return {
+        "source_lang": dictionary.source_language.lower(),
+        "target_lang": dictionary.target_language.lower(),
+    }
+
+
+def _time(glossary: Glossary) -> str:
+    # DeepL's client for Python cannot read a time without a fraction.
+    return glossary.created.isoformat(timespec="milliseconds").replace("+00:00", "Z")

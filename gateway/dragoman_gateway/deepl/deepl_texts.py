@@ -1,0 +1,70 @@
+"""Texts of a request, translated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dragoman_options.table import AUTO
+
+from dragoman.kernel.sentences import LineBreaks
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
+from dragoman_gateway.deepl.deepl_options import TextOptions
+
+
+@dataclass(frozen=True)
+class TranslatedText:
+    """A translation, and the language of what was translated."""
+
+    text: str
+    source: Source
+
+
+async def translate_texts(
+    gateway: Gateway,
+    caller: Caller,
+    texts: Sequence[str],
+    source: str | None,
+    target: str,
+    how: TextOptions,
+) -> list[TranslatedText]:
+    """Translate texts.
+
+    Args:
+        gateway: that translates.
+        caller: who asks.
+        texts: any number.
+        source: code of their language; None: detect that of each.
+        target: code of the language to translate into.
+        how: options.
+
+    Raises:
+        GatewayError: the request failed.
+    """
+    sources = await sources_of(gateway.translations, texts, source, target)
+    asked = gateway.translations.translate_admitted
+    # With `auto`, a glossary need not have a dictionary for every text's language.
+    options = how.options | {"source_language": source or AUTO, "target_language": target}
+
+    async def translate(these: Sequence[str], src: str) -> list[str]:
+        if how.split == "nonewlines":
+            lines = [LineBreaks.of(text) for text in these]
+            found = await asked(caller, [one.line for one in lines], options)
+            return [
+                line.put_into(one.text) if line.breaks else one.text
+                for line, one in zip(lines, found, strict=True)
+            ]
+        if how.split == "0":
+            try:
+                found = await asked(caller, these, options | {"split_sentences": False})
+                return [one.text for one in found]
+            except InvalidInput:  # too long for a sentence, or what fails once more below
+                pass
+        return [one.text for one in await asked(caller, these, options)]
+
+    async with gateway.access.admitted(caller, sum(map(len, texts))):
+        found = await translate_by_source(texts, sources, target, translate, str)
+    return [TranslatedText(text, source) for text, source in zip(found, sources, strict=True)]

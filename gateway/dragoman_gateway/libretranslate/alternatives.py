@@ -1,0 +1,90 @@
+"""Alternative translations of texts that may have several sentences.
+
+The server searches for the best translations of a sentence, not of a text. So texts are cut into
+sentences here, and the k-th translation of a text is made of the k-th ones of its sentences.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dragoman.kernel.sentences import LineBreaks, split_sentences
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.translations import Translations
+
+_USUAL_BEAM_WIDTH = 4
+_LONGEST = 200
+"""Characters of a sentence that is translated whole; the server cuts longer ones at clauses."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The translations of a text: the best one, and others in their order."""
+
+    best: str
+    others: tuple[str, ...] = ()
+
+
+async def best_translations(
+    translations: Translations,
+    caller: Caller,
+    texts: Sequence[str],
+    src: str,
+    tgt: str,
+    others: int,
+) -> list[Candidates]:
+    """Translate texts in more than one way.
+
+    Args:
+        translations: of the gateway.
+        caller: who asks, and was admitted.
+        texts: in any length.
+        src: code of their language.
+        tgt: code of the language to translate into.
+        others: how many alternatives to look for, at least 1; equal ones are left out.
+
+    Raises:
+        GatewayError: the request failed.
+    """
+    cut = await asyncio.to_thread(lambda: [split_sentences(text, src) for text in texts])
+    lines = [[LineBreaks.of(sentence) for sentence, _ in parts] for parts in cut]
+    short = [line.line for one in lines for line in one if 0 < len(line.line) <= _LONGEST]
+    long = [line.line for one in lines for line in one if len(line.line) > _LONGEST]
+    direction = {"source_language": src, "target_language": tgt}
+    found: dict[str, list[str]] = {"": [""]}
+    if short:
+        count = others + 1
+        search = {"num_return_sequences": count, "beam_width": max(count, _USUAL_BEAM_WIDTH)}
+        try:
+            answers = await translations.translate_admitted(caller, short, direction | search)
+        except InvalidInput:  # of many tokens though of few characters: let the server cut it
+            long += short
+        else:
+            for line, answer in zip(short, answers, strict=True):
+                found[line] = [answer.text, *(one.text for one in answer.alternatives)]
+    if long:
+        answers = await translations.translate_admitted(caller, long, direction)
+        found |= {line: [answer.text] for line, answer in zip(long, answers, strict=True)}
+    return [
+        _joined(
+            [
+                ([line.put_into(text) for text in found[line.line]], tail)
+                for line, (_, tail) in zip(of_text, parts, strict=True)
+            ],
+            others,
+        )
+        for of_text, parts in zip(lines, cut, strict=True)
+    ]
+
+
+def _joined(sentences: Sequence[tuple[list[str], str]], others: int) -> Candidates:
+    """A text's translations, of its sentences' and what follows each sentence."""
+    ranked = [
+        "".join(texts[min(rank, len(texts) - 1)] + tail for texts, tail in sentences)
+        for rank in range(others + 1)
+    ]
+    best, *more = dict.fromkeys(ranked)
+    return Candidates(best, tuple(more))

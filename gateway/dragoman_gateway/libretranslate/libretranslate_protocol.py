@@ -1,0 +1,326 @@
+"""LibreTranslate's protocol at the root: endpoints, shapes, errors; and DeepLX's `/translate`.
+
+A request is read as LibreTranslate reads it: JSON, or a form and the query together, whatever the
+method. Markup is refused by name, since it would come back broken.
+
+Source: https://docs.libretranslate.com/api/
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from dragoman_options.languages import fold_language
+from dragoman_options.table import AUTO
+from starlette.responses import Response
+
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.errors import (
+    GatewayError,
+    Internal,
+    InvalidInput,
+    KeyMissing,
+    KeyRefused,
+    QuotaUsedUp,
+    TooManyRequests,
+    Unsupported,
+)
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.languages import name_of
+from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
+from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
+from dragoman_gateway.libretranslate.specification import specification
+from dragoman_gateway.web.downloads import file_response
+from dragoman_gateway.web.endpoints import Endpoint
+from dragoman_gateway.web.fields import Fields
+from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest
+from dragoman_gateway.web.responses import error_headers, json_response
+from dragoman_gateway.web.uploads import content_of
+
+_DOWNLOADS = "/download_file/"
+_ALIASES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant", "iw": "he"}
+"""Codes that LibreTranslate has, or had, for others."""
+_WAIT_S = 20.0
+"""For a document, until it is asked for again."""
+_FRONTEND_TIMEOUT_MS = 500
+"""After the last key, until LibreTranslate's page translates."""
+_NO_LIMIT = -1
+
+
+class LibreTranslateProtocol:
+    """See `ProtocolPackage`."""
+
+    name = "libretranslate"
+
+    def __init__(self, gateway: Gateway) -> None:
+        """Begin."""
+        self._gateway = gateway
+        self._translations = gateway.translations
+        self.endpoints = (
+            Endpoint("POST", "/translate", self._translate),
+            Endpoint("POST", "/detect", self._detect),
+            Endpoint("GET", "/languages", self._languages),
+            Endpoint("GET", "/frontend/settings", self._frontend_settings),
+            Endpoint("POST", "/translate_file", self._translate_file, reads_body=True),
+            Endpoint("GET", _DOWNLOADS + "{name}", self._download_file),
+            Endpoint("POST", "/suggest", self._suggest),
+            Endpoint("GET", "/health", self._health),
+            Endpoint("GET", "/spec", self._specification),
+        )
+        self._paths = {endpoint.path for endpoint in self.endpoints}
+
+    def is_for(self, path: str) -> bool:
+        """See `ProtocolPackage`."""
+        return path in self._paths or path.startswith(_DOWNLOADS)
+
+    def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
+        """See `ProtocolPackage`."""
+        status, message = _refusal(error)
+        return json_response({"error": message}, status, error_headers(error))
+
+    async def _translate(self, request: GatewayRequest) -> Response:
+        fields = Fields(await request.read_fields())
+        if fields.get("q") is None and fields.get("text") is not None:
+            return await self._translate_as_deeplx(request, fields)
+        caller = await self._caller(request, fields)
+        given = _needed(fields, "q")
+        texts = fields.texts("q") or []
+        if request.media_type != JSON:  # of a form, in which browsers write \r\n
+            texts = [text.replace("\r\n", "\n") for text in texts]
+        source, target = await self._direction(fields)
+        others = fields.whole_number("alternatives") or 0
+        await self._check(fields, texts, others, caller)
+        sources, found = await self._translated(caller, texts, source, target, max(others, 0))
+        is_list = isinstance(given, list)
+        answer: dict[str, Any] = {"translatedText": _each([one.best for one in found], is_list)}
+        if source is None:
+            answer["detectedLanguage"] = _each([_detected(one) for one in sources], is_list)
+        if others > 0:
+            answer["alternatives"] = _each([one.others for one in found], is_list)
+        return json_response(answer)
+
+    async def _translate_as_deeplx(self, request: GatewayRequest, fields: Fields) -> Response:
+        """Answer `{"text", "source_lang"?, "target_lang"}`, as the project DeepLX does."""
+        try:
+            caller = await self._caller(request, fields)
+            text = fields.text("text") or ""
+            source = await self._language(fields.text("source_lang") or AUTO)
+            if (target := await self._language(_needed(fields, "target_lang"))) is None:
+                raise InvalidInput("target_lang is not supported")
+            sources, (found,) = await self._translated(caller, [text], source, target, 0)
+        except GatewayError as error:
+            status, message = _refusal(error)
+            return json_response({"code": status, "message": message}, status, error_headers(error))
+        (src,) = sources
+        return json_response(
+            {
+                "code": 200,
+                "data": found.best,
+                "source_lang": src.language.upper(),
+                "target_lang": target.upper(),
+            }
+        )
+
+    async def _translated(
+        self, caller: Caller, texts: list[str], source: str | None, target: str, others: int
+    ) -> tuple[list[Source], list[Candidates]]:
+        sources = await sources_of(self._translations, texts, source, target)
+
+        async def translate(these: Sequence[str], src: str) -> list[Candidates]:
+            if others:
+                return await best_translations(
+                    self._translations, caller, these, src, target, others
+                )
+            options = {"source_language": src, "target_language": target}
+            found = await self._translations.translate_admitted(caller, these, options)
+            return [Candidates(one.text) for one in found]
+
+        async with self._gateway.access.admitted(caller, sum(map(len, texts))):
+            found = await translate_by_source(texts, sources, target, translate, Candidates)
+        return sources, found
+
+    async def _check(self, fields: Fields, texts: list[str], others: int, caller: Caller) -> None:
+        """Refuse what cannot be done.
+
+        Raises:
+            InvalidInput: the text or the number of alternatives is above its limit.
+            Unsupported: markup.
+        """
+        form = fields.text("format") or "text"
+        if form == "html":
+            raise Unsupported(
+                "html format is not supported yet, since tags would come back in wrong places: "
+                "send plain text with format=text"
+            )
+        if form != "text":
+            raise InvalidInput(f"{form[:40]} format is not supported")
+        most_others = int((await self._translations.info()).limits["max_beam_width"]) - 1
+        if others > most_others:
+            raise InvalidInput(f"alternatives parameter must be <= {most_others}")
+        longest, limit = max(map(len, texts), default=0), caller.limits.characters_per_request
+        if limit is not None and longest > limit:
+            raise InvalidInput(f"request ({longest}) exceeds text limit ({limit})")
+
+    async def _detect(self, request: GatewayRequest) -> Response:
+        fields = Fields(await request.read_fields())
+        await self._caller(request, fields)
+        _needed(fields, "q")
+        text = " ".join(fields.texts("q") or ())
+        if not any(map(str.isalpha, text)):
+            languages = (await self._translations.languages()).sources
+            undecided = "en" if "en" in languages else languages[0]
+            return json_response([_detected(Source(undecided, 0.0))])
+        found = await self._translations.detect(text)
+        return json_response([_detected(Source(found.language, found.probability))])
+
+    async def _languages(self, request: GatewayRequest) -> Response:
+        languages = await self._translations.languages()
+        return json_response(
+            [
+                {
+                    "code": code,
+                    "name": name_of(code),
+                    "targets": sorted({code, *languages.targets_of(code)}),
+                }
+                for code in languages.sources
+            ]
+        )
+
+    async def _frontend_settings(self, request: GatewayRequest) -> Response:
+        access, limit = self._gateway.access, None
+        if needs_no_key := await access.needs_no_key():
+            caller = await access.caller(None, self.name, request.address)
+            limit = caller.limits.characters_per_request
+        target = (await self._translations.languages()).targets[-1]
+        return json_response(
+            {
+                "apiKeys": not await access.is_open(),
+                "charLimit": _NO_LIMIT if limit is None else limit,
+                "filesTranslation": True,
+                "frontendTimeout": _FRONTEND_TIMEOUT_MS,
+                "keyRequired": not needs_no_key,
+                "language": {
+                    "source": {"code": AUTO, "name": "Auto Detect"},
+                    "target": {"code": target, "name": name_of(target)},
+                },
+                "suggestions": False,
+                "supportedFilesFormat": list(self._gateway.jobs.formats),
+            }
+        )
+
+    async def _translate_file(self, request: GatewayRequest) -> Response:
+        if request.media_type != MULTIPART:
+            raise InvalidInput("send the file in multipart/form-data")
+        fields = Fields(await request.read_fields())
+        caller = await self._caller(request, fields)
+        _needed(fields, "file")
+        file = fields.file("file")
+        assert file is not None
+        source, target = await self._direction(fields)
+        if not file.filename:
+            raise InvalidInput("empty file")
+        options = {"source_language": source or AUTO, "target_language": target}
+        jobs = self._gateway.jobs
+        job = await jobs.submit(caller, file.filename, content_of(file), options)
+        while job.state in ("queued", "translating"):
+            job = await jobs.get(caller, job.id, _WAIT_S)
+        if job.state != "done":
+            raise job.error or Internal("the translation was cancelled")
+        # Whoever has the link may have the file, with a key or without, as with LibreTranslate.
+        owner = f"_{caller.owner}" if caller.owner else ""
+        name = f"{_DOWNLOADS}{job.id}{owner}.{quote(job.file_name, safe='')}"
+        return json_response({"translatedFileUrl": self._public_url(request) + name})
+
+    async def _download_file(self, request: GatewayRequest) -> Response:
+        job_id, _, owner = request.path_params["name"].partition(".")[0].partition("_")
+        caller = Caller(owner or "anonymous", owner or None)
+        job = await self._gateway.jobs.get(caller, job_id)
+        path = await self._gateway.jobs.result(caller, job_id)
+        return await file_response(path, job.file_name)
+
+    async def _suggest(self, request: GatewayRequest) -> Response:
+        return json_response({"error": "Suggestions are disabled on this server."}, 403)
+
+    async def _health(self, request: GatewayRequest) -> Response:
+        is_ready = False
+        with contextlib.suppress(GatewayError):
+            is_ready = await self._translations.is_ready()
+        return json_response(
+            {"status": "ok" if is_ready else "unavailable"}, 200 if is_ready else 503
+        )
+
+    async def _specification(self, request: GatewayRequest) -> Response:
+        settings = self._gateway.settings
+        title = "LibreTranslate" if settings.libretranslate_title else "Dragoman"
+        return json_response(specification(title, self._public_url(request)))
+
+    async def _caller(self, request: GatewayRequest, fields: Fields) -> Caller:
+        key = fields.text("api_key") or request.bearer
+        return await self._gateway.access.caller(key, self.name, request.address)
+
+    async def _direction(self, fields: Fields) -> tuple[str | None, str]:
+        """The languages of a request: that of its texts, None to detect it, and the other one."""
+        source = await self._language(_needed(fields, "source"))
+        if (target := await self._language(_needed(fields, "target"))) is None:
+            raise InvalidInput(f"{AUTO} is not supported")
+        return source, target
+
+    async def _language(self, written: Any) -> str | None:
+        """The code of a language; None for `auto`.
+
+        Raises:
+            InvalidInput: there is no such language.
+        """
+        if not isinstance(written, str):
+            raise InvalidInput("a language is a text, such as en")
+        if written == AUTO:
+            return None
+        codes = (await self._translations.languages()).codes
+        for name in (written, _ALIASES.get(written.lower(), "")):
+            if found := fold_language(name, codes):
+                return found
+        raise InvalidInput(f"{written[:40]} is not supported")
+
+    def _public_url(self, request: GatewayRequest) -> str:
+        settings = self._gateway.settings
+        return (settings.public_url or str(request.base_url)).rstrip("/")
+
+
+def _refusal(error: GatewayError) -> tuple[int, str]:
+    """Status and message of an error.
+
+    Clients read them: Mastodon takes 403 for a quota that is used up and 429 for too many requests,
+    Dialect tells missing keys by the message.
+    """
+    message = str(error)
+    match error:
+        case KeyMissing():
+            return 400, "Please contact the server operator to get an API key"
+        case KeyRefused():
+            return 403, f"Invalid API key: {message}"
+        case QuotaUsedUp():
+            return 403, message
+        case TooManyRequests():
+            return 429, f"Slowdown: {message}"
+        case InvalidInput():
+            return 400, message if "is not supported" in message else f"Invalid request: {message}"
+    return error.status, message
+
+
+def _needed(fields: Fields, name: str) -> Any:
+    value = fields.get(name)
+    if value is None or value in ("", []):
+        raise InvalidInput(f"missing {name} parameter")
+    return value
+
+
+def _each(values: list[Any], is_list: bool) -> Any:
+    """A list for a list of texts, and one value for a text."""
+    return values if is_list else values[0]
+
+
+def _detected(source: Source) -> dict[str, Any]:
+    return {"confidence": round(100 * source.probability, 1), "language": source.language}

@@ -1,0 +1,86 @@
+"""Endpoints about the server: what it is, what it serves, whether it is ready; and what was used.
+
+All but the last are open without a key, so that a client can find out that it needs one.
+"""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from dragoman_gateway.core.errors import Unavailable
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.languages import name_of
+from dragoman_gateway.own.answers import usage_answer
+from dragoman_gateway.own.callers import caller_of
+from dragoman_gateway.own.replies import reply, request_id
+from dragoman_gateway.own.shapes import (
+    FeaturesAnswer,
+    HealthAnswer,
+    InfoAnswer,
+    LanguageAnswer,
+    LanguagesAnswer,
+)
+from dragoman_gateway.web.requests import GatewayRequest
+
+PRODUCT = "dragoman"
+"""By which clients know this API from others at the same address."""
+_RETRY_AFTER_S = 1.0
+
+
+class About:
+    """Endpoints about the server."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        """Keep the core."""
+        self._gateway = gateway
+
+    async def info(self, request: GatewayRequest) -> Response:
+        """What the server is, what it serves, and which options it takes."""
+        found = await self._gateway.translations.info()
+        settings = self._gateway.settings
+        features = FeaturesAnswer(
+            keys_required=await self.keys_required(),
+            document_formats=list(self._gateway.jobs.formats),
+            body_bytes=settings.body_bytes,
+            file_bytes=settings.file_bytes,
+        )
+        return reply(
+            InfoAnswer(
+                product=PRODUCT,
+                version=found.version,
+                models=list(found.models),
+                languages=list(found.languages),
+                directions=[list(pair) for pair in found.directions],
+                bundles=[dict(one) for one in found.bundles],
+                options=[dict(one) for one in found.options.values()],
+                limits=dict(found.limits),
+                features=features,
+                request_id=request_id(request),
+            )
+        )
+
+    async def languages(self, request: GatewayRequest) -> Response:
+        """The languages that the server translates from, and into which."""
+        served = await self._gateway.translations.languages()
+        found = [
+            LanguageAnswer(code, name_of(code), served.targets_of(code)) for code in served.sources
+        ]
+        return reply(LanguagesAnswer(found, request_id(request)))
+
+    async def health(self, request: GatewayRequest) -> Response:
+        """Whether the server can translate now."""
+        if self._gateway.stopping:
+            raise Unavailable("the gateway is going down: ask another one", _RETRY_AFTER_S)
+        if not await self._gateway.translations.is_ready():
+            raise Unavailable("the model is not ready: try again soon", _RETRY_AFTER_S)
+        return reply(HealthAnswer("ready", request_id(request)))
+
+    async def usage(self, request: GatewayRequest) -> Response:
+        """What the caller has used in this month."""
+        caller = await caller_of(self._gateway, request)
+        used = await self._gateway.access.usage(caller)
+        return reply(usage_answer(used, request_id(request)))
+
+    async def keys_required(self) -> bool:
+        """Whether requests need an API key."""
+        return not await self._gateway.access.needs_no_key()

@@ -1,0 +1,185 @@
+"""Bodies of requests: JSON objects whose fields are a struct's, or options of the table."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from reprlib import repr as brief
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from dragoman_options.option import Limits, Option
+from dragoman_options.table import OPTIONS, check
+
+from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
+from dragoman_gateway.web.requests import JSON, GatewayRequest
+
+_Shape = TypeVar("_Shape", bound=msgspec.Struct)
+_Value = TypeVar("_Value")
+_NO_LIMITS: Limits = {}
+_NONE: frozenset[str] = frozenset()
+_OPTIONS = frozenset(OPTIONS)
+_MISSING = re.compile("Object missing required field `(.+)`")
+_WRONG = re.compile("Expected `(.+)`, got `(.+)`")
+_TYPE = re.compile("`([a-z]+)`")
+_TYPES = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "null": "null",
+    "object": "an object",
+    "str": "a text",
+}
+"""Names of msgspec for types of JSON."""
+_SWITCHES = {"true": True, "1": True, "false": False, "0": False}
+
+
+@dataclass(frozen=True)
+class Body(Generic[_Shape]):
+    """What a request asks.
+
+    Attributes:
+        fields: those of the endpoint.
+        options: of the table, checked, without those that are the default.
+    """
+
+    fields: _Shape
+    options: dict[str, Any]
+
+
+def read_body(
+    request: GatewayRequest,
+    shape: type[_Shape],
+    model: str | None = None,
+    limits: Limits = _NO_LIMITS,
+) -> Body[_Shape]:
+    """Read a JSON object.
+
+    Args:
+        request: with its body.
+        shape: of the endpoint's own fields.
+        model: that is asked, whose options the object may hold too; None: it may hold none.
+        limits: of the model, by which numbers are checked; those that are missing are not.
+
+    Raises:
+        InvalidInput: something else; the message names the field, the value and the fix.
+        WrongMediaType: the content is not declared as JSON.
+    """
+    if request.media_type != JSON:
+        sent = repr(request.media_type[:80]) if request.media_type else "none"
+        raise WrongMediaType(f"the content type is {sent}: send the header 'Content-Type: {JSON}'")
+    if not request.content.strip():
+        raise InvalidInput('the body is empty: send a JSON object such as {"text": "Hello."}')
+    try:
+        given = msgspec.json.decode(request.content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the body is not valid JSON in UTF-8: {error}") from error
+    if not isinstance(given, dict):
+        raise InvalidInput(f"the body is {brief(given)}: send a JSON object")
+    return read_object(given, shape, model, limits)
+
+
+def read_object(
+    given: Mapping[str, Any],
+    shape: type[_Shape],
+    model: str | None = None,
+    limits: Limits = _NO_LIMITS,
+) -> Body[_Shape]:
+    """The fields of an endpoint and the options of a request; see `read_body`."""
+    own = _names(shape)
+    options = _NONE if model is None else _OPTIONS  # `check` says who takes one
+    for name in given:
+        if name not in own and name not in options:
+            raise InvalidInput(_unknown(name, own | options, model))
+    fields = {name: value for name, value in given.items() if name in own and value is not None}
+    chosen = {name: value for name, value in given.items() if name in options}
+    return Body(
+        as_shape(fields, shape), {} if model is None else checked_options(chosen, model, limits)
+    )
+
+
+@functools.cache
+def _names(shape: type[msgspec.Struct]) -> frozenset[str]:
+    """Of the fields of a struct."""
+    return frozenset(field.encode_name for field in msgspec.structs.fields(shape))
+
+
+def as_shape(given: Any, shape: type[_Value]) -> _Value:
+    """Values of JSON as a struct.
+
+    Raises:
+        InvalidInput: they do not fit; the message names the field.
+    """
+    try:
+        return msgspec.convert(given, shape)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(_in_words(str(error))) from error
+
+
+def checked_options(given: Mapping[str, Any], model: str, limits: Limits) -> dict[str, Any]:
+    """Options by name, as `dragoman_options.table.check` returns them.
+
+    Raises:
+        InvalidInput: one is out of range, of another type, or not with another.
+    """
+    try:
+        return check(given, model, limits)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(str(error)) from error
+
+
+def options_of_form(given: Mapping[str, str]) -> dict[str, Any]:
+    """Options from the fields of a form, whose values are texts.
+
+    Raises:
+        InvalidInput: a value that is not what the option takes.
+    """
+    return {
+        name: _of_form(OPTIONS[name], value) if name in OPTIONS else value
+        for name, value in given.items()
+    }
+
+
+def _of_form(option: Option, value: str) -> Any:
+    if option.kind == "switch":
+        if value.lower() not in _SWITCHES:
+            raise InvalidInput(f"{option.name} is {brief(value)}: give true or false")
+        return _SWITCHES[value.lower()]
+    if option.kind in ("whole number", "number"):
+        try:
+            return (int if option.kind == "whole number" else float)(value)
+        except ValueError:
+            raise InvalidInput(f"{option.name} is {brief(value)}: give a number") from None
+    if option.kind == "texts" and value.startswith("["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _in_words(message: str) -> str:
+    """A message of msgspec, for somebody who does not write Python."""
+    fault, _, path = message.partition(" - at ")
+    name = path.strip("`").removeprefix("$").removeprefix(".")
+    if missing := _MISSING.fullmatch(fault):
+        return f"{name}.{missing[1]} is missing" if name else f"{missing[1]} is missing"
+    if wrong := _WRONG.fullmatch(fault):
+        expected = " or ".join(_TYPES.get(kind, kind) for kind in wrong[1].split(" | "))
+        return f"{name or 'the value'} is {_TYPES.get(wrong[2], wrong[2])}: give {expected}"
+    fault = _TYPE.sub(lambda found: _TYPES.get(found[1], found[0]), fault)
+    return f"{name}: {fault[:1].lower()}{fault[1:]}" if name else fault
+
+
+def _unknown(name: str, known: Collection[str], model: str | None) -> str:
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"unknown field {brief(name)}: did you mean {close[0]}?"
+    fields = sorted(set(known) - set(OPTIONS)) if model else sorted(known)
+    more = ", and the options of a translation" if model else ""
+    return f"unknown field {brief(name)}: give {', '.join(fields)}{more}"

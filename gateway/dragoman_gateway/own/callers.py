@@ -1,0 +1,20 @@
+"""Who sends a request of this API."""
+
+from __future__ import annotations
+
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.web.requests import GatewayRequest
+
+PROTOCOL = "own"
+"""Name of this API in keys, metrics and logs."""
+
+
+async def caller_of(gateway: Gateway, request: GatewayRequest) -> Caller:
+    """Who sends a request, by the header `Authorization: Bearer`.
+
+    Raises:
+        KeyMissing: a key is required.
+        KeyRefused: the key is not good for this.
+    """
+    return await gateway.access.caller(request.bearer, PROTOCOL, request.address)

@@ -1,0 +1,130 @@
+"""Server-sent events, which end when the client leaves.
+
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable
+from traceback import format_tb
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from dragoman_gateway.core.errors import GatewayError, Internal
+from dragoman_gateway.own.replies import NO_STORE
+
+_LOG = logging.getLogger(__name__)
+KEEP_ALIVE_S: Final = 10.0
+"""Proxies close a connection on which nothing comes for a minute or so."""
+_KEEP_ALIVE = b": keep-alive\n\n"
+_AHEAD = 16
+"""Events that may wait for a slow reader; then the server waits as well."""
+_HEADERS: Final = {
+    **NO_STORE,
+    "content-type": "text/event-stream; charset=utf-8",
+    "x-accel-buffering": "no",  # NGINX passes events on at once
+}
+
+
+class EventResponse(Response):
+    """Events from a generator, which is closed when the client leaves.
+
+    An error before the first event is an answer with its status, unless the first event takes so
+    long that the head was sent meanwhile; a later error is an event `error`.
+    """
+
+    def __init__(
+        self,
+        values: AsyncGenerator[Any, None],
+        refuse: Callable[[GatewayError], Response],
+        refusal: Callable[[GatewayError], Any],
+        keep_alive_s: float = KEEP_ALIVE_S,
+    ) -> None:
+        """Begin nothing yet.
+
+        Args:
+            values: each an event, written as JSON.
+            refuse: makes an answer of an error.
+            refusal: makes an event's value of an error.
+            keep_alive_s: after which a comment shows that the connection is alive.
+        """
+        super().__init__(status_code=200, headers=_HEADERS)
+        del self.headers["content-length"]  # of an empty body
+        self._values, self._refuse, self._refusal = values, refuse, refusal
+        self._keep_alive_s = keep_alive_s
+        self._queue: asyncio.Queue[Any] = asyncio.Queue(_AHEAD)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events until they end, or the client leaves."""
+        tasks = {
+            asyncio.create_task(self._produce()),
+            sending := asyncio.create_task(self._send(scope, receive, send)),
+            leaving := asyncio.create_task(_left(receive)),
+        }
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if sending.done() and not sending.cancelled():
+            sending.result()
+
+    async def _produce(self) -> None:
+        """Put values, then None, or an error, into the queue.
+
+        In a task of its own, in which the generator is closed too: what it waits for belongs to it.
+        """
+        try:
+            async with contextlib.aclosing(self._values) as values:
+                async for value in values:
+                    await self._queue.put(value)
+            await self._queue.put(None)
+        except GatewayError as error:
+            await self._queue.put(error)
+        except Exception as error:
+            # Not its message, which may quote a text.
+            where = "".join(format_tb(error.__traceback__))
+            _LOG.error("a stream failed: %s\n%s", type(error).__name__, where)
+            await self._queue.put(Internal("the stream failed: see the log"))
+
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        value = await self._next()
+        if isinstance(value, GatewayError):
+            response = self._refuse(value)
+            scope["status"] = response.status_code
+            return await response(scope, receive, send)
+        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(head)
+        while value is not None:
+            await send(
+                {"type": "http.response.body", "body": self._event(value), "more_body": True}
+            )
+            value = None if isinstance(value, GatewayError) else await self._next()
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _next(self) -> Any:
+        """The next value; the comment, as bytes, if there is none in time."""
+        try:
+            return await asyncio.wait_for(self._queue.get(), self._keep_alive_s)
+        except TimeoutError:
+            return _KEEP_ALIVE
+
+    def _event(self, value: Any) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        if isinstance(value, GatewayError):
+            return b"event: error\ndata: " + msgspec.json.encode(self._refusal(value)) + b"\n\n"
+        return b"data: " + msgspec.json.encode(value) + b"\n\n"
+
+
+async def _left(receive: Receive) -> None:
+    """Wait until the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,258 @@
+"""This API as an OpenAPI 3.1 document, made of its operations, its structs and the option table.
+
+Source: https://spec.openapis.org/oas/v3.1.1.html
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from dragoman_options.option import Limits, Option
+from dragoman_options.table import OPTIONS, takes
+
+from dragoman_gateway.core import errors
+from dragoman_gateway.core.errors import GatewayError
+from dragoman_gateway.own.operation_table import PREFIX, Operation
+from dragoman_gateway.own.samples import samples
+from dragoman_gateway.own.shapes import Refusal
+from dragoman_gateway.web.requests import JSON, MULTIPART
+
+Schema = dict[str, Any]
+
+_REFERENCE = "#/components/schemas/{name}"
+_TERMS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+_LINES: Schema = {"type": "string"}
+_HEAD = """\
+Machine translation with every option of the engine.
+
+Errors have one shape, `{"error": {"code", "message", "retry_after_s"?}, "request_id"}`. The
+message names the value and the fix. A `429` or `503` has the header `Retry-After` if another try
+can help.
+
+| code | status | means |
+|---|---|---|
+"""
+_AFTER = """
+An API key is sent as `Authorization: Bearer drg_...`. While the gateway has no keys and listens on
+loopback alone, none is needed.
+"""
+
+
+def openapi_document(
+    operations: Sequence[Operation],
+    *,
+    version: str,
+    base: str,
+    path_prefix: str,
+    limits: Limits,
+    keys_required: bool,
+) -> Schema:
+    """The document.
+
+    Args:
+        operations: all of them.
+        version: of Dragoman.
+        base: URL of the gateway, for examples.
+        path_prefix: under which a proxy publishes the gateway.
+        limits: of the model, for the ranges of options.
+        keys_required: whether requests need a key.
+    """
+    schemas = _schemas(operations, limits)
+    required: list[Schema] = [{"key": []}]
+    paths: dict[str, dict[str, Any]] = {}
+    for one in operations:
+        entry = _operation(one, samples(one, base, keys_required))
+        entry["security"] = ([] if keys_required else [{}]) + required if one.needs_key else []
+        paths.setdefault(PREFIX + one.path, {})[one.method.lower()] = entry
+    return {
+        "openapi": "3.1.1",
+        "info": {
+            "title": "Dragoman",
+            "version": version,
+            "description": _HEAD + error_table() + _AFTER,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": path_prefix or "/"}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(one.tag for one in operations)],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "responses": {
+                "Refusal": {
+                    "description": "The request failed.",
+                    "content": {JSON: {"schema": _reference(Refusal)}},
+                }
+            },
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "an API key"}
+            },
+        },
+    }
+
+
+def error_table() -> str:
+    """Rows of a table of all errors in Markdown."""
+    kinds = [one for one in vars(errors).values() if inspect.isclass(one)]
+    found = [one for one in kinds if issubclass(one, GatewayError) and one is not GatewayError]
+    return "".join(
+        f"| `{one.code}` | {one.status} | {_first_line(one)} |\n"
+        for one in sorted(found, key=lambda one: one.status)
+    )
+
+
+def option_schema(option: Option, limits: Limits) -> Schema:
+    """The schema of an option's value."""
+    found: Schema = {}
+    if option.kind == "switch":
+        found["type"] = "boolean"
+    elif option.kind == "text":
+        found |= {"type": "string", "minLength": 1}
+        if option.choices:
+            found = {"type": "string", "enum": list(option.choices)}
+    elif option.kind == "texts":
+        listed: Schema = {"type": "array", "items": {"type": "string"}}
+        if option.items is not None:
+            listed["maxItems"] = option.items.most
+        found["anyOf"] = [{"type": "string"}, listed]
+    elif option.kind == "terms":
+        found |= _TERMS
+        if option.items is not None:
+            found["maxProperties"] = option.items.most
+    else:
+        found["type"] = "integer" if option.kind == "whole number" else "number"
+        found |= _bounds(option, limits)
+    if option.default not in (None, (), {}):
+        found["default"] = option.default
+    return found | {"description": _help(option)}
+
+
+def _bounds(option: Option, limits: Limits) -> Schema:
+    if option.range is None:
+        return {}
+    lower = "exclusiveMinimum" if option.range.above else "minimum"
+    most = option.range.most
+    bound = limits.get(most) if isinstance(most, str) else most
+    found: Schema = {lower: option.range.least}
+    return found if bound is None else {**found, "maximum": bound}
+
+
+def _help(option: Option) -> str:
+    """What an option does, and what it does not go with, in Markdown."""
+    parts = [option.help]
+    if option.default in (None, (), {}):
+        parts.append(f"default: {option.default_text}")
+    if option.only_with:
+        parts.append(f"only with `{option.only_with}`")
+    if option.not_with:
+        parts.append("not with " + ", ".join(f"`{name}`" for name in option.not_with))
+    if option.needs_beam:
+        parts.append("not with a `beam_width` of 1")
+    return "; ".join(parts)
+
+
+def _schemas(operations: Sequence[Operation], limits: Limits) -> dict[str, Schema]:
+    """Schemas by name; those of requests have the options that the endpoint takes."""
+    shapes = [shape for one in operations for shape in (one.request, one.answer) if shape]
+    _, found = msgspec.json.schema_components([*shapes, Refusal], ref_template=_REFERENCE)
+    schemas = {name: _cleaned(schema) for name, schema in found.items()}
+    for one in operations:
+        if one.request is None:
+            continue
+        schema = schemas[one.request.__name__]
+        schema["additionalProperties"] = False
+        if one.model is not None:
+            schema["properties"] |= _options(one.model, limits)
+        if one.accepts == (MULTIPART,):
+            file = {"type": "string", "contentMediaType": "application/octet-stream"}
+            schema["properties"] = {"file": file} | schema["properties"]
+            schema["required"] = ["file"]
+    return schemas
+
+
+def _options(model: str, limits: Limits) -> dict[str, Schema]:
+    return {
+        name: option_schema(option, limits)
+        for name, option in OPTIONS.items()
+        if takes(model, option)
+    }
+
+
+def _cleaned(schema: Any) -> Any:
+    """A schema without titles, which only repeat the names."""
+    if isinstance(schema, dict):
+        return {
+            name: _cleaned(value)
+            for name, value in schema.items()
+            if not (name == "title" and isinstance(value, str))
+        }
+    return [_cleaned(one) for one in schema] if isinstance(schema, list) else schema
+
+
+def _operation(operation: Operation, sources: Mapping[str, str]) -> Schema:
+    found: Schema = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "responses": {
+            str(operation.status): _response(operation),
+            "4XX": {"$ref": "#/components/responses/Refusal"},
+            "5XX": {"$ref": "#/components/responses/Refusal"},
+        },
+        "x-codeSamples": [{"lang": name, "source": text} for name, text in sources.items()],
+    }
+    if operation.help:
+        found["description"] = operation.help
+    if operation.parameters:
+        found["parameters"] = [
+            {
+                "name": one.name,
+                "in": "query" if one.in_query else "path",
+                "required": not one.in_query,
+                "description": one.help,
+                "schema": one.schema,
+                "example": float(one.example) if one.schema["type"] == "number" else one.example,
+            }
+            for one in operation.parameters
+        ]
+    if operation.request is not None or operation.example is not None:
+        found["requestBody"] = {"required": True, "content": dict(_contents(operation))}
+    return found
+
+
+def _contents(operation: Operation) -> Iterable[tuple[str, Schema]]:
+    for media_type in operation.accepts:
+        if operation.request is not None:
+            schema = _reference(operation.request)
+        else:
+            schema = _TERMS if media_type == JSON else _LINES
+        content: Schema = {"schema": schema}
+        if media_type == JSON:
+            content["example"] = operation.example
+        yield media_type, content
+
+
+def _response(operation: Operation) -> Schema:
+    if operation.status == 204:
+        return {"description": "Done."}
+    contents: dict[str, Schema] = {}
+    for media_type in operation.media_types:
+        if operation.answer is not None:
+            contents[media_type] = {"schema": _reference(operation.answer)}
+        elif media_type == JSON:
+            contents[media_type] = {"schema": {"type": "object"}}
+        else:
+            contents[media_type] = {"schema": _LINES}
+    described = _first_line(operation.answer) if operation.answer else "The content."
+    return {"description": described, "content": contents}
+
+
+def _reference(shape: type[msgspec.Struct]) -> Schema:
+    return {"$ref": _REFERENCE.format(name=shape.__name__)}
+
+
+def _first_line(shape: type) -> str:
+    return re.sub(r"\s+", " ", (inspect.getdoc(shape) or "").partition("\n\n")[0])

@@ -1,0 +1,440 @@
+"""The operations of this API, from which its endpoints and its OpenAPI document are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+from dragoman_options.table import SCORE, STREAM, TRANSLATE
+
+from dragoman_gateway.own import shapes
+from dragoman_gateway.own.about import About
+from dragoman_gateway.own.storing import CSV, MOST_WAIT_S, TSV, Documents, Glossaries
+from dragoman_gateway.own.translating import Translating
+from dragoman_gateway.web.endpoints import Handler
+from dragoman_gateway.web.requests import JSON
+
+PREFIX = "/api/v1"
+EVENTS = "text/event-stream"
+FILE = "application/octet-stream"
+_GLOSSARY = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+_JOB = "0f3c8e1d5b7a4926a1d8c4e2f6b09753"
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the path or the query.
+
+    Attributes:
+        name: in the path or the query.
+        help: what it is.
+        example: a value.
+        schema: of JSON Schema.
+        in_query: whether it is in the query.
+    """
+
+    name: str
+    help: str
+    example: str
+    schema: dict[str, Any]
+    in_query: bool = False
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A method of a path.
+
+    Attributes:
+        name: for programs that are generated.
+        method: of HTTP.
+        path: below `PREFIX`.
+        tag: its group.
+        summary: what it does, in a line.
+        handle: answers.
+        answer: what it answers; None: nothing, or not JSON.
+        status: of an answer.
+        request: fields of the request; None: there is no body.
+        model: whose options the request takes beside.
+        example: a body.
+        parameters: of the path and the query.
+        media_types: of the answer.
+        accepts: media types of the body.
+        needs_key: whether a key is asked for, where keys are.
+        reads_body: see `Endpoint`.
+        help: more than the summary, in Markdown.
+    """
+
+    name: str
+    method: Method
+    path: str
+    tag: str
+    summary: str
+    handle: Handler
+    answer: type[msgspec.Struct] | None = None
+    status: int = 200
+    request: type[msgspec.Struct] | None = None
+    model: str | None = None
+    example: Any = None
+    parameters: tuple[Parameter, ...] = ()
+    media_types: tuple[str, ...] = (JSON,)
+    accepts: tuple[str, ...] = (JSON,)
+    needs_key: bool = True
+    reads_body: bool = False
+    help: str = ""
+
+
+_GLOSSARY_ID = Parameter("id", "of the glossary", _GLOSSARY, {"type": "string"})
+_SOURCE = Parameter("source", "language of the source terms", "en", {"type": "string"})
+_TARGET = Parameter("target", "language of the target terms", "de", {"type": "string"})
+_DIRECTION = (_GLOSSARY_ID, _SOURCE, _TARGET)
+_JOB_ID = Parameter("id", "of the document", _JOB, {"type": "string"})
+_WAIT = Parameter(
+    "wait_s",
+    "answer when the document is done, or after so many seconds",
+    "10",
+    {"type": "number", "minimum": 0, "maximum": MOST_WAIT_S, "default": 0},
+    in_query=True,
+)
+_TERMS = {"cup of tea": "Tasse Tee", "tea": "Tee"}
+_FORMATS = (JSON, CSV, TSV)
+
+
+def operations(
+    translating: Translating,
+    glossaries: Glossaries,
+    documents: Documents,
+    about: About,
+    openapi: Handler,
+    reference: Handler,
+) -> Sequence[Operation]:
+    """All operations, in the order of the reference page."""
+    return (
+        *_translation(translating),
+        *_languages(translating, about),
+        *_glossaries(glossaries),
+        *_documents(documents),
+        *_server(about, openapi, reference),
+    )
+
+
+def _translation(endpoints: Translating) -> Sequence[Operation]:
+    new = _maker("Translation")
+    return (
+        new(
+            "translate",
+            "POST",
+            "/translate",
+            summary="Translate a text, or several",
+            handle=endpoints.translate,
+            request=shapes.TranslateRequest,
+            model=TRANSLATE,
+            answer=shapes.TranslateAnswer,
+            example={"text": ["Good morning.", "How are you?"], "target_language": "de"},
+            help="The list of translations has the order of the texts, even of one. The request "
+            "header `Cache-Control: no-store` means the same as `store: false`. A client that "
+            "closes the connection cancels its request.",
+        ),
+        new(
+            "translateStream",
+            "POST",
+            "/translate/stream",
+            summary="Translate a text, part by part",
+            handle=endpoints.stream,
+            request=shapes.StreamRequest,
+            model=STREAM,
+            answer=shapes.StreamEvent,
+            media_types=(EVENTS,),
+            example={"text": "I would like a cup of coffee.", "target_language": "de"},
+            help="Server-sent events: each is `data:` and a JSON object whose `text` is the "
+            "translation as far as it is certain; the last one has a `finish_reason`. An error "
+            "comes as `event: error`. Lines that begin with a colon keep the connection alive. "
+            "Close the connection to cancel.",
+        ),
+        new(
+            "alternatives",
+            "POST",
+            "/alternatives",
+            summary="Complete a translation from a position in several ways",
+            handle=endpoints.alternatives,
+            request=shapes.AlternativesRequest,
+            answer=shapes.AlternativesAnswer,
+            example={
+                "text": "I would like a cup of tea.",
+                "target_language": "de",
+                "prefix": "Ich",
+                "count": 3,
+            },
+            help="The translations differ in the token after the prefix.",
+        ),
+        new(
+            "score",
+            "POST",
+            "/score",
+            summary="Score given translations",
+            handle=endpoints.score,
+            request=shapes.ScoreRequest,
+            model=SCORE,
+            answer=shapes.ScoreAnswer,
+            example={"text": "Good morning.", "target": "Guten Morgen.", "target_language": "de"},
+        ),
+        new(
+            "alignments",
+            "POST",
+            "/alignments",
+            summary="Align the words of given translations",
+            handle=endpoints.alignments,
+            request=shapes.ScoreRequest,
+            model=SCORE,
+            answer=shapes.AlignmentsAnswer,
+            example={"text": "Good morning.", "target": "Guten Morgen.", "target_language": "de"},
+            help="Hard alignments unless `return_alignments` is `soft`.",
+        ),
+    )
+
+
+def _languages(translating: Translating, about: About) -> Sequence[Operation]:
+    new = _maker("Languages")
+    return (
+        new(
+            "languages",
+            "GET",
+            "/languages",
+            summary="The languages, and into which each is translated",
+            handle=about.languages,
+            answer=shapes.LanguagesAnswer,
+            needs_key=False,
+        ),
+        new(
+            "detect",
+            "POST",
+            "/detect",
+            summary="Detect the languages of texts",
+            handle=translating.detect,
+            request=shapes.DetectRequest,
+            answer=shapes.DetectAnswer,
+            example={"text": ["Guten Morgen, wie geht es dir?", "Good morning, how are you?"]},
+            help="Counts as a request, but no characters.",
+        ),
+    )
+
+
+def _glossaries(endpoints: Glossaries) -> Sequence[Operation]:
+    new = _maker("Glossaries")
+    dictionary = "/glossaries/{id}/dictionaries/{source}/{target}"
+    return (
+        new(
+            "createGlossary",
+            "POST",
+            "/glossaries",
+            summary="Keep a new glossary",
+            handle=endpoints.create,
+            request=shapes.GlossaryRequest,
+            answer=shapes.GlossaryAnswer,
+            status=201,
+            example={
+                "name": "Drinks",
+                "dictionaries": [
+                    {"source_language": "en", "target_language": "de", "entries": _TERMS}
+                ],
+            },
+            help="Use it by its id in `glossary_ids`.",
+        ),
+        new(
+            "glossaries",
+            "GET",
+            "/glossaries",
+            summary="Your glossaries, oldest first",
+            handle=endpoints.all,
+            answer=shapes.GlossariesAnswer,
+        ),
+        new(
+            "glossary",
+            "GET",
+            "/glossaries/{id}",
+            summary="A glossary, without its terms",
+            handle=endpoints.get,
+            answer=shapes.GlossaryAnswer,
+            parameters=(_GLOSSARY_ID,),
+        ),
+        new(
+            "renameGlossary",
+            "PATCH",
+            "/glossaries/{id}",
+            summary="Give a glossary another name",
+            handle=endpoints.rename,
+            request=shapes.RenameRequest,
+            answer=shapes.GlossaryAnswer,
+            parameters=(_GLOSSARY_ID,),
+            example={"name": "Hot drinks"},
+        ),
+        new(
+            "terms",
+            "GET",
+            dictionary,
+            summary="The terms of a direction",
+            handle=endpoints.entries,
+            parameters=_DIRECTION,
+            media_types=_FORMATS,
+            help="The header `Accept` chooses between JSON, CSV and TSV.",
+        ),
+        new(
+            "replaceTerms",
+            "PUT",
+            dictionary,
+            summary="Set the terms of a direction",
+            handle=endpoints.replace,
+            answer=shapes.GlossaryAnswer,
+            parameters=_DIRECTION,
+            accepts=_FORMATS,
+            example=_TERMS,
+        ),
+        new(
+            "mergeTerms",
+            "PATCH",
+            dictionary,
+            summary="Add terms to those of a direction",
+            handle=endpoints.merge,
+            answer=shapes.GlossaryAnswer,
+            parameters=_DIRECTION,
+            accepts=_FORMATS,
+            example={"coffee": "Kaffee"},
+            help="A source term that is there gets the new target term.",
+        ),
+        new(
+            "deleteTerms",
+            "DELETE",
+            dictionary,
+            summary="Remove the terms of a direction",
+            handle=endpoints.delete_entries,
+            status=204,
+            parameters=_DIRECTION,
+        ),
+        new(
+            "deleteGlossary",
+            "DELETE",
+            "/glossaries/{id}",
+            summary="Remove a glossary",
+            handle=endpoints.delete,
+            status=204,
+            parameters=(_GLOSSARY_ID,),
+        ),
+    )
+
+
+def _documents(endpoints: Documents) -> Sequence[Operation]:
+    new = _maker("Documents")
+    return (
+        new(
+            "submitDocument",
+            "POST",
+            "/documents",
+            summary="Translate a document in the background",
+            handle=endpoints.submit,
+            request=shapes.DocumentFields,
+            model=TRANSLATE,
+            answer=shapes.JobAnswer,
+            status=202,
+            accepts=("multipart/form-data",),
+            example={"target_language": "de"},
+            reads_body=True,
+            help="A form with the document in the field `file`, and options in other fields: "
+            "switches as `true` or `false`, terms as JSON. `/info` has the formats.",
+        ),
+        new(
+            "documents",
+            "GET",
+            "/documents",
+            summary="Your documents, newest first",
+            handle=endpoints.all,
+            answer=shapes.JobsAnswer,
+        ),
+        new(
+            "document",
+            "GET",
+            "/documents/{id}",
+            summary="How far a document is",
+            handle=endpoints.get,
+            answer=shapes.JobAnswer,
+            parameters=(_JOB_ID, _WAIT),
+        ),
+        new(
+            "documentResult",
+            "GET",
+            "/documents/{id}/result",
+            summary="The translated document",
+            handle=endpoints.result,
+            parameters=(_JOB_ID,),
+            media_types=(FILE,),
+            help="503 with `Retry-After` until it is done.",
+        ),
+        new(
+            "deleteDocument",
+            "DELETE",
+            "/documents/{id}",
+            summary="Cancel a document, and remove its files",
+            handle=endpoints.delete,
+            status=204,
+            parameters=(_JOB_ID,),
+        ),
+    )
+
+
+def _server(about: About, openapi: Handler, reference: Handler) -> Sequence[Operation]:
+    new = _maker("Server")
+    return (
+        new(
+            "info",
+            "GET",
+            "/info",
+            summary="Version, models, options, limits and features",
+            handle=about.info,
+            answer=shapes.InfoAnswer,
+            needs_key=False,
+        ),
+        new(
+            "health",
+            "GET",
+            "/health",
+            summary="Whether the server can translate now",
+            handle=about.health,
+            answer=shapes.HealthAnswer,
+            needs_key=False,
+            help="503 if it cannot.",
+        ),
+        new(
+            "usage",
+            "GET",
+            "/usage",
+            summary="What you have used in this month",
+            handle=about.usage,
+            answer=shapes.UsageAnswer,
+        ),
+        new(
+            "openapi",
+            "GET",
+            "/openapi.json",
+            summary="This API as an OpenAPI 3.1 document",
+            handle=openapi,
+            needs_key=False,
+        ),
+        new(
+            "docs",
+            "GET",
+            "/docs",
+            summary="This API as a page for people",
+            handle=reference,
+            media_types=("text/html",),
+            needs_key=False,
+        ),
+    )
+
+
+def _maker(tag: str) -> Callable[..., Operation]:
+    def new(name: str, method: Method, path: str, **more: Any) -> Operation:
+        return Operation(name, method, path, tag, **more)
+
+    return new

@@ -1,0 +1,243 @@
+"""Endpoints about what the gateway keeps: glossaries, and documents that it translates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from dragoman_client.glossary_files import GlossaryForm, format_glossary, parse_glossary
+from dragoman_options.table import TRANSLATE
+from starlette.datastructures import UploadFile
+from starlette.responses import FileResponse, Response
+
+from dragoman_gateway.core.errors import InvalidInput, NotFound, WrongMediaType
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.glossaries import Dictionary
+from dragoman_gateway.own.answers import glossary_answer, job_answer
+from dragoman_gateway.own.bodies import (
+    options_of_form,
+    read_body,
+    read_object,
+)
+from dragoman_gateway.own.callers import caller_of
+from dragoman_gateway.own.replies import NO_STORE, reply, request_id
+from dragoman_gateway.own.shapes import (
+    DocumentFields,
+    GlossariesAnswer,
+    GlossaryRequest,
+    JobsAnswer,
+    RenameRequest,
+)
+from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest
+from dragoman_gateway.web.uploads import content_of
+
+CSV = "text/csv"
+TSV = "text/tab-separated-values"
+MOST_WAIT_S = 60.0
+_FILE = "file"
+_FORMS: Mapping[str, GlossaryForm] = {JSON: "json", CSV: "csv", TSV: "tsv"}
+
+
+class Glossaries:
+    """Endpoints about glossaries."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        """Keep the core."""
+        self._gateway, self._store = gateway, gateway.glossaries
+
+    async def create(self, request: GatewayRequest) -> Response:
+        """Keep a new glossary."""
+        caller = await caller_of(self._gateway, request)
+        fields = read_body(request, GlossaryRequest).fields
+        dictionaries = [
+            await self._dictionary(one.source_language, one.target_language, one.entries)
+            for one in fields.dictionaries
+        ]
+        found = await self._store.create(caller, fields.name, dictionaries)
+        headers = {**NO_STORE, "location": f"{request.url.path}/{found.id}"}
+        return reply(glossary_answer(found, request_id(request)), 201, headers)
+
+    async def all(self, request: GatewayRequest) -> Response:
+        """The caller's glossaries."""
+        found = await self._store.all(await caller_of(self._gateway, request))
+        return reply(GlossariesAnswer([glossary_answer(g) for g in found], request_id(request)))
+
+    async def get(self, request: GatewayRequest) -> Response:
+        """A glossary, without its entries."""
+        caller = await caller_of(self._gateway, request)
+        found = await self._store.get(caller, request.path_params["id"])
+        return reply(glossary_answer(found, request_id(request)))
+
+    async def rename(self, request: GatewayRequest) -> Response:
+        """Give a glossary another name."""
+        caller = await caller_of(self._gateway, request)
+        name = read_body(request, RenameRequest).fields.name
+        found = await self._store.rename(caller, request.path_params["id"], name)
+        return reply(glossary_answer(found, request_id(request)))
+
+    async def delete(self, request: GatewayRequest) -> Response:
+        """Remove a glossary."""
+        caller = await caller_of(self._gateway, request)
+        await self._store.delete(caller, request.path_params["id"])
+        return Response(status_code=204, headers=NO_STORE)
+
+    async def entries(self, request: GatewayRequest) -> Response:
+        """The terms of a direction: JSON, or what the header `Accept` asks for."""
+        caller = await caller_of(self._gateway, request)
+        source, target = await self._direction(request)
+        found = await self._store.get(caller, request.path_params["id"], entries=True)
+        for one in found.dictionaries:
+            if (one.source_language, one.target_language) == (source, target):
+                return _written(one.entries or {}, request.headers.get("accept", ""))
+        raise NotFound(f"the glossary has no dictionary from {source} to {target}")
+
+    async def replace(self, request: GatewayRequest) -> Response:
+        """Add the terms of a direction, or put others in their place."""
+        return await self._put(request, merge=False)
+
+    async def merge(self, request: GatewayRequest) -> Response:
+        """Add terms to those of a direction; of the same source term the new one counts."""
+        return await self._put(request, merge=True)
+
+    async def delete_entries(self, request: GatewayRequest) -> Response:
+        """Remove the terms of a direction."""
+        caller = await caller_of(self._gateway, request)
+        source, target = await self._direction(request)
+        await self._store.delete_dictionary(caller, request.path_params["id"], source, target)
+        return Response(status_code=204, headers=NO_STORE)
+
+    async def _put(self, request: GatewayRequest, merge: bool) -> Response:
+        caller = await caller_of(self._gateway, request)
+        source, target = await self._direction(request)
+        entries = read_terms(request)
+        dictionary = Dictionary(source, target, entries, len(entries))
+        found = await self._store.put(caller, request.path_params["id"], dictionary, merge)
+        return reply(glossary_answer(found, request_id(request)))
+
+    async def _direction(self, request: GatewayRequest) -> tuple[str, str]:
+        path = request.path_params
+        return await self._languages(path["source"], path["target"])
+
+    async def _languages(self, source: str, target: str) -> tuple[str, str]:
+        """The codes of languages, as the server writes them."""
+        served = await self._gateway.translations.languages()
+        return (
+            served.find(source, served.sources, "source_language"),
+            served.find(target, served.targets, "target_language"),
+        )
+
+    async def _dictionary(self, source: str, target: str, entries: dict[str, str]) -> Dictionary:
+        return Dictionary(*await self._languages(source, target), entries, len(entries))
+
+
+class Documents:
+    """Endpoints about documents."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        """Keep the core."""
+        self._gateway, self._jobs = gateway, gateway.jobs
+
+    async def submit(self, request: GatewayRequest) -> Response:
+        """Translate a document in the background."""
+        caller = await caller_of(self._gateway, request)
+        if request.media_type != MULTIPART:
+            raise WrongMediaType(
+                f"send {MULTIPART} with the document in the field {_FILE!r}, "
+                "and options in other fields"
+            )
+        try:
+            file, options = await self._read(await request.read_fields())
+            job = await self._jobs.submit(caller, file.filename or "", content_of(file), options)
+        finally:
+            await request.close()
+        headers = {**NO_STORE, "location": f"{request.url.path}/{job.id}"}
+        return reply(job_answer(job, request_id(request)), 202, headers)
+
+    async def all(self, request: GatewayRequest) -> Response:
+        """The caller's documents."""
+        found = await self._jobs.all(await caller_of(self._gateway, request))
+        return reply(JobsAnswer([job_answer(job) for job in found], request_id(request)))
+
+    async def get(self, request: GatewayRequest) -> Response:
+        """How far a document is; waits for its end as long as the query says."""
+        caller = await caller_of(self._gateway, request)
+        wait_s = _seconds(request.query_params.get("wait_s", "0"))
+        job = await self._jobs.get(caller, request.path_params["id"], wait_s)
+        return reply(job_answer(job, request_id(request)))
+
+    async def result(self, request: GatewayRequest) -> Response:
+        """The translated document."""
+        caller = await caller_of(self._gateway, request)
+        job_id = request.path_params["id"]
+        path = await self._jobs.result(caller, job_id)
+        job = await self._jobs.get(caller, job_id)
+        # As a file to save: a browser must not show in this origin what somebody has uploaded.
+        headers = {**NO_STORE, "x-content-type-options": "nosniff"}
+        return FileResponse(path, 200, headers, "application/octet-stream", filename=job.file_name)
+
+    async def delete(self, request: GatewayRequest) -> Response:
+        """Cancel a document, and remove its files."""
+        caller = await caller_of(self._gateway, request)
+        await self._jobs.delete(caller, request.path_params["id"])
+        return Response(status_code=204, headers=NO_STORE)
+
+    async def _read(self, form: dict[str, Any]) -> tuple[UploadFile, dict[str, Any]]:
+        """The file of a form, and its other fields as options."""
+        file = form.pop(_FILE, None)
+        if not isinstance(file, UploadFile):
+            raise InvalidInput(f"send one file, with its name, in the field {_FILE!r}")
+        ids = form.pop("glossary_ids", [])
+        for name, value in form.items():
+            if not isinstance(value, str):
+                raise InvalidInput(f"{name[:60]!r}: give one value, which is a text")
+        fields = options_of_form(form) | {"glossary_ids": _ids(ids)}
+        limits = (await self._gateway.translations.info()).limits
+        body = read_object(fields, DocumentFields, TRANSLATE, limits)
+        glossary_ids = body.fields.glossary_ids
+        return file, body.options | ({"glossary_ids": glossary_ids} if glossary_ids else {})
+
+
+def read_terms(request: GatewayRequest) -> dict[str, str]:
+    """Target terms by source term: a JSON object, or lines of CSV or TSV.
+
+    Raises:
+        InvalidInput: the body holds something else.
+        WrongMediaType: another content type.
+    """
+    if (form := _FORMS.get(request.media_type)) is None:
+        sent = repr(request.media_type[:80]) if request.media_type else "none"
+        raise WrongMediaType(f"the content type is {sent}: send {', '.join(_FORMS)}")
+    try:
+        return parse_glossary(request.content, form)
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+
+
+def _written(entries: Mapping[str, str], accept: str) -> Response:
+    kinds = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
+    wanted = next((kind for kind in kinds if kind in _FORMS), JSON)
+    content = format_glossary(entries, _FORMS[wanted])
+    return Response(content, headers=NO_STORE, media_type=wanted)
+
+
+def _ids(given: Any) -> list[str]:
+    """Ids of a field that is repeated, or that has commas.
+
+    Raises:
+        InvalidInput: a file is among them.
+    """
+    values = given if isinstance(given, list) else [given]
+    if not all(isinstance(value, str) for value in values):
+        raise InvalidInput("glossary_ids: give texts, not files")
+    return [one.strip() for value in values for one in value.split(",") if one.strip()]
+
+
+def _seconds(written: str) -> float:
+    try:
+        seconds = float(written)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= MOST_WAIT_S:
+        raise InvalidInput(f"wait_s is {written[:40]!r}: give 0 to {MOST_WAIT_S:g} seconds")
+    return seconds

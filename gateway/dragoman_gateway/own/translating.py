@@ -1,0 +1,179 @@
+"""Endpoints about texts: translation, streams, detection, alternatives, scores, alignments."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from dragoman_client import PairScore
+from dragoman_options.table import SCORE, STREAM, TRANSLATE
+from msgspec import UNSET, UnsetType
+from starlette.responses import Response
+
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.errors import InvalidInput, TooLarge
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.own.answers import (
+    alignment_answer,
+    scored_answer,
+    stream_event,
+    translation_answer,
+)
+from dragoman_gateway.own.bodies import Body, read_body
+from dragoman_gateway.own.callers import caller_of
+from dragoman_gateway.own.events import EventResponse
+from dragoman_gateway.own.replies import refusal_of, refuse, reply, request_id
+from dragoman_gateway.own.shapes import (
+    AlignmentsAnswer,
+    AlternativeAnswer,
+    AlternativesAnswer,
+    AlternativesRequest,
+    DetectAnswer,
+    DetectionAnswer,
+    DetectRequest,
+    ScoreAnswer,
+    ScoreRequest,
+    SoftAlignmentAnswer,
+    StreamEvent,
+    StreamRequest,
+    Texts,
+    TranslateAnswer,
+    TranslateRequest,
+)
+from dragoman_gateway.web.requests import GatewayRequest
+
+_MOST_DETECTED = 1000
+_DETECTED_AT_ONCE = 50
+"""Each takes 50 us, during which nothing else is done."""
+_LEAST_BEAM = 4
+
+
+class Translating:
+    """Endpoints about texts."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        """Keep the core."""
+        self._gateway = gateway
+
+    async def translate(self, request: GatewayRequest) -> Response:
+        """Translate a text, or several."""
+        caller = await caller_of(self._gateway, request)
+        limits = (await self._gateway.translations.info()).limits
+        body = read_body(request, TranslateRequest, TRANSLATE, limits)
+        found = await self._gateway.translations.translate(
+            caller,
+            _listed(body.fields.text),
+            _with_glossaries(body),
+            store=body.fields.store and not _is_no_store(request),
+        )
+        return reply(
+            TranslateAnswer([translation_answer(one) for one in found], request_id(request))
+        )
+
+    async def stream(self, request: GatewayRequest) -> Response:
+        """Translate a text; its translation is sent as it grows."""
+        caller = await caller_of(self._gateway, request)
+        limits = (await self._gateway.translations.info()).limits
+        body = read_body(request, StreamRequest, STREAM, limits)
+        return EventResponse(
+            self._events(caller, body, request_id(request)),
+            lambda error: refuse(request, error),
+            lambda error: refusal_of(request, error),
+        )
+
+    async def detect(self, request: GatewayRequest) -> Response:
+        """Detect languages; counts as a request, but no characters."""
+        caller = await caller_of(self._gateway, request)
+        texts = _listed(read_body(request, DetectRequest).fields.text)
+        if len(texts) > _MOST_DETECTED:
+            raise TooLarge(f"text: {len(texts):,} texts: send up to {_MOST_DETECTED:,}")
+        found = []
+        async with self._gateway.access.admitted(caller, 0):
+            for index, text in enumerate(texts):
+                detected = await self._gateway.translations.detect(text)
+                found.append(DetectionAnswer(detected.language, detected.probability))
+                if index % _DETECTED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        return reply(DetectAnswer(found, request_id(request)))
+
+    async def alternatives(self, request: GatewayRequest) -> Response:
+        """Complete a translation from a position in several ways."""
+        caller = await caller_of(self._gateway, request)
+        fields = read_body(request, AlternativesRequest).fields
+        limits = (await self._gateway.translations.info()).limits
+        most = int(limits["max_beam_width"])
+        if fields.count > most:
+            raise InvalidInput(f"count is {fields.count}: give 1 to {most}")
+        count = max(fields.count, 2)  # the search differs only among several
+        options: dict[str, Any] = {
+            "target_language": fields.target_language,
+            "beam_width": min(max(count, _LEAST_BEAM), most),
+            "num_return_sequences": count,
+            "return_alternatives": True,
+            "return_scores": True,
+        }
+        if fields.source_language is not UNSET:
+            options["source_language"] = fields.source_language
+        if fields.prefix:
+            options["prefix"] = fields.prefix
+        (best,) = await self._gateway.translations.translate(caller, [fields.text], options)
+        found = [
+            AlternativeAnswer(one.text, one.score or 0.0)
+            for one in (best, *best.alternatives)[: fields.count]
+        ]
+        return reply(AlternativesAnswer(found, request_id(request)))
+
+    async def score(self, request: GatewayRequest) -> Response:
+        """Score given translations."""
+        found = await self._scores(request, {})
+        return reply(ScoreAnswer([scored_answer(one) for one in found], request_id(request)))
+
+    async def alignments(self, request: GatewayRequest) -> Response:
+        """Align given translations with their texts."""
+        found = await self._scores(request, {"return_alignments": "hard"})
+        aligned = [_aligned(one) for one in found]
+        return reply(AlignmentsAnswer(aligned, request_id(request)))
+
+    async def _scores(self, request: GatewayRequest, default: dict[str, Any]) -> list[PairScore]:
+        caller = await caller_of(self._gateway, request)
+        limits = (await self._gateway.translations.info()).limits
+        body = read_body(request, ScoreRequest, SCORE, limits)
+        if isinstance(body.fields.text, str) != isinstance(body.fields.target, str):
+            raise InvalidInput("text and target: give two texts, or two lists")
+        texts, targets = _listed(body.fields.text), _listed(body.fields.target)
+        if len(texts) != len(targets):
+            raise InvalidInput(
+                f"target: {len(targets)} translations of {len(texts)} texts: give one for each"
+            )
+        options = {**default, **body.options}
+        return await self._gateway.translations.score(caller, texts, targets, options)
+
+    async def _events(
+        self, caller: Caller, body: Body[StreamRequest], request: str
+    ) -> AsyncGenerator[StreamEvent, None]:
+        parts = self._gateway.translations.stream(caller, body.fields.text, _with_glossaries(body))
+        try:
+            async for part in parts:
+                yield stream_event(part, request)
+        finally:
+            await parts.aclose()
+
+
+def _with_glossaries(body: Body[TranslateRequest] | Body[StreamRequest]) -> dict[str, Any]:
+    """Options, and the stored glossaries among them."""
+    ids = body.fields.glossary_ids
+    return body.options | ({"glossary_ids": ids} if ids else {})
+
+
+def _aligned(found: PairScore) -> str | SoftAlignmentAnswer:
+    answer = alignment_answer(found.alignments)
+    return "" if isinstance(answer, UnsetType) else answer
+
+
+def _listed(texts: Texts) -> list[str]:
+    return [texts] if isinstance(texts, str) else texts
+
+
+def _is_no_store(request: GatewayRequest) -> bool:
+    return "no-store" in request.headers.get("cache-control", "").lower()

@@ -1,0 +1,121 @@
+"""Fields of a request, read by name and type, whether they came as JSON or as a form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.datastructures import UploadFile
+
+from dragoman_gateway.core.errors import InvalidInput
+
+_SWITCHES = {"0": False, "1": True, "false": False, "true": True}
+_MOST_SHOWN = 40
+
+
+class Fields:
+    """Values by name, of which a form has texts alone.
+
+    Each method raises `InvalidInput` for a value of another type, or for one that a form has twice.
+    A field that is absent or `null` counts as not given.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Keep the values."""
+        self._values = values
+
+    def get(self, name: str) -> Any:
+        """The value as it came; None: not given."""
+        return self._values.get(name)
+
+    def text(self, name: str) -> str | None:
+        """A text; None: not given."""
+        value = self.get(name)
+        if value is None or isinstance(value, str):
+            return value
+        raise InvalidInput(f"{name}: give a text, not {_kind(value)}")
+
+    def texts(self, name: str) -> list[str] | None:
+        """One text or several, as a list; None: not given."""
+        value = self.get(name)
+        if value is None:
+            return None
+        values = value if isinstance(value, list) else [value]
+        for one in values:
+            if not isinstance(one, str):
+                raise InvalidInput(f"{name}: give a text or a list of texts, not {_kind(one)}")
+        return values
+
+    def listed(self, name: str) -> list[str]:
+        """Words, as a list or with commas between them."""
+        texts = self.texts(name) or ()
+        return [word.strip() for text in texts for word in text.split(",") if word.strip()]
+
+    def whole_number(self, name: str) -> int | None:
+        """A whole number; None: not given."""
+        value = self.get(name)
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        if isinstance(value, str) and len(value) < 20:
+            try:
+                return int(value)
+            except ValueError:
+                pass
+        raise InvalidInput(f"{name}: give a whole number, not {_shown(value)}")
+
+    def switch(self, name: str) -> bool | None:
+        """`true` or `false`, or 1 or 0; None: not given."""
+        value = self.get(name)
+        if value is None or isinstance(value, bool):
+            return value
+        written = str(value).lower() if isinstance(value, str | int) else ""
+        if written in _SWITCHES:
+            return _SWITCHES[written]
+        raise InvalidInput(f"{name}: give true or false, not {_shown(value)}")
+
+    def file(self, name: str) -> UploadFile | None:
+        """A file of a form; None: not given."""
+        value = self.get(name)
+        if value is None or isinstance(value, UploadFile):
+            return value
+        raise InvalidInput(
+            f"{name}: send one file, as a part with a file name in multipart/form-data"
+        )
+
+    def sections(self, name: str) -> Sequence[Fields] | None:
+        """Objects in a list: `[{"a": ..}]` in JSON, `name[0].a=..` in a form; None: not given."""
+        value = self.get(name)
+        if value is None:
+            value = self._dotted(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            raise InvalidInput(f"{name}: give a list of objects, not {_kind(value)}")
+        return [Fields(one) for one in value]
+
+    def _dotted(self, name: str) -> list[dict[str, Any]] | None:
+        """Of the fields `name[0].a`, `name[0].b`, `name[1].a`, one object for each number."""
+        found: dict[str, dict[str, Any]] = {}
+        for key, value in self._values.items():
+            if key.startswith(f"{name}[") and "]." in key:
+                number, _, field = key.removeprefix(f"{name}[").partition("].")
+                found.setdefault(number, {})[field] = value
+        return list(found.values()) or None
+
+
+def _kind(value: Any) -> str:
+    kinds = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+        dict: "an object",
+        type(None): "null",
+        UploadFile: "a file",
+    }
+    return kinds.get(type(value), "a file" if isinstance(value, UploadFile) else "something else")
+
+
+def _shown(value: Any) -> str:
+    return repr(value[:_MOST_SHOWN]) if isinstance(value, str) else _kind(value)

@@ -1,0 +1,149 @@
+"""DeepL's published description of its API, as far as the gateway answers it.
+
+`python -m tests.deepl_openapi openapi.json` makes `tests/data/deepl_openapi/answers.json` of the
+published document: of each call that is answered, the schemas of the answers, without references
+and prose.
+
+Source: https://github.com/DeepLcom/openapi, commit d161fd2, openapi.json 3.11.0, MIT licence
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from openapi_schema_validator import OAS30Validator
+
+FILE = Path(__file__).parent / "data" / "deepl_openapi" / "answers.json"
+_SERVED = re.compile(r"/v2/(translate|document|glossar|usage|languages)|/v3/(glossaries|languages)")
+_METHODS = {"get", "post", "put", "patch", "delete"}
+_PROSE = {"description", "example", "examples"}
+_ERROR: dict[str, Any] = {
+    "type": "object",
+    "required": ["message"],
+    "properties": {"message": {"type": "string"}, "detail": {"type": "string"}},
+    "additionalProperties": False,
+}
+"""What clients read of any error; the document leaves out some statuses, and what 404 holds."""
+
+
+def faults(method: str, path: str, status: int, media_type: str, body: bytes) -> list[str]:
+    """What is wrong with an answer; empty: nothing.
+
+    Args:
+        method: of HTTP.
+        path: as requested, without the query.
+        status: of the answer.
+        media_type: of the answer, without parameters.
+        body: of the answer.
+    """
+    described = _described(method, path)
+    if status >= 400:
+        return [error.message for error in _checked(_ERROR, body)]
+    if described is None:
+        return [f"{method} {path} is not in the document"]
+    if str(status) not in described:
+        return [f"status {status} is not in the document, only {', '.join(described)}"]
+    schemas = described[str(status)]
+    if not schemas:
+        return ["has a body"] if body else []
+    if media_type not in schemas:
+        return [f"media type {media_type} is not one of {', '.join(schemas)}"]
+    if media_type != "application/json":
+        return []
+    return [error.message for error in _checked(_closed(schemas[media_type]), body)]
+
+
+def _checked(schema: dict[str, Any], body: bytes) -> Iterator[Any]:
+    yield from OAS30Validator(schema).iter_errors(json.loads(body))
+
+
+def _described(method: str, path: str) -> dict[str, Any] | None:
+    for pattern, methods in document().items():
+        as_regex = re.sub(r"\{[^}]+\}", "[^/]+", pattern)
+        if re.fullmatch(as_regex, path) and method.lower() in methods:
+            found: dict[str, Any] = methods[method.lower()]
+            return found
+    return None
+
+
+def _closed(schema: Any) -> Any:
+    """A schema that takes no properties but those that it names."""
+    if isinstance(schema, list):
+        return [_closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: _closed(one) for name, one in schema.items()}
+    if "properties" in schema:
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Schemas by path, method, status and media type."""
+    found: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
+    return found
+
+
+def reduced(published: dict[str, Any]) -> dict[str, Any]:
+    """The document's part that is kept here."""
+    found: dict[str, Any] = {}
+    for path, methods in published["paths"].items():
+        if _SERVED.match(path):
+            for method in _METHODS & methods.keys():
+                answers = _inline(methods[method]["responses"], published)
+                found.setdefault(path, {})[method] = {
+                    status: {
+                        media_type: content.get("schema", {})
+                        for media_type, content in answer.get("content", {}).items()
+                    }
+                    for status, answer in answers.items()
+                    if status < "400"
+                }
+    _add_entry_counts(found)
+    entries = found["/v3/glossaries/{glossary_id}/entries"]["get"]["200"]
+    # The document has one dictionary there; the service and its clients a list of them.
+    entries["application/json"] = {
+        "type": "object",
+        "required": ["dictionaries"],
+        "properties": {"dictionaries": {"type": "array", "items": entries["application/json"]}},
+    }
+    return found
+
+
+def _add_entry_counts(part: Any) -> None:
+    """Let dictionaries have `entry_count`, which the document's examples have and no schema."""
+    if isinstance(part, dict):
+        if "entries_format" in part:
+            part["entry_count"] = {"type": "integer"}
+        for value in part.values():
+            _add_entry_counts(value)
+
+
+def _inline(part: Any, whole: dict[str, Any]) -> Any:
+    """A part of the document without references and prose."""
+    if isinstance(part, list):
+        return [_inline(one, whole) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        found: Any = whole
+        for name in part["$ref"].split("/")[1:]:
+            found = found[name]
+        return _inline(found, whole)
+    return {
+        name: _inline(value, whole)
+        for name, value in part.items()
+        if not ((name in _PROSE and not isinstance(value, dict)) or name == "example")
+    }
+
+
+if __name__ == "__main__":
+    kept = reduced(json.loads(Path(sys.argv[1]).read_text("utf-8")))
+    FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,0 +1,103 @@
+"""The deployment's proxy, a real NGINX, in front of a real gateway."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.integration.test_proxy import (
+    RATE,
+    Proxy,
+    assert_ends,
+    running_site,
+)
+
+TRANSLATE = "/api/v1/translate"
+JSON = {"Content-Type": "application/json"}
+SENTENCE = b'{"text": "Good morning.", "target_language": "de"}'
+
+
+@pytest.fixture(scope="module")
+def behind(
+    start_gateway: StartGateway, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningGateway]:
+    folder = tmp_path_factory.mktemp("state")
+    with start_gateway(
+        folder=folder,
+        access_log=True,
+        trusted_proxies=("127.0.0.0/8",),
+        allowed_hosts=("localhost",),
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def proxy(behind: RunningGateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    folder = tmp_path_factory.mktemp("proxy")
+    changes = [
+        ("gateway:5000", f"127.0.0.1:{behind.port}"),
+        ("burst=100 nodelay", "burst=50 nodelay"),
+        ("client_header_timeout 10s", "client_header_timeout 2s"),
+        ("client_body_timeout 15s", "client_body_timeout 2s"),
+    ]
+    with running_site("gateway-tls", "/readyz", folder, *changes) as found:
+        yield found
+
+
+def test_it_translates(proxy: Proxy) -> None:
+    status, answer = proxy.answer(TRANSLATE, SENTENCE, None, JSON)
+    assert (status, json.loads(answer)["translations"][0]["text"]) == (200, "Guten Morgen.")
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/livez"])
+def test_what_is_for_operators_is_not_published(proxy: Proxy, path: str) -> None:
+    assert proxy.ask(path, None, None) == 404
+
+
+def test_bodies_fit_documents_and_no_more(proxy: Proxy) -> None:
+    # As large as a document may be: it is the gateway that answers.
+    status, answer = proxy.answer(TRANSLATE, b'{"text": "' + b"a" * (32 << 20), None, JSON)
+    assert status == 413
+    assert b"8,388,608 bytes" in answer
+    status, answer = proxy.answer(TRANSLATE, b"a" * (34 << 20), None)
+    assert (status, json.loads(answer)["error"]["code"]) == (413, "too_large")
+    assert "33 MiB" in json.loads(answer)["message"]
+
+
+def test_haste_is_refused(proxy: Proxy) -> None:
+    time.sleep(1.5)
+    answers = [proxy.answer(TRANSLATE, SENTENCE, None, JSON) for _ in range(4 * RATE)]
+    assert {status for status, _ in answers} == {200, 429}
+    refused = next(body for status, body in answers if status == 429)
+    assert json.loads(refused)["error"]["code"] == "too_many_requests"
+    time.sleep(1.5)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\nX-Half: ",
+        b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+    ],
+)
+def test_a_half_sent_request_ends(proxy: Proxy, sent: bytes) -> None:
+    with proxy.connect() as connection:
+        connection.sendall(sent)
+        assert_ends(connection)
+
+
+def test_a_gateway_that_is_away_is_said_in_json(
+    start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    with start_gateway(trusted_proxies=("127.0.0.0/8",)) as gateway:
+        changes = [("gateway:5000", f"127.0.0.1:{gateway.port}")]
+        with running_site("gateway-tls", "/readyz", tmp_path, *changes) as proxy:
+            assert proxy.ask("/readyz", None, None) == 200
+            gateway.stop()
+            status, answer = proxy.answer(TRANSLATE, SENTENCE, None, JSON)
+            assert (status, json.loads(answer)["error"]["code"]) == (503, "unavailable")

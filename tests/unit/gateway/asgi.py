@@ -1,0 +1,141 @@
+"""The gateway's application without a network, before a stand-in of Triton."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlencode
+
+from dragoman_client.testing import FakeServer
+from dragoman_gateway.application import application
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.settings import GatewaySettings
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the gateway answered.
+
+    Attributes:
+        status: of HTTP.
+        headers: by names in lower case.
+        body: whole.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body."""
+        return json.loads(self.body)
+
+    @property
+    def media_type(self) -> str:
+        """Without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0]
+
+
+class Application:
+    """Calls the application; use it as a context."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Prepare it, with settings."""
+        self._server = FakeServer()
+        self._settings = GatewaySettings(
+            triton=self._server.grpc_url, triton_http=self._server.http_url, **settings
+        )
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.gateway = Gateway(self._settings)
+        self._application = application(self.gateway)
+        self._runner.run(self.gateway.__aenter__())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Stop."""
+        self._runner.run(self.gateway.__aexit__(*error))
+        self._runner.close()
+        self._server.close()
+
+    @property
+    def requests(self) -> list[Any]:
+        """What came to the stand-in of Triton."""
+        return [one for one in self._server.requests if one.model != "info"]
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Answer:
+        """Post an object as JSON."""
+        return self.send("POST", path, body, **headers)
+
+    def form(self, path: str, fields: Any, method: str = "POST", **headers: str) -> Answer:
+        """Send a form."""
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        return self.call(method, path, urlencode(fields, doseq=True).encode(), kind | headers)
+
+    def send(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """Send an object as JSON; None: no body."""
+        if body is None:
+            return self.call(method, path, b"", headers)
+        kind = {"content-type": "application/json"}
+        return self.call(method, path, json.dumps(body).encode(), kind | headers)
+
+    def call(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send anything; a path may have a query."""
+        return self._runner.run(self._call(method, path, body, headers or {}))
+
+    async def _call(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        path, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": query.encode(),
+            "headers": [
+                (b"host", b"localhost:5000"),
+                (b"content-length", str(len(body)).encode()),
+                *(
+                    (name.lower().encode(), value.encode("latin-1"))
+                    for name, value in headers.items()
+                ),
+            ],
+            "client": ("127.0.0.1", 40000),
+            "server": ("127.0.0.1", 5000),
+        }
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+        left = asyncio.Event()
+        status, answered, parts = 0, dict[str, str](), list[bytes]()
+
+        async def receive() -> MutableMapping[str, Any]:
+            if messages:
+                return messages.pop()
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                answered.update(
+                    (name.decode().lower(), value.decode()) for name, value in message["headers"]
+                )
+            elif message["type"] == "http.response.body":
+                parts.append(message.get("body", b""))
+
+        await self._application(scope, receive, send)
+        left.set()
+        return Answer(status, answered, b"".join(parts))
