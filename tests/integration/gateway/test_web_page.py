@@ -13,7 +13,7 @@ import pytest
 
 from tests.axe_package import SCRIPT
 from tests.browser import Page, browsing, find_chromium
-from tests.integration.gateway.conftest import RunningGateway
+from tests.integration.gateway.conftest import RunningGateway, StartGateway
 
 TEXT = "The weather is very nice today. We are going to the beach with our friends."
 HOSTILE = (
@@ -287,6 +287,38 @@ def test_a_link_holds_the_text_where_no_server_sees_it(page: Page, gateway: Runn
     assert value(page, "getElementById('source').value") == ""
 
 
+def test_texts_are_copied_with_and_without_a_clipboard(page: Page) -> None:
+    translation = enter(page, "Good morning.")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { configurable: true,"
+        " value: { writeText: async (text) => { window.copied = text; } } })"
+    )
+    page.click("#copy")
+    page.wait_for("document.getElementById('said').textContent === 'Copied'")
+    assert page.evaluate("copied") == translation
+    page.click("#share")
+    page.wait_for("copied.endsWith('#auto/de/Good%20morning.')")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { value: undefined }),"
+        " document.addEventListener('copy', (event) => { window.copied = event.target.value; })"
+    )
+    page.evaluate("copied = ''")
+    page.click("#copy")
+    page.wait_for(f"copied === {json.dumps(translation)}")
+
+
+def test_text_from_right_to_left_runs_so(page: Page) -> None:
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert("שלום עולם")
+    for pane in ("source", "shadow"):
+        direction = f"getComputedStyle(document.getElementById('{pane}')).direction"
+        assert page.evaluate(direction) == "rtl"
+    assert page.evaluate("getComputedStyle(document.body).direction") == "ltr"
+    page.wait_for("!document.getElementById('notice').hidden")
+    assert "choose the language" in value(page, "getElementById('notice-text').textContent")
+    assert page.complaints.pop().endswith("400 (Bad Request)")
+
+
 def test_the_history_is_kept_until_it_is_switched_off(page: Page, gateway: RunningGateway) -> None:
     enter(page, "Good morning.")
     page.insert(" " + HOSTILE)
@@ -389,6 +421,18 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(page: Page, gateway: RunningGat
         page.press("Enter", 13)
         page.wait_for("document.getElementById('notice').hidden")
         assert page.evaluate("localStorage.getItem('dragoman.key')") == '"drg_good"'
+
+
+def test_the_page_waits_for_a_server_that_starts(
+    browser: Page, start_gateway: StartGateway
+) -> None:
+    with start_gateway(triton="grpc://127.0.0.1:9", triton_http="http://127.0.0.1:9") as alone:
+        browser.open(alone.url)
+        browser.wait_for("document.getElementById('notice-action')?.textContent.includes(' s)')")
+        told = value(browser, "getElementById('notice-text').textContent")
+        assert told == "The server is starting or busy."
+        browser.open("about:blank")
+    browser.complaints.clear()
 
 
 def test_offline_goes_on_by_itself(page: Page) -> None:
