@@ -1,26 +1,79 @@
-"""Who may use the gateway, and how much.
+"""Who may use the gateway, and how much; one for all protocols.
 
-So far access is open: every request is anonymous and without limits.
+Access is open as long as the gateway can only be reached from its own machine and has no key. From
+then on a key is required, unless the settings allow anonymous use.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
-from dragoman_gateway.core.caller import ANONYMOUS, Caller
-from dragoman_gateway.core.record import note_caller
-from dragoman_gateway.core.usage import Usage
+from dragoman_gateway.core.caller import ANONYMOUS, NO_LIMITS, Caller
+from dragoman_gateway.core.errors import GatewayError, KeyMissing
+from dragoman_gateway.core.keys import Keys
+from dragoman_gateway.core.limits import LocalShares, Shares, check_size, refusal
+from dragoman_gateway.core.record import note_caller, note_standing
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.shared_limits import RedisShares
+from dragoman_gateway.core.store import Store
+from dragoman_gateway.core.usage import Ledger, Month, Usage
+
+_SITE_BITS = 64
+"""Of an IPv6 address, those that a site cannot choose."""
 
 
 class Access:
-    """Identifies callers and counts what they use; one for all protocols."""
+    """Identifies callers and counts what they use."""
+
+    def __init__(self, settings: GatewaySettings, store: Store) -> None:
+        """Begin; `open` starts the work.
+
+        Raises:
+            UsageError: Redis is not installed, or its URL is wrong.
+        """
+        self._keys, self._ledger = Keys(store), Ledger(store)
+        self._shares: Shares = LocalShares()
+        if settings.limits_url is not None:
+            self._shares = RedisShares(settings.limits_url, store, self._shares)
+        self._is_local = _is_local(settings)
+        self._is_anonymous_allowed = settings.anonymous
+        self._anonymous_limits = settings.anonymous_limits
+        self._month = Month.of(time.time())
+
+    async def open(self) -> None:
+        """Start writing what is used."""
+        self._ledger.open()
+
+    async def close(self) -> None:
+        """Write the rest; requests have ended by now."""
+        await self._ledger.close()
+        await self._shares.close()
+
+    async def is_open(self) -> bool:
+        """Whether everybody who reaches the gateway may use it without limits.
+
+        Raises:
+            Unavailable: the store cannot be used now.
+        """
+        return self._is_local and not await self._keys.any()
+
+    async def needs_no_key(self) -> bool:
+        """Whether a request without a key is answered, be it with limits.
+
+        Raises:
+            Unavailable: the store cannot be used now.
+        """
+        return self._is_anonymous_allowed or await self.is_open()
 
     async def caller(self, secret: str | None, protocol: str, address: str) -> Caller:
         """Who sends a request.
 
         Args:
-            secret: the key as the protocol carries it; None: there is none.
+            secret: the key as the protocol carries it; None or empty: there is none.
             protocol: name of the protocol, which a key may exclude.
             address: network address of the client, behind trusted proxies.
 
@@ -28,11 +81,26 @@ class Access:
             KeyMissing: a key is required.
             KeyRefused: the key is unknown, expired, revoked, or not for this protocol.
         """
-        return ANONYMOUS
+        has_keys = await self._keys.any()
+        if not has_keys and self._is_local:
+            return ANONYMOUS
+        # Some programs cannot do without sending a key: before there is one, none can be meant.
+        if secret and (has_keys or not self._is_anonymous_allowed):
+            caller = await self._keys.caller(secret, protocol)
+            self._ledger.note_use(caller.name, datetime.now(UTC).date().isoformat())
+            return caller
+        if not self._is_anonymous_allowed:
+            raise KeyMissing(
+                "a key is required: send it as Authorization: Bearer KEY, or as your program "
+                "names it; who runs this gateway makes keys with dragoman keys add"
+            )
+        return Caller(f"{ANONYMOUS.name} {_site(address)}", limits=self._anonymous_limits)
 
     @asynccontextmanager
     async def admitted(self, caller: Caller, characters: int) -> AsyncGenerator[None, None]:
         """Admit a request for as long as it runs.
+
+        Its characters count for the month unless it ends with a `GatewayError`.
 
         Args:
             caller: who sends it.
@@ -43,9 +111,75 @@ class Access:
             TooManyRequests: above the limits of a minute, or too many at once.
             QuotaUsedUp: the characters of the month are used up.
         """
+        limits, month, name = caller.limits, self._present_month(), _counted_as(caller)
+        check_size(limits, characters)
+        standing = None
+        if limits != NO_LIMITS:
+            if limits.characters_per_month is not None:
+                await self._ledger.read(name, month.name)
+            used, _ = self._ledger.total(name, month.name)
+            standing = await self._shares.take(caller, characters, month.name, used)
+            left_s = month.end.timestamp() - time.time()
+            note_standing(standing, left_s)
+            if standing.refused:
+                raise refusal(standing, characters, left_s)
+        self._ledger.add(name, month.name, characters, 1)
         note_caller(caller, characters)
-        yield
+        unused = 0
+        try:
+            yield
+        except GatewayError:
+            unused = characters
+            raise
+        finally:
+            if unused:
+                self._ledger.add(name, month.name, -unused, 0)
+            if standing is not None:
+                await self._shares.give_back(caller, standing, month.name, unused)
 
     async def usage(self, caller: Caller) -> Usage:
-        """What a caller has used in this month."""
-        raise NotImplementedError
+        """What a caller has used in this month, or all without a key together.
+
+        Raises:
+            Unavailable: the store cannot be used now.
+        """
+        month, name = self._present_month(), _counted_as(caller)
+        await self._ledger.read(name, month.name)
+        own, requests = self._ledger.total(name, month.name)
+        characters = await self._shares.month_used(caller, month.name, own)
+        limit = caller.limits.characters_per_month
+        return Usage(characters, requests, limit, month.begin, month.end)
+
+    def _present_month(self) -> Month:
+        if time.time() >= self._month.end.timestamp():
+            self._month = Month.of(time.time())
+        return self._month
+
+
+def _is_local(settings: GatewaySettings) -> bool:
+    """Whether the gateway can be reached from its own machine alone, as far as it knows."""
+    if settings.trusted_proxies or settings.public_url is not None:
+        return False
+    try:
+        return ipaddress.ip_address(settings.address).is_loopback
+    except ValueError:
+        return settings.address == "localhost"
+
+
+def _counted_as(caller: Caller) -> str:
+    """The name under which the month's use of a caller is counted."""
+    return caller.key_id or ANONYMOUS.name
+
+
+def _site(address: str) -> str:
+    """An address, or of IPv6 the network that one site has."""
+    if ":" not in address:
+        return address
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    assert isinstance(found, ipaddress.IPv6Address)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, _SITE_BITS), strict=False))

@@ -40,7 +40,7 @@ class Gateway:
         self.finishing: set[asyncio.Task[None]] = set()
         self.metrics = Metrics()
         self.store = Store(settings.folder)
-        self.access = Access()
+        self.access = Access(settings, self.store)
         self.glossaries = Glossaries(settings, self.store)
         self.translations = Translations(settings, self.access, self.glossaries)
         watch_cache(self.metrics, self.translations.cache_counts)
@@ -48,6 +48,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         """Open what is to be opened in the event loop."""
+        await self.access.open()
         await self.jobs.open()
         return self
 
@@ -57,4 +58,5 @@ class Gateway:
             await asyncio.wait(self.finishing)
         await self.jobs.close()
         await self.translations.close()
+        await self.access.close()
         self.store.close()

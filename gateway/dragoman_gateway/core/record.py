@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.limits import Standing
 
 
 @dataclass(slots=True)
@@ -15,10 +16,14 @@ class RequestRecord:
     Attributes:
         characters: of its source texts, once it was admitted.
         key_id: of its key; None: anonymous, or not known yet.
+        standing: of its caller with its limits, as of its admission or refusal; None: no limits.
+        month_left_s: seconds until the next month, at that time.
     """
 
     characters: int = 0
     key_id: str | None = None
+    standing: Standing | None = None
+    month_left_s: float = 0.0
 
 
 _CURRENT: ContextVar[RequestRecord | None] = ContextVar("dragoman_request", default=None)
@@ -37,3 +42,10 @@ def note_caller(caller: Caller, characters: int) -> None:
     if record is not None:
         record.key_id = caller.key_id
         record.characters += characters
+
+
+def note_standing(standing: Standing, month_left_s: float) -> None:
+    """Note how the caller of the current request stands with its limits."""
+    record = _CURRENT.get()
+    if record is not None:
+        record.standing, record.month_left_s = standing, month_left_s

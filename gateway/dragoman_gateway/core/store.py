@@ -112,10 +112,11 @@ def transaction(
     connection.execute(begin)
     try:
         yield connection
+        connection.execute("COMMIT")  # which fails on a full disk
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def back_up(connection: sqlite3.Connection, path: Path) -> None:

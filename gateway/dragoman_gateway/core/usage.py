@@ -1,9 +1,23 @@
-"""How much callers have used."""
+"""How much callers have used: added up in memory, and written to the store each second."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+
+from dragoman_gateway.core.errors import Unavailable
+from dragoman_gateway.core.store import Store
+
+_LOG = logging.getLogger(__name__)
+_FLUSH_S = 1.0
+_KEPT = 10_000
+"""Counts that are kept in memory, as far as they are written."""
 
 
 @dataclass(frozen=True)
@@ -23,3 +37,198 @@ class Usage:
     characters_limit: int | None
     begin: datetime
     end: datetime
+
+
+@dataclass(frozen=True)
+class Month:
+    """A calendar month, UTC.
+
+    Attributes:
+        name: as 2026-11.
+        begin: of it.
+        end: of it, when the next one begins.
+    """
+
+    name: str
+    begin: datetime
+    end: datetime
+
+    @classmethod
+    def of(cls, now_s: float) -> Month:
+        """The month of a Unix time."""
+        now = datetime.fromtimestamp(now_s, UTC)
+        begin = datetime(now.year, now.month, 1, tzinfo=UTC)
+        end = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
+        return cls(f"{begin:%Y-%m}", begin, end)
+
+
+@dataclass(slots=True)
+class _Count:
+    """What one name has used in one month.
+
+    Each pair is of characters and requests. What is written is what the store had when it was last
+    read or written; None: it was not read yet. What is being written is counted apart until it is
+    known whether that succeeded.
+    """
+
+    written: tuple[int, int] | None = None
+    being_written: tuple[int, int] = (0, 0)
+    waiting: tuple[int, int] = (0, 0)
+
+    def total(self) -> tuple[int, int]:
+        return _sum(_sum(self.written or (0, 0), self.being_written), self.waiting)
+
+
+class Ledger:
+    """Counts characters and requests by name and month.
+
+    A process that is killed loses what the last second counted. One that stops in order loses
+    nothing, and nothing is counted twice: what fails to be written goes on waiting.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Begin; `open` starts the flushing."""
+        self._store = store
+        self._counts: OrderedDict[tuple[str, str], _Count] = OrderedDict()
+        self._used_keys: dict[str, str] = {}
+        """The day of the last use by key, as far as it is not written."""
+        self._noted_keys: dict[str, str] = {}
+        """The same of all keys that were used on the present day."""
+        self._flushing = asyncio.Lock()
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._is_failing = False
+
+    def open(self) -> None:
+        """Start writing each second."""
+        self._task = asyncio.create_task(self._flush_regularly())
+
+    async def close(self) -> None:
+        """Write what is left."""
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+        await self._flush_if_possible()
+
+    def add(self, name: str, month: str, characters: int, requests: int) -> None:
+        """Count; negative numbers take back what was counted in that month."""
+        count = self._count(name, month)
+        count.waiting = _sum(count.waiting, (characters, requests))
+
+    def note_use(self, key_id: str, day: str) -> None:
+        """Note that a key was used."""
+        if self._noted_keys.get(key_id) != day:
+            self._noted_keys[key_id] = self._used_keys[key_id] = day
+
+    async def read(self, name: str, month: str) -> None:
+        """Read what the store has, unless that is known, so that `total` counts it.
+
+        Raises:
+            Unavailable: the store cannot be used now.
+        """
+        if self._count(name, month).written is None:
+            # Not while it may be written: who knows then whether what is read has it?
+            async with self._flushing:
+                found = await self._store.read(lambda db: _read(db, name, month))
+                self._count(name, month).written = found
+
+    def total(self, name: str, month: str) -> tuple[int, int]:
+        """Characters and requests so far; what the store has only once it was read."""
+        return self._count(name, month).total()
+
+    async def flush(self) -> None:
+        """Write what waits.
+
+        Raises:
+            Unavailable: the store cannot be used now; what waits goes on waiting.
+        """
+        async with self._flushing:
+            written = {}
+            for key, count in self._counts.items():
+                if count.waiting != (0, 0):
+                    written[key] = count.being_written = count.waiting
+                    count.waiting = (0, 0)
+            used, self._used_keys = self._used_keys, {}
+            if not written and not used:
+                return
+            try:
+                totals = await self._store.write(lambda db: _write(db, written, used))
+            except BaseException:
+                for key, pair in written.items():
+                    count = self._counts[key]
+                    count.being_written, count.waiting = (0, 0), _sum(count.waiting, pair)
+                self._used_keys = used | self._used_keys
+                raise
+            for key, total in totals.items():
+                count = self._counts[key]
+                count.written, count.being_written = total, (0, 0)
+            self._drop_old()
+
+    def _count(self, name: str, month: str) -> _Count:
+        key = (name, month)
+        if (count := self._counts.get(key)) is None:
+            count = self._counts[key] = _Count()
+        self._counts.move_to_end(key)
+        return count
+
+    def _drop_old(self) -> None:
+        """Forget what is written and was not used for long; it can be read again."""
+        for _ in range(len(self._counts) - _KEPT):
+            key, count = next(iter(self._counts.items()))
+            if count.waiting == (0, 0):
+                del self._counts[key]
+            else:
+                self._counts.move_to_end(key)
+        today = max(self._noted_keys.values(), default="")
+        self._noted_keys = {one: day for one, day in self._noted_keys.items() if day == today}
+
+    async def _flush_regularly(self) -> None:
+        while not self._stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FLUSH_S):
+                    await self._stopping.wait()
+            await self._flush_if_possible()
+
+    async def _flush_if_possible(self) -> None:
+        try:
+            await self.flush()
+        except Unavailable as error:
+            if not self._is_failing:
+                _LOG.warning("usage is counted in memory for now: %s", error)
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+
+def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _read(connection: sqlite3.Connection, name: str, month: str) -> tuple[int, int]:
+    query = "SELECT characters, requests FROM usage WHERE name = ? AND month = ?"
+    found = connection.execute(query, (name, month)).fetchone()
+    return found or (0, 0)
+
+
+def _write(
+    connection: sqlite3.Connection,
+    counts: Mapping[tuple[str, str], tuple[int, int]],
+    used: Mapping[str, str],
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """Add counts to those of the store.
+
+    Returns:
+        What the store has now, where other processes may have added too.
+    """
+    connection.executemany(
+        """INSERT INTO usage (name, month, characters, requests) VALUES (?, ?, ?, ?)
+        ON CONFLICT (name, month) DO UPDATE SET
+            characters = characters + excluded.characters,
+            requests = requests + excluded.requests""",
+        [(*key, *pair) for key, pair in counts.items()],
+    )
+    connection.executemany(
+        "UPDATE keys SET last_used_day = ? WHERE id = ?",
+        [(day, key_id) for key_id, day in used.items()],
+    )
+    return {key: _read(connection, *key) for key in counts}

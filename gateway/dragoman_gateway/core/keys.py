@@ -1,0 +1,318 @@
+"""Keys: made, kept as hashes, found again, limited, revoked.
+
+A key is `drg_<id>_<secret>`. The secret is random with 256 bits, so that its SHA-256 needs neither
+salt nor many rounds. Keys of other servers, which are imported, have no id in them and are found by
+their hash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import sqlite3
+import string
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dragoman.kernel.errors import UsageError
+from dragoman_gateway.core.caller import NO_LIMITS, Caller, Limits
+from dragoman_gateway.core.errors import KeyRefused
+from dragoman_gateway.core.store import Store
+
+_T = TypeVar("_T")
+_MARK = "drg"
+_DIGITS = string.digits + string.ascii_letters
+_SECRET_DIGITS = 43
+"""62 ** 43 is above 2 ** 256."""
+_ID_DIGITS = 10
+_LONGEST = 512
+"""Characters of what is looked at as a key."""
+_KEPT_S = 0.5
+"""How long a key is not read again: a change takes effect within this time."""
+_KEPT_KEYS = 10_000
+_LIMITS = tuple(field.name for field in fields(Limits))
+_NAMES = (
+    *("id", "secret_hash", "is_foreign", "label", "created_s", "expires_s", "revoked_s"),
+    *("last_used_day", "protocols", "caches"),
+)
+_COLUMNS = ", ".join((*_NAMES, *_LIMITS))
+
+
+@dataclass(frozen=True)
+class Key:
+    """What is kept of a key.
+
+    Attributes:
+        id: public.
+        secret_hash: SHA-256 of its secret.
+        is_foreign: whether it is another server's, without an id in it.
+        label: what it is for.
+        created_s: Unix time.
+        expires_s: Unix time; None: never.
+        revoked_s: Unix time; None: it is not.
+        last_used_day: UTC, as 2026-11-23; None: never used.
+        protocols: names of those that it is for; None: all.
+        caches: whether its translations may be kept in the cache and come from it.
+        limits: its own.
+    """
+
+    id: str
+    secret_hash: bytes
+    is_foreign: bool
+    label: str
+    created_s: int
+    expires_s: int | None = None
+    revoked_s: int | None = None
+    last_used_day: str | None = None
+    protocols: tuple[str, ...] | None = None
+    caches: bool = True
+    limits: Limits = NO_LIMITS
+
+    def state(self, now_s: float) -> str:
+        """`valid`, `expired` or `revoked`."""
+        if self.revoked_s is not None:
+            return "revoked"
+        return "expired" if self.expires_s is not None and self.expires_s <= now_s else "valid"
+
+
+def add_key(
+    connection: sqlite3.Connection,
+    label: str,
+    *,
+    limits: Limits = NO_LIMITS,
+    expires_s: int | None = None,
+    protocols: tuple[str, ...] | None = None,
+    caches: bool = True,
+) -> tuple[Key, str]:
+    """Make a key.
+
+    Returns:
+        What is kept, and the key itself, which nothing else will ever show.
+    """
+    key_id, secret = _new_id(), "".join(secrets.choice(_DIGITS) for _ in range(_SECRET_DIGITS))
+    key = Key(
+        id=key_id,
+        secret_hash=_hash(secret),
+        is_foreign=False,
+        label=label,
+        created_s=int(time.time()),
+        expires_s=expires_s,
+        protocols=protocols,
+        caches=caches,
+        limits=limits,
+    )
+    _insert(connection, key)
+    return key, f"{_MARK}_{key_id}_{secret}"
+
+
+def all_keys(connection: sqlite3.Connection) -> list[Key]:
+    """All keys, oldest first."""
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM keys ORDER BY created_s, rowid")  # noqa: S608
+    return [_key(row) for row in rows]
+
+
+def get_key(connection: sqlite3.Connection, key_id: str) -> Key:
+    """A key by its id.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = _find(connection, "id = ?", key_id)
+    if found is None:
+        raise UsageError(f"there is no key {key_id[:40]!r}: see dragoman keys list")
+    return found
+
+
+def limit_key(
+    connection: sqlite3.Connection, key_id: str, changes: Mapping[str, int | None]
+) -> Key:
+    """Change some limits of a key.
+
+    Args:
+        connection: to the store.
+        key_id: of the key.
+        changes: limits by their names; None: no limit.
+
+    Raises:
+        UsageError: there is no such key.
+    """
+    get_key(connection, key_id)
+    for name in (name for name in _LIMITS if name in changes):
+        values = (changes[name], key_id)
+        connection.execute(f"UPDATE keys SET {name} = ? WHERE id = ?", values)  # noqa: S608
+    return get_key(connection, key_id)
+
+
+def revoke_key(connection: sqlite3.Connection, key_id: str) -> Key:
+    """Revoke a key for ever; of one that is revoked the time stays.
+
+    Raises:
+        UsageError: there is no such key.
+    """
+    get_key(connection, key_id)
+    connection.execute(
+        "UPDATE keys SET revoked_s = coalesce(revoked_s, ?) WHERE id = ?",
+        (int(time.time()), key_id),
+    )
+    return get_key(connection, key_id)
+
+
+def import_libretranslate(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
+    """Import the keys of LibreTranslate's `api_keys.db`.
+
+    Its limits are requests a minute, and characters a request.
+
+    Returns:
+        How many keys were imported, and how many were there already.
+
+    Raises:
+        UsageError: the file is missing, or is none of LibreTranslate's.
+    """
+    imported = known = 0
+    for number, (secret, requests, characters) in enumerate(_foreign_keys(path), 1):
+        hashed = _hash(secret)
+        if connection.execute("SELECT 1 FROM keys WHERE secret_hash = ?", (hashed,)).fetchone():
+            known += 1
+            continue
+        limits = Limits(
+            requests_per_minute=_positive(requests), characters_per_request=_positive(characters)
+        )
+        label = f"LibreTranslate key {number}"
+        _insert(connection, Key(_new_id(), hashed, True, label, int(time.time()), limits=limits))
+        imported += 1
+    return imported, known
+
+
+class Keys:
+    """The keys that a running gateway knows, kept in memory for half a second."""
+
+    def __init__(self, store: Store) -> None:
+        """Begin."""
+        self._store = store
+        self._kept: OrderedDict[str | bytes, tuple[float, asyncio.Future[Key | None]]] = (
+            OrderedDict()
+        )
+        self._counted_s = 0.0
+        self._counting: asyncio.Future[bool] | None = None
+
+    async def any(self) -> bool:
+        """Whether there is a key, be it expired or revoked."""
+        now_s = time.monotonic()
+        if self._counting is None or now_s - self._counted_s >= _KEPT_S:
+            self._counted_s = now_s
+            self._counting = asyncio.ensure_future(
+                self._store.read(
+                    lambda db: db.execute("SELECT 1 FROM keys LIMIT 1").fetchone() is not None
+                )
+            )
+        return await _result(self._counting)
+
+    async def caller(self, given: str, protocol: str) -> Caller:
+        """Whose a key is.
+
+        Raises:
+            KeyRefused: it is unknown, expired, revoked, or not for this protocol.
+        """
+        key = await self._verified(given)
+        if key is None:
+            raise KeyRefused("the key is unknown: see that all of it was sent")
+        if (state := key.state(time.time())) != "valid":
+            raise KeyRefused(f"the key {key.id} is {state}: ask for another one")
+        if key.protocols is not None and protocol not in key.protocols:
+            raise KeyRefused(
+                f"the key {key.id} is for {', '.join(key.protocols)}, not for {protocol}"
+            )
+        return Caller(key.id, key.id, key.limits, key.caches)
+
+    async def _verified(self, given: str) -> Key | None:
+        """The key that was given; None: there is none such."""
+        if len(given) > _LONGEST:
+            return None
+        mark, _, rest = given.partition("_")
+        key_id, _, secret = rest.partition("_")
+        if mark == _MARK and key_id and secret:
+            secret = secret.removesuffix(":fx")  # by which DeepL's clients choose a server
+            key = await self._by(key_id)
+        else:
+            secret = given
+            key = await self._by(_hash(given))
+        # Compared even if the key was found by its hash: an index compares byte by byte.
+        if key is None or not hmac.compare_digest(key.secret_hash, _hash(secret)):
+            return None
+        return key
+
+    async def _by(self, name: str | bytes) -> Key | None:
+        """A key by its id, or a foreign one by its hash, read at most once in half a second."""
+        now_s = time.monotonic()
+        kept = self._kept.get(name)
+        if kept is None or now_s - kept[0] >= _KEPT_S:
+            condition = "id = ? AND NOT is_foreign"
+            if isinstance(name, bytes):
+                condition = "secret_hash = ? AND is_foreign"
+            reading = asyncio.ensure_future(self._store.read(lambda db: _find(db, condition, name)))
+            kept = self._kept[name] = (now_s, reading)
+            self._kept.move_to_end(name)
+            while len(self._kept) > _KEPT_KEYS:
+                self._kept.popitem(last=False)
+        return await _result(kept[1])
+
+
+async def _result(task: asyncio.Future[_T]) -> _T:
+    """What a task that others wait for too has found; a failed one fails for all of them."""
+    return task.result() if task.done() else await asyncio.shield(task)
+
+
+def _find(connection: sqlite3.Connection, condition: str, value: str | bytes) -> Key | None:
+    query = f"SELECT {_COLUMNS} FROM keys WHERE {condition}"  # noqa: S608 (conditions are ours)
+    row = connection.execute(query, (value,)).fetchone()
+    return _key(row) if row else None
+
+
+def _key(row: tuple[Any, ...]) -> Key:
+    values = dict(zip(_NAMES, row, strict=False))
+    values["protocols"] = values["protocols"] and tuple(values["protocols"].split())
+    values["is_foreign"], values["caches"] = bool(values["is_foreign"]), bool(values["caches"])
+    return Key(**values, limits=Limits(*row[len(_NAMES) :]))
+
+
+def _insert(connection: sqlite3.Connection, key: Key) -> None:
+    protocols = None if key.protocols is None else " ".join(key.protocols)
+    values = (*astuple(key)[:8], protocols, key.caches, *astuple(key.limits))
+    marks = ", ".join("?" * len(values))
+    connection.execute(f"INSERT INTO keys ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608
+
+
+def _new_id() -> str:
+    return "".join(secrets.choice(string.ascii_letters) for _ in range(_ID_DIGITS))
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _foreign_keys(path: Path) -> list[tuple[str, int | None, int | None]]:
+    """Keys of LibreTranslate with requests a minute and characters a request."""
+    if not path.is_file():
+        raise UsageError(f"{path}: does not exist: give LibreTranslate's db/api_keys.db")
+    try:
+        other = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            names = [row[1] for row in other.execute("PRAGMA table_info(api_keys)")]
+            characters = "char_limit" if "char_limit" in names else "NULL"  # older: none
+            query = f"SELECT api_key, req_limit, {characters} FROM api_keys ORDER BY rowid"  # noqa: S608
+            return other.execute(query).fetchall()
+        finally:
+            other.close()
+    except sqlite3.Error as error:
+        raise UsageError(f"{path}: is no api_keys.db of LibreTranslate: {error}") from error
+
+
+def _positive(limit: object) -> int | None:
+    """A limit of LibreTranslate, where none, zero and less mean none."""
+    return limit if isinstance(limit, int) and limit > 0 else None

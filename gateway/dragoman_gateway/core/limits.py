@@ -1,0 +1,243 @@
+"""Limits of callers: how much was used of each, and whether one more request fits.
+
+A limit of a minute is a bucket: as much may be used at once as the limit says, and it refills
+evenly within a minute. So over a time of t minutes at most 1 + t times the limit is used.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from dragoman_gateway.core.caller import Caller, Limits
+from dragoman_gateway.core.errors import GatewayError, QuotaUsedUp, TooLarge, TooManyRequests
+
+Name = Literal["requests", "characters", "month", "concurrent"]
+MINUTE_S = 60.0
+_MOST_ANONYMOUS = 20_000
+"""Addresses whose use is counted apart."""
+_TOLERANCE = 1e-6
+"""Of sums of parts of a request or a character."""
+_RETRY_S = 1.0
+"""When another request may have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a caller stands with its limits after a request, or after the refusal of one.
+
+    Attributes:
+        limits: the caller's.
+        requests: used of the requests of a minute.
+        characters: used of the characters of a minute.
+        month: characters used in this month.
+        running: its requests at present.
+        refused: by which limit; None: admitted.
+        lease: what its end is told by.
+    """
+
+    limits: Limits
+    requests: float
+    characters: float
+    month: int
+    running: int
+    refused: Name | None = None
+    lease: Any = None
+
+
+class Shares(Protocol):
+    """Where the use of limits is counted: in this process, or for several of them."""
+
+    async def take(self, caller: Caller, characters: int, month: str, month_used: int) -> Standing:
+        """Use a request and characters, or nothing if that is above a limit.
+
+        Args:
+            caller: with a limit at least.
+            characters: of the request.
+            month: the present one.
+            month_used: characters that this process knows to be used in it.
+        """
+        ...
+
+    async def give_back(
+        self, caller: Caller, standing: Standing, month: str, characters: int
+    ) -> None:
+        """End a request that was admitted.
+
+        Args:
+            caller: whose it is.
+            standing: what `take` returned.
+            month: in which it was admitted.
+            characters: that do not count for the month, because they were not translated.
+        """
+        ...
+
+    async def month_used(self, caller: Caller, month: str, own: int) -> int:
+        """Characters that a caller has used in a month.
+
+        Args:
+            caller: who.
+            month: which.
+            own: characters that this process knows of.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close what was opened."""
+        ...
+
+
+@dataclass(slots=True)
+class _Used:
+    """What a caller has used of the limits of a minute, at some time."""
+
+    at_s: float
+    requests: float = 0.0
+    characters: float = 0.0
+    running: int = 0
+
+
+class LocalShares:
+    """Counts for this process alone; see `Shares`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin.
+
+        Args:
+            clock: seconds since any time.
+        """
+        self._clock = clock
+        self._keys: dict[str, _Used] = {}
+        self._addresses: OrderedDict[str, _Used] = OrderedDict()
+        self._others = _Used(clock())
+        """Of addresses for which there is no space."""
+
+    async def take(self, caller: Caller, characters: int, month: str, month_used: int) -> Standing:
+        """See `Shares`; never waits, so that nothing comes in between."""
+        limits, now_s = caller.limits, self._clock()
+        used = self._used(caller, now_s)
+        _refill(used, limits, now_s)
+        refused = _refusal(limits, used, characters, month_used)
+        if refused is None:
+            used.requests += 1
+            used.characters += characters
+            used.running += 1
+            month_used += characters
+        return Standing(
+            limits, used.requests, used.characters, month_used, used.running, refused, used
+        )
+
+    async def give_back(
+        self, caller: Caller, standing: Standing, month: str, characters: int
+    ) -> None:
+        """See `Shares`; the month is the ledger's."""
+        standing.lease.running -= 1
+
+    async def month_used(self, caller: Caller, month: str, own: int) -> int:
+        """See `Shares`."""
+        return own
+
+    async def close(self) -> None:
+        """See `Shares`."""
+
+    def _used(self, caller: Caller, now_s: float) -> _Used:
+        if caller.key_id is not None:
+            return self._keys.setdefault(caller.name, _Used(now_s))
+        table = self._addresses
+        if (used := table.get(caller.name)) is not None:
+            table.move_to_end(caller.name)
+            return used
+        if len(table) >= _MOST_ANONYMOUS:
+            oldest, used = next(iter(table.items()))
+            if used.running or now_s - used.at_s < MINUTE_S:
+                # To forget it would give it a new share: a stranger with many addresses could.
+                return self._others
+            del table[oldest]
+        return table.setdefault(caller.name, _Used(now_s))
+
+
+def _refill(used: _Used, limits: Limits, now_s: float) -> None:
+    minutes = (now_s - used.at_s) / MINUTE_S
+    used.requests = max(0.0, used.requests - minutes * (limits.requests_per_minute or 0))
+    used.characters = max(0.0, used.characters - minutes * (limits.characters_per_minute or 0))
+    if limits.requests_per_minute is None:
+        used.requests = 0.0
+    if limits.characters_per_minute is None:
+        used.characters = 0.0
+    used.at_s = now_s
+
+
+def _refusal(limits: Limits, used: _Used, characters: int, month_used: int) -> Name | None:
+    """The limit that a request is above."""
+    if _is_above(month_used + characters, limits.characters_per_month):
+        return "month"
+    if _is_above(used.running + 1, limits.concurrent_requests):
+        return "concurrent"
+    if _is_above(used.requests + 1, limits.requests_per_minute):
+        return "requests"
+    if characters and _is_above(used.characters + characters, limits.characters_per_minute):
+        return "characters"
+    return None
+
+
+def _is_above(number: float, limit: int | None) -> bool:
+    return limit is not None and number > limit + _TOLERANCE
+
+
+def check_size(limits: Limits, characters: int) -> None:
+    """Refuse a request that no waiting would make fit.
+
+    Raises:
+        TooLarge: it has more characters than a request may have, or than a minute.
+    """
+    if _is_above(characters, limits.characters_per_request):
+        raise TooLarge(
+            f"the text has {characters:,} characters, a request at most "
+            f"{limits.characters_per_request:,}: send less at once"
+        )
+    if _is_above(characters, limits.characters_per_minute):
+        raise TooLarge(
+            f"the text has {characters:,} characters, while {limits.characters_per_minute:,} may "
+            "be used in a minute: send less at once"
+        )
+
+
+def refusal(standing: Standing, characters: int, month_left_s: float) -> GatewayError:
+    """The error for a request that was refused.
+
+    Args:
+        standing: that says by which limit.
+        characters: of the request.
+        month_left_s: seconds until the next month.
+    """
+    limits = standing.limits
+    if standing.refused == "month":
+        return QuotaUsedUp(
+            f"the text has {characters:,} characters, and {standing.month:,} of the "
+            f"{limits.characters_per_month:,} of this month are used",
+            month_left_s,
+        )
+    if standing.refused == "concurrent":
+        return TooManyRequests(
+            f"{limits.concurrent_requests} requests at once are allowed: wait for one of them",
+            _RETRY_S,
+        )
+    if standing.refused == "requests":
+        limit = limits.requests_per_minute or 0
+        return TooManyRequests(
+            f"{limit:,} requests a minute are allowed: send them more slowly",
+            _time_s(standing.requests + 1, limit),
+        )
+    limit = limits.characters_per_minute or 0
+    return TooManyRequests(
+        f"{limit:,} characters a minute are allowed: send them more slowly",
+        _time_s(standing.characters + characters, limit),
+    )
+
+
+def _time_s(used: float, limit: int) -> float | None:
+    """Until so much is not above the limit; None: never."""
+    return max(0.0, used - limit) * MINUTE_S / limit if limit else None

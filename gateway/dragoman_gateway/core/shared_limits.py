@@ -1,0 +1,254 @@
+"""Limits that several gateways share by a Redis server.
+
+Each request is one script, which Redis runs as a whole: it refills the buckets, counts the requests
+that run, adds up the month, and uses what it admits. Characters of a month are counted apart for
+each gateway; each says what its own store has, so that a Redis that lost everything is soon right
+again.
+
+While Redis cannot be reached, each gateway limits alone: callers may then use as many times their
+limits as there are gateways, rather than nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dragoman.kernel.errors import UsageError
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.limits import Name, Shares, Standing
+from dragoman_gateway.core.store import Store
+
+if TYPE_CHECKING:
+    import redis.asyncio
+
+_LOG = logging.getLogger(__name__)
+_ANSWER_S = 0.5
+"""The longest that Redis may take."""
+_PAUSE_S = 1.0
+"""For which Redis is not asked after it failed."""
+_LEASE_S = 60
+"""After which a running request does not count any more unless its gateway says that it runs."""
+_RENEW_S = 20.0
+_REFUSALS: tuple[Name | None, ...] = (None, "month", "concurrent", "requests", "characters")
+_NO_LIMIT = -1
+"""For scripts, which have no None."""
+_TAKE = """
+local buckets, running, months = KEYS[1], KEYS[2], KEYS[3]
+local rpm, cpm, cpmonth, concurrent = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]),
+    tonumber(ARGV[4])
+local size, gateway, own, lease, lease_s = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), ARGV[8],
+    tonumber(ARGV[9])
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) + tonumber(clock[2]) / 1000000
+
+local requests, characters = 0, 0
+local found = redis.call('HMGET', buckets, 'at', 'requests', 'characters')
+if found[1] then
+    local minutes = math.max(0, now - tonumber(found[1])) / 60
+    if rpm >= 0 then requests = math.max(0, tonumber(found[2]) - minutes * rpm) end
+    if cpm >= 0 then characters = math.max(0, tonumber(found[3]) - minutes * cpm) end
+end
+redis.call('ZREMRANGEBYSCORE', running, '-inf', now)
+local count = redis.call('ZCARD', running)
+local written = tonumber(redis.call('HGET', months, gateway) or '0')
+if written < own then redis.call('HSET', months, gateway, own) end
+local month = 0
+for _, one in ipairs(redis.call('HVALS', months)) do month = month + tonumber(one) end
+
+local refused = 0
+if cpmonth >= 0 and month + size > cpmonth then refused = 1
+elseif concurrent >= 0 and count + 1 > concurrent then refused = 2
+elseif rpm >= 0 and requests + 1 > rpm + 1e-6 then refused = 3
+elseif cpm >= 0 and size > 0 and characters + size > cpm + 1e-6 then refused = 4
+else
+    requests, characters, month, count = requests + 1, characters + size, month + size, count + 1
+    redis.call('HINCRBY', months, gateway, size)
+    redis.call('ZADD', running, now + lease_s, lease)
+    redis.call('EXPIRE', running, 2 * lease_s)
+end
+redis.call('HSET', buckets, 'at', string.format('%.6f', now), 'requests',
+    string.format('%.6f', requests), 'characters', string.format('%.6f', characters))
+redis.call('EXPIRE', buckets, 120)
+redis.call('EXPIRE', months, 40 * 86400)
+return {refused, string.format('%.6f', requests), string.format('%.6f', characters), month, count}
+"""
+
+
+class RedisShares:
+    """Counts for all gateways that use the same Redis; see `Shares`."""
+
+    def __init__(self, url: str, store: Store, otherwise: Shares) -> None:
+        """Begin; the first request connects.
+
+        Args:
+            url: of the server.
+            store: of this gateway, which has its id.
+            otherwise: counts while Redis cannot be reached.
+
+        Raises:
+            UsageError: redis-py is not installed, or the URL is wrong.
+        """
+        self._errors, self._client = _connect(url)
+        self._store, self._otherwise = store, otherwise
+        self._take = self._client.register_script(_TAKE)
+        self._gateway_id: str | None = None
+        self._failed_s = -_PAUSE_S
+        self._is_failing = False
+        self._leases: dict[str, str] = {}
+        """Keys of the sets in which they are."""
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def take(self, caller: Caller, characters: int, month: str, month_used: int) -> Standing:
+        """See `Shares`."""
+        limits, lease = caller.limits, secrets.token_hex(8)
+        if time.monotonic() - self._failed_s < _PAUSE_S:
+            return await self._otherwise.take(caller, characters, month, month_used)
+        bounds = (
+            *(limits.requests_per_minute, limits.characters_per_minute),
+            *(limits.characters_per_month, limits.concurrent_requests),
+        )
+        numbers = [_NO_LIMIT if one is None else one for one in bounds]
+        keys = _names(caller, month)
+        sent: list[str | int] = [
+            *numbers,
+            characters,
+            await self._own_id(),
+            month_used,
+            lease,
+            _LEASE_S,
+        ]
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                found: Sequence[Any] = await self._take(keys=keys, args=sent)
+        except self._errors as error:
+            self._note_failure(error)
+            return await self._otherwise.take(caller, characters, month, month_used)
+        self._is_failing = False
+        refused = _REFUSALS[int(found[0])]
+        if refused is None:
+            self._leases[lease] = keys[1]
+            if self._renewing is None:
+                self._renewing = asyncio.create_task(self._renew_regularly())
+        requests, used, total, running = map(float, found[1:])
+        return Standing(limits, requests, used, int(total), int(running), refused, lease)
+
+    async def give_back(
+        self, caller: Caller, standing: Standing, month: str, characters: int
+    ) -> None:
+        """See `Shares`."""
+        if not isinstance(standing.lease, str):
+            return await self._otherwise.give_back(caller, standing, month, characters)
+        running = self._leases.pop(standing.lease, None)
+        if running is None:
+            return None
+        # It ends although the task is cancelled, as when a client hangs up.
+        await asyncio.shield(
+            self._end(running, standing.lease, _names(caller, month)[2], characters)
+        )
+        return None
+
+    async def month_used(self, caller: Caller, month: str, own: int) -> int:
+        """See `Shares`."""
+        months, gateway_id = _names(caller, month)[2], await self._own_id()
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                found = await self._client.hgetall(months)
+        except self._errors as error:
+            self._note_failure(error)
+            return own
+        counted = {str(name): int(number) for name, number in found.items()}
+        counted[gateway_id] = max(own, counted.get(gateway_id, 0))
+        return sum(counted.values())
+
+    async def close(self) -> None:
+        """See `Shares`."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+        await self._client.aclose()
+
+    async def _own_id(self) -> str:
+        if self._gateway_id is None:
+            self._gateway_id = await self._store.write(_gateway_id)
+        return self._gateway_id
+
+    async def _end(self, running: str, lease: str, months: str, characters: int) -> None:
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                if not characters:
+                    await self._client.zrem(running, lease)
+                    return
+                async with self._client.pipeline(transaction=True) as pipeline:
+                    pipeline.zrem(running, lease)
+                    pipeline.hincrby(months, await self._own_id(), -characters)
+                    await pipeline.execute()
+        except self._errors as error:
+            self._note_failure(error)
+
+    async def _renew_regularly(self) -> None:
+        """Say of long requests that they still run."""
+        while True:
+            await asyncio.sleep(_RENEW_S)
+            until_s = time.time() + _LEASE_S
+            leases = dict(self._leases)
+            try:
+                async with asyncio.timeout(_RENEW_S):
+                    for lease, running in leases.items():
+                        if lease in self._leases:
+                            await self._client.zadd(running, {lease: until_s}, xx=True)
+                            await self._client.expire(running, 2 * _LEASE_S)
+            except self._errors as error:
+                self._note_failure(error)
+
+    def _note_failure(self, error: BaseException) -> None:
+        self._failed_s = time.monotonic()
+        if not self._is_failing:
+            # Only the class: messages may have the URL, and with it the password.
+            _LOG.warning(
+                "Redis cannot be used (%s): this gateway limits alone", type(error).__name__
+            )
+        self._is_failing = True
+
+
+def _connect(url: str) -> tuple[tuple[type[BaseException], ...], redis.asyncio.Redis]:
+    try:
+        import redis.asyncio
+    except ModuleNotFoundError as error:
+        raise UsageError("limits_url: redis is not installed: pip install redis") from error
+    try:
+        client = redis.asyncio.Redis.from_url(
+            url, decode_responses=True, socket_connect_timeout=_ANSWER_S, socket_timeout=_ANSWER_S
+        )
+    except ValueError as error:
+        # The URL may have a password.
+        raise UsageError(
+            "limits_url: give redis://HOST:PORT/NUMBER, rediss:// or unix://"
+        ) from error
+    return (redis.asyncio.RedisError, OSError, TimeoutError), client
+
+
+def _names(caller: Caller, month: str) -> list[str]:
+    """Redis's keys of a caller; what is in braces puts them on one node of a cluster."""
+    counted = caller.key_id or "anonymous"
+    return [
+        f"dragoman:{{{counted}}}:{caller.name}:buckets",
+        f"dragoman:{{{counted}}}:{caller.name}:running",
+        f"dragoman:{{{counted}}}:month:{month}",
+    ]
+
+
+def _gateway_id(connection: sqlite3.Connection) -> str:
+    """The id of the store, made once."""
+    connection.execute(
+        "INSERT OR IGNORE INTO facts (name, value) VALUES ('gateway_id', ?)",
+        (secrets.token_hex(8),),
+    )
+    query = "SELECT value FROM facts WHERE name = 'gateway_id'"
+    (found,) = connection.execute(query).fetchone()
+    return str(found)

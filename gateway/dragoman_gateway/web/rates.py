@@ -1,0 +1,45 @@
+"""The headers that tell a caller how it stands with its limits.
+
+Source: draft-ietf-httpapi-ratelimit-headers-11. The draft registers the units of requests, bytes
+and concurrent requests; that of characters is ours.
+"""
+
+from __future__ import annotations
+
+from dragoman_gateway.core.limits import MINUTE_S, Standing
+
+_MONTH_S = 31 * 24 * 3600
+
+
+def rate_headers(standing: Standing, month_left_s: float) -> list[tuple[bytes, bytes]]:
+    """`RateLimit-Policy` and `RateLimit`; none without limits.
+
+    Args:
+        standing: after the request.
+        month_left_s: seconds until the next month.
+    """
+    limits, policies, left = standing.limits, [], []
+    if (limit := limits.requests_per_minute) is not None:
+        policies.append(f'"requests";q={limit};w=60')
+        left.append(_left("requests", limit, standing.requests))
+    if (limit := limits.characters_per_minute) is not None:
+        policies.append(f'"characters";q={limit};w=60;qu="characters"')
+        left.append(_left("characters", limit, standing.characters))
+    if (limit := limits.characters_per_month) is not None:
+        policies.append(f'"month";q={limit};w={_MONTH_S};qu="characters"')
+        left.append(f'"month";r={max(0, limit - standing.month)};t={int(month_left_s) + 1}')
+    if (limit := limits.concurrent_requests) is not None:
+        policies.append(f'"concurrent";q={limit};qu="concurrent-requests"')
+        left.append(f'"concurrent";r={max(0, limit - standing.running)}')
+    if not policies:
+        return []
+    return [
+        (b"ratelimit-policy", ", ".join(policies).encode()),
+        (b"ratelimit", ", ".join(left).encode()),
+    ]
+
+
+def _left(name: str, limit: int, used: float) -> str:
+    """What is left of a bucket, and the time until it is full."""
+    time_s = int(used * MINUTE_S / limit) + 1 if limit else int(MINUTE_S)
+    return f'"{name}";r={max(0, int(limit - used))};t={time_s}'
