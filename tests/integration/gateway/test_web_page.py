@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -10,6 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from dragoman_gateway.core.caller import Limits
+from dragoman_gateway.core.keys import add_key
+from dragoman_gateway.core.store import open_database, transaction
 
 from tests.axe_package import SCRIPT
 from tests.browser import Page, browsing, find_chromium
@@ -385,42 +389,56 @@ def test_a_busy_server_is_asked_again(page: Page, gateway: RunningGateway) -> No
     assert value(page, "getElementById('notice').hidden")
 
 
-def test_a_key_is_asked_for_and_kept_for_the_tab(page: Page, gateway: RunningGateway) -> None:
-    with page.running_first(
-        REFUSALS + "window.refuse = ({ headers }) => headers.Authorization === 'Bearer drg_good'"
-        " ? null : headers.Authorization ? { code: 'key_refused', message: 'unknown key',"
-        " status: 403 } : { code: 'key_missing', message: 'a key is required', status: 401 };"
-    ):
-        page.open("about:blank")
-        page.open(gateway.url)
-        page.wait_for("document.getElementById('key').open")
+def test_a_key_is_asked_for_and_kept_for_the_tab(
+    browser: Page, start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    with contextlib.closing(open_database(tmp_path)) as database, transaction(database):
+        key, secret = add_key(database, "of a test", limits=Limits(characters_per_month=40))
+    page = browser
+    with start_gateway(folder=tmp_path) as closed:
+        page.open(closed.url)
+        page.wait_for("document.getElementById('key')?.open")
         page.press("Escape", 27)
         page.wait_for("!document.getElementById('key').open")
-        page.click("#notice-action")
-        for key in ("drg_bad", "drg_good"):
+        enter_nothing = "document.getElementById('notice-action').textContent === 'Enter a key'"
+        if page.evaluate("!document.getElementById('notice').hidden"):
+            assert page.evaluate(enter_nothing)
+            page.click("#notice-action")
+        else:
+            page.evaluate("document.getElementById('source').focus()")
+            page.insert("Good morning.")
+        for given in ("drg_" + "0" * 40, secret):
             page.wait_for("document.getElementById('key').open")
             page.wait_for("document.activeElement.id === 'key-secret'")
-            page.insert(key)
+            page.insert(given)
             page.press("Enter", 13)
-            page.wait_for("!document.getElementById('key-secret').value")
+            page.wait_for("!document.getElementById('key').open")
         page.wait_for("document.getElementById('target-language').value")
-        page.wait_for("document.getElementById('notice').hidden")
-        assert not value(page, "getElementById('key').open")
-        assert page.evaluate("localStorage.getItem('dragoman.key')") is None
+        page.evaluate("document.getElementById('source').select()")
         assert enter(page, "Good morning.") == "Guten Morgen."
+        assert page.evaluate("localStorage.getItem('dragoman.key')") is None
         page.click("#code-open")
         for shown in ("curl", "python"):
-            assert "drg_good" not in value(page, f"getElementById('{shown}').textContent")
-        show(page, gateway)
+            assert key.id not in value(page, f"getElementById('{shown}').textContent")
+        # The month's characters are used up: trying again would not help.
+        page.evaluate("document.getElementById('source').select()")
+        page.insert("We are going to the beach with our friends today.")
+        page.wait_for("!document.getElementById('notice').hidden")
+        assert "month" in value(page, "getElementById('notice-text').textContent")
+        assert value(page, "getElementById('notice-action').hidden")
         page.click("#key-open")
         page.click("#key-forget")
         page.wait_for("document.getElementById('key').open")
         assert page.evaluate("sessionStorage.getItem('dragoman.key')") is None
-        page.insert("drg_good")
+        page.insert(secret)
         page.click("#key-stays")
         page.press("Enter", 13)
-        page.wait_for("document.getElementById('notice').hidden")
-        assert page.evaluate("localStorage.getItem('dragoman.key')") == '"drg_good"'
+        page.wait_for("!document.getElementById('key').open")
+        assert page.evaluate("localStorage.getItem('dragoman.key')") == json.dumps(secret)
+        assert not [url for url in page.requests if key.id in url]
+        page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        page.open("about:blank")
+    page.complaints.clear()
 
 
 def test_the_page_waits_for_a_server_that_starts(
