@@ -28,6 +28,12 @@ VOCAB_SIZE = 320
 torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where gateways keep their state by default: not in the home of who tests."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(scope="session")
 def tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vocabulary of the toy task's words, for the languages `en` and `de`."""

@@ -20,14 +20,21 @@ def configure_server(parser: argparse.ArgumentParser, *other_names: str) -> None
     parser.add_argument(
         *("--url", *other_names),
         default=os.environ.get("DRAGOMAN_URL") or DEFAULT_URL,
-        help="grpc://HOST:PORT or http://HOST:PORT, with TLS grpcs:// or https://; HOST:8001 is "
-        f"gRPC and other ports without a scheme are HTTP (default: $DRAGOMAN_URL or {DEFAULT_URL})",
+        help="grpc://HOST:PORT of Triton, or http://HOST:PORT of a gateway or of Triton, with TLS "
+        "grpcs:// or https://; HOST:8001 is gRPC and other ports without a scheme are HTTP "
+        f"(default: $DRAGOMAN_URL or {DEFAULT_URL})",
     )
     parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
         help="holds the token that the server wants (default: $DRAGOMAN_TOKEN, or none)",
+    )
+    parser.add_argument(
+        "--api-key-file",
+        type=Path,
+        metavar="FILE",
+        help="holds the API key of a gateway (default: $DRAGOMAN_API_KEY, or none)",
     )
     parser.add_argument("--ca-file", metavar="FILE", help="who may vouch for the server, in PEM")
     parser.add_argument("--certificate-file", metavar="FILE", help="the client's own, in PEM")
@@ -50,7 +57,7 @@ def open_translator(arguments: argparse.Namespace, retries: int | None = None) -
         return Translator(
             arguments.url,
             timeout_s=arguments.timeout_s,
-            token=read_token(arguments.token_file),
+            token=read_secret(arguments),
             ca_file=arguments.ca_file,
             certificate_file=arguments.certificate_file,
             key_file=arguments.key_file,
@@ -60,23 +67,40 @@ def open_translator(arguments: argparse.Namespace, retries: int | None = None) -
         raise UsageError(one_line(error)) from error
 
 
-def read_token(file: Path | None) -> str | None:
-    """The token of a file, or of the environment.
+def read_secret(arguments: argparse.Namespace) -> str | None:
+    """The API key of a gateway, or else the token, of a file or of the environment.
 
-    Not an option itself: what stands on a command line, everyone on the machine can read.
+    Neither is an option itself: what stands on a command line, everyone on the machine can read.
+    Both are sent as the same header, so that a file of one leaves out the environment's other.
+
+    Raises:
+        UsageError: a file cannot be read, or there are two.
+    """
+    if arguments.api_key_file and arguments.token_file:
+        raise UsageError("--api-key-file, --token-file: give one; both are sent as the same header")
+    if arguments.api_key_file:
+        return _read_file(arguments.api_key_file, "--api-key-file")
+    if arguments.token_file:
+        return _read_file(arguments.token_file, "--token-file")
+    names = ["DRAGOMAN_API_KEY", "DRAGOMAN_TOKEN"]
+    if arguments.url.startswith("grpc"):
+        names.remove("DRAGOMAN_API_KEY")  # gateways have no gRPC of ours
+    return next((found for name in names if (found := os.environ.get(name))), None)
+
+
+def _read_file(file: Path, flag: str) -> str:
+    """A secret of a file.
 
     Raises:
         UsageError: the file cannot be read.
     """
-    if file is None:
-        return os.environ.get("DRAGOMAN_TOKEN") or None
     try:
-        token = file.read_text(encoding="utf-8").strip()
+        secret = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--token-file {file}: cannot be read: {error}") from error
-    if not token:
-        raise UsageError(f"--token-file {file}: is empty")
-    return token
+        raise UsageError(f"{flag} {file}: cannot be read: {error}") from error
+    if not secret:
+        raise UsageError(f"{flag} {file}: is empty")
+    return secret
 
 
 def one_line(error: Exception) -> str:

@@ -65,7 +65,7 @@ def of_serve() -> tuple[Setting, ...]:
 
 
 def as_settings(values: Mapping[str, Any]) -> GatewaySettings:
-    """The settings of the gateway.
+    """The settings of the gateway; without a folder it keeps its state in the user's.
 
     Args:
         values: of all settings, by name.
@@ -73,12 +73,14 @@ def as_settings(values: Mapping[str, Any]) -> GatewaySettings:
     Raises:
         UsageError: a value is not what it should be.
     """
-    from dragoman_gateway.core.settings import GatewaySettings
+    from dragoman_gateway.core.settings import GatewaySettings, default_folder
 
     found: dict[str, Any] = {}
     for one in gateway_settings():
         value = values[one.name]
         found[one.name.removeprefix(PREFIX)] = tuple(value) if one.kind is list else value
+    if found["folder"] is None:
+        found["folder"] = default_folder()
     try:
         return GatewaySettings(**found)
     except ValueError as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.asking import configure_server, one_line, open_translator, read_token
+from dragoman.commands.asking import configure_server, one_line, open_translator, read_secret
 from dragoman.commands.demo import SENTENCES
 from dragoman.commands.folders import configure_force
 from dragoman.commands.options import configure_options, flag, given_options
@@ -38,6 +38,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     configure_server(parser)
     configure_options(parser)
+    parser.add_argument(
+        "--protocol",
+        choices=("triton", "own", "libretranslate", "deepl"),
+        default="triton",
+        help="what the server speaks: triton by gRPC or HTTP; a gateway the others (default: "
+        "triton)",
+    )
     load = parser.add_argument_group("what is sent")
     load.add_argument("--texts", type=Path, metavar="FILE", help="a text on each line; may be .gz")
     load.add_argument(
@@ -204,7 +211,7 @@ def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
     if arguments.windows < 1:
         raise UsageError(f"--windows {arguments.windows}: give at least 1")
     access = Access(
-        token=read_token(arguments.token_file),
+        token=read_secret(arguments),
         ca_file=arguments.ca_file,
         certificate_file=arguments.certificate_file,
         key_file=arguments.key_file,
@@ -217,6 +224,7 @@ def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
         access=access,
         streamed=arguments.stream,
         timeout_s=arguments.timeout_s,
+        api=arguments.protocol,
     )
     if set(SAMPLING) & target.options.keys() == {"seed"}:
         _log.warning("--seed samples translations; that of the arrivals is --arrivals-seed")
@@ -289,7 +297,7 @@ def _metrics_url(arguments: argparse.Namespace, target: Target) -> str | None:
 
     if arguments.metrics_url is not None:
         return None if arguments.metrics_url == "none" else str(arguments.metrics_url)
-    if target.address.tls:
+    if target.address.tls or target.api != "triton":
         return None
     try:
         with open_translator(arguments, retries=0) as translator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import resource
 import signal
@@ -44,6 +45,8 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
     Raises:
         UsageError: nobody could listen there, or somebody does already.
     """
+    # It writes of every malformed form, and bytes of it.
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     gateway = Gateway(settings)
     log = AccessLog() if settings.access_log else None
     listening = _listen(settings.address, settings.port, "--port")

@@ -19,6 +19,7 @@ SUBJECTS = {
     "http": "http_fuzz",
     "grpc": "grpc_fuzz",
     "streams": "streams",
+    "gateway": "gateway_fuzz",
     "upstream": "upstream",
     "faults": "faults",
     "frames": "frames",

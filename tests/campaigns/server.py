@@ -33,12 +33,16 @@ _STOP_S = 60.0
 _LOOK_S = 0.05
 _TRY_S = 2.0
 _READY = "ready: "
-_PROGRAMS = {"triton": "tritonserver", "engine": "dragoman_serving.service"}
+_PROGRAMS = {
+    "triton": "tritonserver",
+    "engine": "dragoman_serving.service",
+    "gateway": "--heartbeat",
+}
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What the processes of a server hold, by their names `triton` and `engine`."""
+    """What the processes of a server hold, by their names, such as `engine`."""
 
     memory_bytes: dict[str, int] = field(default_factory=dict)
     sockets: dict[str, int] = field(default_factory=dict)
@@ -47,13 +51,16 @@ class Usage:
 class CampaignServer:
     """A running server; use it as a context."""
 
-    def __init__(self, prefix: Sequence[str] = ()) -> None:
+    def __init__(self, prefix: Sequence[str] = (), gateway: bool = False) -> None:
         """Prepare; entering the context starts it.
 
         Args:
             prefix: a command that becomes the one behind it, for limits or mounts of its own.
+            gateway: whether to start the gateway too.
         """
-        self.http_port, self.grpc_port, self.metrics_port = _free_ports(3)
+        self.http_port, self.grpc_port, self.metrics_port, self.gateway_port = _free_ports(4)
+        self._has_gateway = gateway
+        self._state = tempfile.TemporaryDirectory()
         self.stop_s = 0.0
         """How long the stop took."""
         self.gave_up = 0
@@ -73,6 +80,7 @@ class CampaignServer:
     def __exit__(self, *_: object) -> None:
         """Stop the server."""
         self._end()
+        self._state.cleanup()
 
     @property
     def log(self) -> str:
@@ -95,7 +103,7 @@ class CampaignServer:
         return dict(Counter(re.findall(r"Signal \(\d+\)|ASSERTION FAILED.{0,60}", self.log)))
 
     def pids(self) -> dict[str, int]:
-        """Process ids of `triton` and `engine`, as far as they run."""
+        """Process ids of `triton`, `engine` and `gateway`, as far as they run."""
         found = {}
         for pid in children(self._process.pid):
             with contextlib.suppress(OSError):
@@ -179,8 +187,13 @@ class CampaignServer:
     def _start(self) -> None:
         ready = self.log.count(_READY)
         command = [*self._prefix, sys.executable, "-m", "dragoman", "serve"]
-        command += ["--on-failure", "restart", "--no-gateway"]
+        command += ["--on-failure", "restart"]
         ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
+        if self._has_gateway:
+            ports["gateway"] = self.gateway_port
+            command += ["--gateway-folder", self._state.name]
+        else:
+            command.append("--no-gateway")
         for name, port in ports.items():
             command += [f"--{name}-port", str(port)]
         self._process = subprocess.Popen(

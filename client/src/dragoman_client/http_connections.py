@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import asyncio
 import collections
 import contextlib
 import http.client
@@ -60,6 +61,10 @@ class HttpConnections(abc.ABC):
         self, method: str, path: str, timeout_s: float, body: bytes | None = None
     ) -> HttpAnswer:
         """The answer to a request; the path is below that of the URL."""
+
+    async def ask_first(self, path: str, timeout_s: float) -> HttpAnswer:
+        """The answer to a GET by which requests find out how to go on."""
+        return await self.ask("GET", path, timeout_s)
 
     @abc.abstractmethod
     def chunks(
@@ -179,9 +184,24 @@ class AsyncioConnections(HttpConnections):
         super().__init__(address, settings)
         self._scheme = "https" if address.tls else "http"
         self._session: Any = None
+        self._first: asyncio.Task[HttpAnswer] | None = None
+
+    async def ask_first(self, path: str, timeout_s: float) -> HttpAnswer:
+        """See `HttpConnections`; thousands of requests that begin at once share the answer."""
+        if self._first is None or self._first.done():
+            self._first = asyncio.create_task(self.ask("GET", path, self.timeout_s))
+            self._first.add_done_callback(lambda task: task.cancelled() or task.exception())
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await asyncio.shield(self._first)
+        except TimeoutError as error:
+            message = f"{self.authority}: no answer within {timeout_s:g} s"
+            raise DeadlineExceeded(message) from error
 
     async def close(self) -> None:
         """See `HttpConnections`."""
+        if self._first is not None:
+            self._first.cancel()
         if self._session is not None:
             await self._session.close()
 

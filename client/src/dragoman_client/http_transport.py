@@ -57,7 +57,7 @@ class HttpTransport:
     async def _transport(self, timeout_s: float) -> tuple[AsyncTransport, float]:
         """What speaks to the server, and how much of the time is left.
 
-        Several first requests at once may each ask; none of them waits for another's answer.
+        Threads that begin at once each ask; none of them waits for another's answer.
 
         Raises:
             TranslationError: the server could not be asked.
@@ -65,7 +65,7 @@ class HttpTransport:
         if self._found is not None:
             return self._found, timeout_s
         begin_s = time.monotonic()
-        answer = await self._connections.ask("GET", own_wire.INFO_PATH, timeout_s)
+        answer = await self._connections.ask_first(own_wire.INFO_PATH, timeout_s)
         kind = OwnTransport if own_wire.is_own(*answer) else TritonTransport
         self._found = kind(self._connections)
         return self._found, max(timeout_s - (time.monotonic() - begin_s), _LEAST_S)

@@ -7,9 +7,10 @@ Source: https://github.com/triton-inference-server/server/blob/main/docs/protoco
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,11 +102,22 @@ def read_generated(body: bytes) -> Answer:
     Raises:
         ValueError: it holds something else.
     """
-    try:
+    with reading(f"an answer of the model {TRANSLATE}"):
         texts, counts = (_listed(value) for value in map(json.loads(body).__getitem__, _WANTED))
         return Answer(tuple(map(str, texts)), sum(counts))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"not an answer of the model {TRANSLATE}: {error!r}") from error
+
+
+@contextlib.contextmanager
+def reading(what: str) -> Iterator[None]:
+    """What reading something else means.
+
+    Raises:
+        ValueError: it is not that.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"not {what}: {error!r}") from error
 
 
 def read_event(line: bytes) -> Answer | None:

@@ -23,9 +23,9 @@ from dragoman_client.errors import (
 from dragoman_client.event_lines import split_lines
 from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenStreams
 from dragoman_client.request import ENDED_EARLY
-from dragoman_options.table import STREAM, TRANSLATE
 
 from dragoman_load_test import messages
+from dragoman_load_test.http_apis import HttpApi
 from dragoman_load_test.messages import Answer
 from dragoman_load_test.target import Target
 
@@ -190,24 +190,25 @@ async def _http_senders(
 ) -> AsyncIterator[list[Send]]:
     import aiohttp
 
-    address, access = target.address, target.access
+    address, access, api = target.address, target.access, target.http_api
     scheme = "https" if address.tls else "http"
-    models = f"{scheme}://{address.authority}{address.path}/v2/models"
+    url = f"{scheme}://{address.authority}{address.path}"
     connector = aiohttp.TCPConnector(limit=0, ssl=access.tls_context() if address.tls else True)
     async with aiohttp.ClientSession(
         connector=connector,
-        headers={**access.all_headers, **http_wire.JSON_HEADERS},
+        headers={**api.headers, **http_wire.JSON_HEADERS},
         # By default it asks for answers that are compressed, which costs the server time.
         skip_auto_headers=("Accept-Encoding",),
         timeout=aiohttp.ClientTimeout(total=target.timeout_s),
     ) as session:
-        way = f"{STREAM}/generate_stream" if target.streamed else f"{TRANSLATE}/generate"
-        post = functools.partial(session.post, f"{models}/{way}")
-        call = functools.partial(_http_stream if target.streamed else _http_unary, post, address)
+        path = api.stream_path if target.streamed else api.path
+        post = functools.partial(session.post, f"{url}{path}")
+        send = _http_stream if target.streamed else _http_unary
+        call = functools.partial(send, post, address, api)
         yield [
             functools.partial(
                 call,
-                messages.generate_request(texts, target.options, target.timeout_s),
+                api.write(texts, target.options, target.timeout_s, target.streamed),
                 len(texts),
             )
             for texts in batches
@@ -215,27 +216,29 @@ async def _http_senders(
 
 
 async def _http_unary(
-    post: Callable[..., Any], address: Address, body: bytes, texts: int
+    post: Callable[..., Any], address: Address, api: HttpApi, body: bytes, texts: int
 ) -> Answered:
     with _http_failures(address):
         async with post(data=body) as response:
             came = await response.read()
-            retry_after = response.headers.get(http_wire.RETRY_AFTER)
-            http_wire.check_status(response.status, retry_after, came)
-        return _answered(messages.read_generated(came), texts)
+            if response.status != http.HTTPStatus.OK:
+                api.check(response.status, response.headers.get(http_wire.RETRY_AFTER), came)
+        return _answered(api.read(came), texts)
 
 
 async def _http_stream(
-    post: Callable[..., Any], address: Address, body: bytes, texts: int
+    post: Callable[..., Any], address: Address, api: HttpApi, body: bytes, texts: int
 ) -> Answered:
     first_s, parts, last = None, 0, None
+    assert api.line_reader is not None
+    read = api.line_reader()
     with _http_failures(address):
         async with post(data=body) as response:
             if response.status != http.HTTPStatus.OK:
                 retry_after = response.headers.get(http_wire.RETRY_AFTER)
-                http_wire.check_status(response.status, retry_after, await response.read())
+                api.check(response.status, retry_after, await response.read())
             async for line in split_lines(response.content.iter_any()):
-                answer = messages.read_event(line)
+                answer = read(line)
                 if answer is None:
                     continue
                 if any(answer.texts):

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, Callable
+from traceback import format_tb
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from dragoman_gateway.core.errors import GatewayError, Internal
 from dragoman_gateway.own.replies import NO_STORE
 
+_LOG = logging.getLogger(__name__)
 KEEP_ALIVE_S: Final = 10.0
 """Proxies close a connection on which nothing comes for a minute or so."""
 _KEEP_ALIVE = b": keep-alive\n\n"
@@ -85,9 +88,11 @@ class EventResponse(Response):
             await self._queue.put(None)
         except GatewayError as error:
             await self._queue.put(error)
-        except Exception:
+        except Exception as error:
+            # Not its message, which may quote a text.
+            where = "".join(format_tb(error.__traceback__))
+            _LOG.error("a stream failed: %s\n%s", type(error).__name__, where)
             await self._queue.put(Internal("the stream failed: see the log"))
-            raise
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         value = await self._next()

@@ -16,7 +16,7 @@ from dragoman_options.table import OPTIONS, takes
 
 from dragoman_gateway.core import errors
 from dragoman_gateway.core.errors import GatewayError
-from dragoman_gateway.own.operations import PREFIX, Operation
+from dragoman_gateway.own.operation_table import PREFIX, Operation
 from dragoman_gateway.own.samples import samples
 from dragoman_gateway.own.shapes import Refusal
 from dragoman_gateway.web.requests import JSON, MULTIPART
@@ -61,7 +61,8 @@ def openapi_document(
         limits: of the model, for the ranges of options.
         keys_required: whether requests need a key.
     """
-    schemas, required = _schemas(operations, limits), [{"key": []}]
+    schemas = _schemas(operations, limits)
+    required: list[Schema] = [{"key": []}]
     paths: dict[str, dict[str, Any]] = {}
     for one in operations:
         entry = _operation(one, samples(one, base, keys_required))
@@ -132,10 +133,11 @@ def option_schema(option: Option, limits: Limits) -> Schema:
 def _bounds(option: Option, limits: Limits) -> Schema:
     if option.range is None:
         return {}
-    least, most = option.range.least, option.range.most
-    found: Schema = {"exclusiveMinimum" if option.range.above else "minimum": least}
-    most = limits.get(most) if isinstance(most, str) else most
-    return found if most is None else {**found, "maximum": most}
+    lower = "exclusiveMinimum" if option.range.above else "minimum"
+    most = option.range.most
+    bound = limits.get(most) if isinstance(most, str) else most
+    found: Schema = {lower: option.range.least}
+    return found if bound is None else {**found, "maximum": bound}
 
 
 def _help(option: Option) -> str:

@@ -12,7 +12,7 @@ from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.own.about import About
 from dragoman_gateway.own.callers import PROTOCOL
 from dragoman_gateway.own.openapi import openapi_document
-from dragoman_gateway.own.operations import PREFIX, operations
+from dragoman_gateway.own.operation_table import PREFIX, operations
 from dragoman_gateway.own.reference import POLICY, reference_page
 from dragoman_gateway.own.replies import refuse, reply
 from dragoman_gateway.own.storing import Documents, Glossaries
@@ -43,6 +43,7 @@ class OwnProtocol:
             self._openapi,
             self._reference,
         )
+        self._described: tuple[tuple[str, str, bool], dict[str, Any]] | None = None
         self.endpoints = tuple(
             Endpoint(one.method, PREFIX + one.path, one.handle, one.reads_body)
             for one in self._operations
@@ -74,11 +75,17 @@ class OwnProtocol:
             pass  # the description is useful while the server starts, too
         url = request.url
         here = f"{url.scheme}://{url.netloc}{settings.path_prefix}"
-        return openapi_document(
-            self._operations,
-            version=version,
-            base=(settings.public_url or here).rstrip("/"),
-            path_prefix=settings.path_prefix,
-            limits=limits,
-            keys_required=await self._about.keys_required(),
-        )
+        base = (settings.public_url or here).rstrip("/")
+        keys_required = await self._about.keys_required()
+        key = (base, version, keys_required)
+        if self._described is None or self._described[0] != key:
+            document = openapi_document(
+                self._operations,
+                version=version,
+                base=base,
+                path_prefix=settings.path_prefix,
+                limits=limits,
+                keys_required=keys_required,
+            )
+            self._described = (key, document)
+        return self._described[1]

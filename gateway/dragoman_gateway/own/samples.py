@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from dragoman_gateway.own.operations import EVENTS, FILE, PREFIX, Operation
+from dragoman_gateway.own.operation_table import EVENTS, FILE, PREFIX, Operation
 from dragoman_gateway.web.requests import JSON, MULTIPART
 
 _DOCUMENT = "letter.txt"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 HEAD_BYTES = 64 << 10
@@ -47,6 +47,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._in_head, self._head_bytes = True, 0
         self._receiving: asyncio.TimerHandle | None = None
         self._sending: asyncio.TimerHandle | None = None
+        self._unanswered: list[RequestResponseCycle] = []
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -60,7 +61,13 @@ class BoundedConnection(HttpToolsProtocol):
         """See `asyncio.Protocol`."""
         self._expect_no_more()
         self.resume_writing()
+        self._give_up_answers()
         super().connection_lost(exc)
+
+    def eof_received(self) -> None:
+        """See `asyncio.Protocol`: the transport closes, and an answer could not be written."""
+        self._give_up_answers()
+        super().eof_received()
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
@@ -79,6 +86,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._in_head, self._head_bytes = False, 0
         self._expect_no_more()
         super().on_headers_complete()
+        going = [one for one in self._unanswered if not one.response_complete]
+        self._unanswered = [*going, self.cycle]
 
     def on_message_complete(self) -> None:
         """See httptools."""
@@ -127,7 +136,23 @@ class BoundedConnection(HttpToolsProtocol):
             else:
                 self.transport.close()
 
+    def _give_up_answers(self) -> bool:
+        """Tell requests that are being answered that their client has gone; whether there are any.
+
+        uvicorn tells only the last of several that came at once.
+        """
+        going = [one for one in self._unanswered if not one.response_complete]
+        for one in going:
+            one.disconnected = True
+            one.message_event.set()
+        return bool(going)
+
     def _refuse(self, status: int, message: str) -> None:
+        """Answer instead of the application, and close."""
+        if self._give_up_answers():
+            # An earlier request of this connection was being answered: nothing fits in between.
+            self.transport.close()
+            return
         code = {408: "slow_upload", 431: "too_large", 503: "unavailable"}.get(
             status, "invalid_input"
         )

@@ -18,6 +18,7 @@ from tests.integration.test_proxy import (
 )
 
 TRANSLATE = "/api/v1/translate"
+JSON = {"Content-Type": "application/json"}
 SENTENCE = b'{"text": "Good morning.", "target_language": "de"}'
 
 
@@ -49,7 +50,7 @@ def proxy(behind: RunningGateway, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def test_it_translates(proxy: Proxy) -> None:
-    status, answer = proxy.answer(TRANSLATE, SENTENCE, None)
+    status, answer = proxy.answer(TRANSLATE, SENTENCE, None, JSON)
     assert (status, json.loads(answer)["translations"][0]["text"]) == (200, "Guten Morgen.")
 
 
@@ -60,7 +61,7 @@ def test_what_is_for_operators_is_not_published(proxy: Proxy, path: str) -> None
 
 def test_bodies_fit_documents_and_no_more(proxy: Proxy) -> None:
     # As large as a document may be: it is the gateway that answers.
-    status, answer = proxy.answer(TRANSLATE, b'{"text": "' + b"a" * (32 << 20), None)
+    status, answer = proxy.answer(TRANSLATE, b'{"text": "' + b"a" * (32 << 20), None, JSON)
     assert status == 413
     assert b"8,388,608 bytes" in answer
     status, answer = proxy.answer(TRANSLATE, b"a" * (34 << 20), None)
@@ -70,7 +71,7 @@ def test_bodies_fit_documents_and_no_more(proxy: Proxy) -> None:
 
 def test_haste_is_refused(proxy: Proxy) -> None:
     time.sleep(1.5)
-    answers = [proxy.answer(TRANSLATE, SENTENCE, None) for _ in range(4 * RATE)]
+    answers = [proxy.answer(TRANSLATE, SENTENCE, None, JSON) for _ in range(4 * RATE)]
     assert {status for status, _ in answers} == {200, 429}
     refused = next(body for status, body in answers if status == 429)
     assert json.loads(refused)["error"]["code"] == "too_many_requests"
@@ -98,5 +99,5 @@ def test_a_gateway_that_is_away_is_said_in_json(
         with running_site("gateway-tls", "/readyz", tmp_path, *changes) as proxy:
             assert proxy.ask("/readyz", None, None) == 200
             gateway.stop()
-            status, answer = proxy.answer(TRANSLATE, SENTENCE, None)
+            status, answer = proxy.answer(TRANSLATE, SENTENCE, None, JSON)
             assert (status, json.loads(answer)["error"]["code"]) == (503, "unavailable")

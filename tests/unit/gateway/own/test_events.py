@@ -1,0 +1,146 @@
+"""Server-sent events without a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from dragoman_gateway.core.errors import Unavailable
+from dragoman_gateway.own.events import EventResponse
+from starlette.responses import Response
+
+KEEP_ALIVE_S = 0.02
+
+
+class Client:
+    """Receives an answer; leaves when `left` is set."""
+
+    def __init__(self) -> None:
+        self.left = asyncio.Event()
+        self.status = 0
+        self.body = b""
+
+    async def receive(self) -> dict[str, Any]:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        self.body += message.get("body", b"")
+
+    async def ask(self, values: AsyncGenerator[Any, None]) -> dict[str, Any]:
+        response = EventResponse(
+            values,
+            lambda error: Response(str(error), error.status),
+            lambda error: {"code": error.code},
+            KEEP_ALIVE_S,
+        )
+        scope: dict[str, Any] = {"type": "http"}
+        await response(scope, self.receive, self.send)
+        return scope
+
+
+async def counting(*values: Any, pause_s: float = 0.0) -> AsyncGenerator[Any, None]:
+    for value in values:
+        await asyncio.sleep(pause_s)
+        if isinstance(value, Exception):
+            raise value
+        yield value
+
+
+def test_values_are_events() -> None:
+    async def run() -> None:
+        client = Client()
+        await client.ask(counting({"a": 1}, {"a": 2}))
+        assert (client.status, client.body) == (200, b'data: {"a":1}\n\ndata: {"a":2}\n\n')
+
+    asyncio.run(run())
+
+
+def test_an_error_at_once_has_its_status() -> None:
+    async def run() -> None:
+        client = Client()
+        scope = await client.ask(counting(Unavailable("busy")))
+        assert (client.status, client.body, scope["status"]) == (503, b"busy", 503)
+
+    asyncio.run(run())
+
+
+def test_a_later_error_is_an_event() -> None:
+    async def run() -> None:
+        client = Client()
+        await client.ask(counting({"a": 1}, Unavailable("busy")))
+        assert client.body.endswith(b'event: error\ndata: {"code":"unavailable"}\n\n')
+
+    asyncio.run(run())
+
+
+def test_a_fault_is_an_error_without_its_message() -> None:
+    async def run() -> None:
+        client = Client()
+        await client.ask(counting({"a": 1}, RuntimeError("a text")))
+        assert client.body.endswith(b'event: error\ndata: {"code":"internal"}\n\n')
+
+    asyncio.run(run())
+
+
+def test_a_slow_stream_is_kept_alive() -> None:
+    async def run() -> None:
+        client = Client()
+        await client.ask(counting({"a": 1}, {"a": 2}, pause_s=3 * KEEP_ALIVE_S))
+        assert client.body.startswith(b": keep-alive\n\n")
+        assert client.body.endswith(b'data: {"a":2}\n\n')
+        assert client.body.count(b": keep-alive") >= 3
+
+    asyncio.run(run())
+
+
+def test_a_client_that_leaves_closes_the_stream() -> None:
+    async def run() -> None:
+        closed = asyncio.Event()
+
+        async def endless() -> AsyncGenerator[Any, None]:
+            try:
+                yield {"a": 1}
+                await asyncio.Event().wait()
+            finally:
+                closed.set()
+
+        client = Client()
+        asking = asyncio.create_task(client.ask(endless()))
+        while not client.body:
+            await asyncio.sleep(0.001)
+        client.left.set()
+        await asyncio.wait_for(asking, 5)
+        assert closed.is_set()
+
+    asyncio.run(run())
+
+
+def test_a_slow_reader_holds_the_stream_back() -> None:
+    async def run() -> None:
+        made = 0
+
+        async def many() -> AsyncGenerator[Any, None]:
+            nonlocal made
+            for made in range(1000):
+                yield made
+
+        reading = asyncio.Event()
+
+        class Slow(Client):
+            async def send(self, message: Any) -> None:
+                await reading.wait()
+                await super().send(message)
+
+        client = Slow()
+        asking = asyncio.create_task(client.ask(many()))
+        await asyncio.sleep(0.05)
+        assert made < 50
+        reading.set()
+        await asking
+        assert client.body.count(b"data:") == 1000
+
+    asyncio.run(run())

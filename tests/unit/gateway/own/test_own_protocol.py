@@ -1,0 +1,344 @@
+"""Endpoints of `/api/v1`: what they answer, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dragoman_client import DeadlineExceeded, ServerUnavailable
+from dragoman_gateway.core.errors import GatewayError
+
+from tests.unit.gateway.asgi import Answer, Application
+from tests.unit.gateway.own.described import check_described
+
+BASE = "/api/v1"
+
+
+def ask(app: Application, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+    """The answer to a request, held against the OpenAPI document."""
+    answer = app.send(method, BASE + path, body, **headers)
+    document = app.send("GET", f"{BASE}/openapi.json").json
+    check_described(document, method, BASE + path, answer.status, answer.headers, answer.body)
+    return answer
+
+
+def error_of(answer: Answer) -> tuple[int, str, str]:
+    """Status, code and message of a refusal."""
+    error = answer.json["error"]
+    assert answer.json["request_id"]
+    return answer.status, error["code"], error["message"]
+
+
+def test_a_text_and_several_texts_have_a_list_of_translations(app: Application) -> None:
+    one = ask(app, "POST", "/translate", {"text": "Good morning."})
+    assert one.json["translations"] == [
+        {"text": "<GOOD MORNING.>", "finish_reason": "stop", "output_tokens": 13, "warnings": []}
+    ]
+    several = ask(app, "POST", "/translate", {"text": ["One.", "Two."], "target_language": "de"})
+    assert [one["text"] for one in several.json["translations"]] == ["<ONE.>", "<TWO.>"]
+    assert ask(app, "POST", "/translate", {"text": []}).json["translations"] == []
+
+
+def test_options_reach_the_server_and_add_to_the_answer(app: Application) -> None:
+    body = {"text": "Tea.", "num_return_sequences": 3, "return_scores": True, "beam_width": 5}
+    (found,) = ask(app, "POST", "/translate", body).json["translations"]
+    assert len(found["alternatives"]) == 2
+    assert "score" in found
+    assert app.requests[-1].inputs["beam_width"] == [5]
+
+
+def test_no_answer_may_be_kept_on_the_way(app: Application) -> None:
+    assert ask(app, "POST", "/translate", {"text": "a"}).headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("more", "headers"), [({"store": False}, {}), ({}, {"cache-control": "max-age=0, no-store"})]
+)
+def test_a_request_may_leave_the_cache_out(
+    app: Application, more: dict[str, Any], headers: dict[str, str]
+) -> None:
+    body = {"text": f"A text for {more}."}
+    for times in (1, 2):
+        before = len(app.requests)
+        ask(app, "POST", "/translate", {**body, **more}, **headers)
+        assert len(app.requests) == before + 1, times
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "text is missing"),
+        ({"text": None}, "text is missing"),
+        ({"text": 1}, "text is a whole number: give a text or a list"),
+        ({"text": ["a", 1]}, "text[1] is a whole number: give a text"),
+        ({"text": {"a": 1}}, "text is an object: give a text or a list"),
+        ({"text": "a", "store": 1}, "store is a whole number: give true or false"),
+        ({"text": "a", "glossary_ids": "x"}, "glossary_ids is a text: give a list"),
+        ({"text": "a", "target_langage": "de"}, "did you mean target_language?"),
+        ({"text": "a", "x": 1}, "unknown field 'x': give glossary_ids, store, text, and the"),
+        ({"text": "a", "beam_width": 9}, "beam_width is 9: give 1 to 8"),
+        ({"text": "a", "beam_width": "4"}, "beam_width is '4': give a whole number"),
+        ({"text": "a", "beam_width": True}, "beam_width is True: give a whole number"),
+        ({"text": "a", "seed": 1, "beam_width": 4}, "give beam_width 1 or none"),
+        ({"text": "a", "glossary": {"a": 1}}, "glossary is {'a': 1}: give terms"),
+        ({"text": "a", "return_alignments": "x"}, "give hard or soft"),
+        ([], "the body is []: send a JSON object"),
+        ("a", "the body is 'a': send a JSON object"),
+    ],
+)
+def test_what_is_wrong_is_named(app: Application, body: Any, message: str) -> None:
+    status, code, told = error_of(ask(app, "POST", "/translate", body))
+    assert (status, code) == (400, "invalid_input")
+    assert message in told
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b" ", b"{", b'{"text": "\xff"}', b'{"text": "a"} x', b"[" * 100_000, b"\0"]
+)
+def test_bodies_that_are_no_json_are_refused(app: Application, body: bytes) -> None:
+    kind = {"content-type": "application/json"}
+    answer = app.call("POST", f"{BASE}/translate", body, kind)
+    assert error_of(answer)[:2] == (400, "invalid_input")
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
+def test_json_must_be_declared(app: Application, kind: str) -> None:
+    """Else a page of another origin could send it without asking."""
+    answer = app.call("POST", f"{BASE}/translate", b'{"text": "a"}', {"content-type": kind})
+    status, code, message = error_of(answer)
+    assert (status, code) == (415, "wrong_media_type")
+    assert "send the header 'Content-Type: application/json'" in message
+
+
+def test_wrong_paths_and_methods_are_refused(app: Application) -> None:
+    assert error_of(app.send("GET", f"{BASE}/nothing"))[:2] == (404, "not_found")
+    answer = app.send("PUT", f"{BASE}/translate")
+    assert error_of(answer)[:2] == (405, "wrong_method")
+    assert answer.headers["allow"] == "OPTIONS, POST"
+    answer = app.send("OPTIONS", f"{BASE}/languages")
+    assert (answer.status, answer.headers["allow"], answer.body) == (204, "GET, HEAD, OPTIONS", b"")
+
+
+def test_head_answers_like_get(app: Application) -> None:
+    assert app.send("HEAD", f"{BASE}/languages").status == 200
+
+
+def test_languages_have_names_and_targets(app: Application) -> None:
+    assert ask(app, "GET", "/languages").json["languages"] == [
+        {"code": "en", "name": "English", "targets": ["de"]},
+        {"code": "de", "name": "German", "targets": ["en"]},
+    ]
+
+
+def test_languages_are_detected(app: Application) -> None:
+    texts = ["Guten Morgen, wie geht es dir?", "Good morning, how are you?"]
+    found = ask(app, "POST", "/detect", {"text": texts}).json["detections"]
+    assert [one["language"] for one in found] == ["de", "en"]
+    assert all(0.5 < one["probability"] <= 1 for one in found)
+    answer = ask(app, "POST", "/detect", {"text": ["a"] * 1001})
+    assert error_of(answer)[:2] == (413, "too_large")
+
+
+def test_info_says_what_there_is(app: Application) -> None:
+    found = ask(app, "GET", "/info").json
+    assert found["product"] == "dragoman"
+    assert {"name": "beam_width"}.items() <= found["options"][3].items()
+    assert found["features"]["document_formats"] == [".txt"]
+
+
+def test_alternatives_differ_after_a_prefix(app: Application) -> None:
+    body = {"text": "Tea.", "target_language": "de", "prefix": "Ich", "count": 2}
+    assert len(ask(app, "POST", "/alternatives", body).json["alternatives"]) == 2
+    inputs = app.requests[-1].inputs
+    assert (inputs["prefix"], inputs["return_alternatives"]) == (["Ich"], [True])
+    one = ask(app, "POST", "/alternatives", {**body, "count": 1}).json["alternatives"]
+    assert len(one) == 1
+    for count, message in ((0, "count: expected a whole number >= 1"), (9, "give 1 to 8")):
+        answer = ask(app, "POST", "/alternatives", {**body, "count": count})
+        assert message in error_of(answer)[2]
+    answer = ask(app, "POST", "/alternatives", {"text": "a"})
+    assert error_of(answer)[2] == "target_language is missing"
+
+
+def test_pairs_are_scored_and_aligned(app: Application) -> None:
+    pairs = {"text": ["a", "b"], "target": ["c", "d"]}
+    assert len(ask(app, "POST", "/score", pairs).json["scores"]) == 2
+    assert len(ask(app, "POST", "/alignments", pairs).json["alignments"]) == 2
+    for wrong, message in (
+        ({"text": "a", "target": ["b"]}, "two texts, or two lists"),
+        ({"text": ["a"], "target": []}, "0 translations of 1 texts"),
+        ({"text": "a"}, "target is missing"),
+        ({"text": "a", "target": "b", "beam_width": 2}, "not taken by the model score"),
+    ):
+        assert message in error_of(ask(app, "POST", "/score", wrong))[2]
+
+
+def test_a_stream_sends_events(app: Application) -> None:
+    answer = ask(app, "POST", "/translate/stream", {"text": "Tea."})
+    events = [line for line in answer.body.decode().split("\n\n") if line]
+    assert all(event.startswith("data: {") for event in events)
+    assert '"text":"<TEA.>"' in events[-1]
+    assert '"finish_reason":"stop"' in events[-1]
+    assert answer.headers["content-type"].startswith("text/event-stream")
+
+
+def test_a_stream_that_cannot_begin_is_refused(app: Application) -> None:
+    for body, message in (
+        ({"text": ["a"]}, "text is a list: give a text"),
+        ({"text": "a", "keep_placeholders": True}, "not taken in a stream"),
+    ):
+        assert message in error_of(ask(app, "POST", "/translate/stream", body))[2]
+
+
+def test_glossaries_are_kept(app: Application) -> None:
+    direction = {"source_language": "EN", "target_language": "de_DE"}
+    body = {"name": "Drinks", "dictionaries": [{**direction, "entries": {"tea": "Tee"}}]}
+    made = ask(app, "POST", "/glossaries", body)
+    assert made.status == 201
+    path = f"/glossaries/{made.json['id']}"
+    assert made.headers["location"] == BASE + path
+    assert made.json["dictionaries"] == [
+        {"source_language": "en", "target_language": "de", "entry_count": 1}
+    ]
+    assert [one["name"] for one in ask(app, "GET", "/glossaries").json["glossaries"]] == ["Drinks"]
+    assert ask(app, "PATCH", path, {"name": "Hot"}).json["name"] == "Hot"
+    terms = f"{path}/dictionaries/en/de"
+    assert (
+        ask(app, "PATCH", terms, {"coffee": "Kaffee"}).json["dictionaries"][0]["entry_count"] == 2
+    )
+    assert ask(app, "GET", terms).json == {"tea": "Tee", "coffee": "Kaffee"}
+    assert ask(app, "PUT", terms, {"milk": "Milch"}).json["dictionaries"][0]["entry_count"] == 1
+    assert ask(app, "GET", terms, accept="text/csv").body == b"milk,Milch\n"
+    tabs = ask(app, "GET", terms, accept="text/html, text/tab-separated-values;q=0.9")
+    assert tabs.body == b"milk\tMilch\n"
+    assert ask(app, "DELETE", terms).status == 204
+    assert error_of(ask(app, "GET", terms))[:2] == (404, "not_found")
+    assert ask(app, "DELETE", path).status == 204
+    assert error_of(ask(app, "GET", path))[:2] == (404, "not_found")
+
+
+def test_terms_come_as_csv_and_tsv(app: Application) -> None:
+    path = f"/glossaries/{ask(app, 'POST', '/glossaries', {'name': 'a'}).json['id']}"
+    terms = f"{BASE}{path}/dictionaries/en/de"
+    for kind, body in (("text/csv", b'"tea, hot",Tee\n'), ("text/tab-separated-values", b"b\tc\n")):
+        assert app.call("PATCH", terms, body, {"content-type": kind}).status == 200
+    assert ask(app, "GET", f"{path}/dictionaries/en/de").json == {"tea, hot": "Tee", "b": "c"}
+    answer = app.call("PUT", terms, b"tea", {"content-type": "text/csv"})
+    assert error_of(answer)[1] == "invalid_input"
+    assert "line 1" in error_of(answer)[2]
+    answer = app.call("PUT", terms, b"tea", {"content-type": "text/plain"})
+    assert error_of(answer)[:2] == (415, "wrong_media_type")
+    answer = ask(app, "PUT", f"{path}/dictionaries/en/zz", {"a": "b"})
+    assert "'zz' is not supported: give" in error_of(answer)[2]
+    assert ask(app, "DELETE", path).status == 204
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "name is missing"),
+        ({"name": ""}, "name: expected a text of length >= 1"),
+        ({"name": "a", "dictionaries": [{}]}, "dictionaries[0].source_language is missing"),
+        ({"name": "a", "entries": {}}, "unknown field 'entries'"),
+    ],
+)
+def test_glossaries_that_are_none_are_refused(
+    app: Application, body: dict[str, Any], message: str
+) -> None:
+    status, code, told = error_of(ask(app, "POST", "/glossaries", body))
+    assert (status, code) == (400, "invalid_input")
+    assert message in told
+
+
+def form(*parts: tuple[str, str, str | None]) -> tuple[bytes, dict[str, str]]:
+    """A form of names, values, and files' names, with its content type."""
+    lines = []
+    for name, value, file in parts:
+        named = f'; filename="{file}"' if file else ""
+        lines.append(f'--x\r\nContent-Disposition: form-data; name="{name}"{named}\r\n\r\n{value}')
+    body = "\r\n".join([*lines, "--x--\r\n"]).encode()
+    return body, {"content-type": "multipart/form-data; boundary=x"}
+
+
+def test_documents_are_translated(app: Application) -> None:
+    sent = form(
+        ("file", "Good morning.", "letter.txt"),
+        ("target_language", "de", None),
+        ("beam_width", "2", None),
+    )
+    made = app.call("POST", f"{BASE}/documents", *sent)
+    assert made.status == 202
+    path = f"/documents/{made.json['id']}"
+    assert made.headers["location"] == BASE + path
+    done = ask(app, "GET", f"{path}?wait_s=20").json
+    assert (done["state"], done["done"], done["file_name"]) == ("done", 1.0, "letter.txt")
+    assert made.json["id"] in [one["id"] for one in ask(app, "GET", "/documents").json["documents"]]
+    result = ask(app, "GET", f"{path}/result")
+    assert result.body == b"<GOOD MORNING.>"
+    assert result.headers["content-disposition"] == 'attachment; filename="letter.txt"'
+    assert ask(app, "DELETE", path).status == 204
+    assert error_of(ask(app, "GET", path))[:2] == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "message"),
+    [
+        ([], 400, "send one file"),
+        ([("file", "a", None)], 400, "send one file"),
+        ([("other", "a", "a.txt")], 400, "in the field 'file'"),
+        ([("file", "a", "a.pdf")], 415, "'.pdf'"),
+        ([("file", "a", "a.txt"), ("beam_width", "x", None)], 400, "beam_width is 'x'"),
+        ([("file", "a", "a.txt"), ("repair", "x", None)], 400, "repair is 'x': give true or"),
+        ([("file", "a", "a.txt"), ("target_lang", "de", None)], 400, "did you mean target_l"),
+    ],
+)
+def test_documents_that_are_none_are_refused(
+    app: Application, parts: list[tuple[str, str, str | None]], status: int, message: str
+) -> None:
+    answer = app.call("POST", f"{BASE}/documents", *form(*parts))
+    assert answer.status == status
+    assert message in error_of(answer)[2]
+
+
+@pytest.mark.parametrize("seconds", ["x", "-1", "61", "nan", "inf"])
+def test_nobody_waits_for_ever(app: Application, seconds: str) -> None:
+    answer = ask(app, "GET", f"/documents/{'0' * 32}?wait_s={seconds}")
+    assert "wait_s is" in error_of(answer)[2]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (ServerUnavailable("busy", 3.0), 503, "unavailable"),
+        (DeadlineExceeded("late"), 504, "deadline_exceeded"),
+    ],
+)
+def test_errors_of_the_server_have_their_codes(
+    app: Application, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, code: str
+) -> None:
+    from dragoman_gateway.core.errors import of_client
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise of_client(error)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(app.gateway.translations, "translate", fail)
+    answer = ask(app, "POST", "/translate", {"text": "a"})
+    assert error_of(answer)[:2] == (status, code)
+    assert answer.headers.get("retry-after") == ("3" if status == 503 else None)
+
+
+def test_a_fault_of_the_gateway_says_nothing_of_the_text(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a secret text")
+
+    monkeypatch.setattr(app.gateway.translations, "translate", fail)
+    answer = ask(app, "POST", "/translate", {"text": "a"})
+    assert error_of(answer)[:2] == (500, "internal")
+    assert b"secret" not in answer.body
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    kinds = GatewayError.__subclasses__()
+    assert len({kind.code for kind in kinds}) == len(kinds)
