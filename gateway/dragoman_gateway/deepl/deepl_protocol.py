@@ -8,13 +8,13 @@ Source: https://github.com/DeepLcom/openapi, and the clients, which read more th
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dragoman_options.table import AUTO
-from starlette.background import BackgroundTask
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import (
@@ -27,6 +27,7 @@ from dragoman_gateway.core.errors import (
     WrongMediaType,
 )
 from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.glossaries import Dictionary, Glossary
 from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.deepl import deepl_documents as documents
 from dragoman_gateway.deepl import deepl_glossaries as glossaries
@@ -38,6 +39,7 @@ from dragoman_gateway.deepl.deepl_options import (
     text_options,
 )
 from dragoman_gateway.deepl.deepl_texts import translate_texts
+from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.requests import MULTIPART, GatewayRequest
@@ -279,7 +281,7 @@ class DeepLProtocol:
 
     async def _single(
         self, request: GatewayRequest, caller: Caller, entries: bool = False
-    ) -> glossaries.Glossary:
+    ) -> Glossary:
         """The glossary that a path names, which has one dictionary.
 
         Raises:
@@ -403,12 +405,12 @@ class DeepLProtocol:
         if job.state in ("failed", "cancelled"):
             raise NotFound(documents.written_status(job)["error_message"])
         path = await jobs.result(caller, job_id)
-        return FileResponse(
-            path,
-            filename=job.file_name,
-            media_type="application/octet-stream",
-            background=BackgroundTask(jobs.delete, caller, job_id),
-        )
+
+        async def delete() -> None:
+            with contextlib.suppress(NotFound):  # somebody else was faster
+                await jobs.delete(caller, job_id)
+
+        return await file_response(path, job.file_name, delete)
 
 
 def _key_of_header(request: GatewayRequest) -> str | None:
@@ -442,7 +444,7 @@ def _document_id(request: GatewayRequest, fields: Fields) -> str:
     return job_id
 
 
-def _dictionary(glossary: glossaries.Glossary, source: str, target: str) -> glossaries.Dictionary:
+def _dictionary(glossary: Glossary, source: str, target: str) -> Dictionary:
     """A dictionary of a glossary.
 
     Raises:

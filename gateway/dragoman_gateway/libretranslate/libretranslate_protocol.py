@@ -9,12 +9,13 @@ Source: https://docs.libretranslate.com/api/
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from dragoman_options.languages import fold_language
 from dragoman_options.table import AUTO
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import (
@@ -32,6 +33,7 @@ from dragoman_gateway.core.languages import name_of
 from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
 from dragoman_gateway.libretranslate.specification import specification
+from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest
@@ -127,7 +129,7 @@ class LibreTranslateProtocol:
     ) -> tuple[list[Source], list[Candidates]]:
         sources = await sources_of(self._translations, texts, source, target)
 
-        async def translate(these: list[str], src: str) -> list[Candidates]:
+        async def translate(these: Sequence[str], src: str) -> list[Candidates]:
             if others:
                 return await best_translations(
                     self._translations, caller, these, src, target, others
@@ -188,21 +190,18 @@ class LibreTranslateProtocol:
         )
 
     async def _frontend_settings(self, request: GatewayRequest) -> Response:
-        access, limits = self._gateway.access, None
-        try:
+        access, limit = self._gateway.access, None
+        if needs_no_key := await access.needs_no_key():
             caller = await access.caller(None, self.name, request.address)
-            is_key_required, limits = False, caller.limits
-        except KeyMissing:
-            is_key_required = True
-        limit = limits.characters_per_request if limits else None
+            limit = caller.limits.characters_per_request
         target = (await self._translations.languages()).targets[-1]
         return json_response(
             {
-                "apiKeys": is_key_required,
+                "apiKeys": not await access.is_open(),
                 "charLimit": _NO_LIMIT if limit is None else limit,
                 "filesTranslation": True,
                 "frontendTimeout": _FRONTEND_TIMEOUT_MS,
-                "keyRequired": is_key_required,
+                "keyRequired": not needs_no_key,
                 "language": {
                     "source": {"code": AUTO, "name": "Auto Detect"},
                     "target": {"code": target, "name": name_of(target)},
@@ -240,7 +239,7 @@ class LibreTranslateProtocol:
         caller = Caller(owner or "anonymous", owner or None)
         job = await self._gateway.jobs.get(caller, job_id)
         path = await self._gateway.jobs.result(caller, job_id)
-        return FileResponse(path, filename=job.file_name)
+        return await file_response(path, job.file_name)
 
     async def _suggest(self, request: GatewayRequest) -> Response:
         return json_response({"error": "Suggestions are disabled on this server."}, 403)

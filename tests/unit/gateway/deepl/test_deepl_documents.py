@@ -1,0 +1,88 @@
+"""Documents: uploaded, waited for, downloaded once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.deepl_openapi import faults
+from tests.unit.gateway.asgi import Answer, Application
+from tests.unit.gateway.deepl.test_deepl_protocol import checked
+
+
+def upload(
+    app: Application, name: str = "a.txt", text: bytes = b"one two\n", **fields: str
+) -> Answer:
+    """Upload a document."""
+    parts = [
+        f'--x\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'.encode()
+        for field, value in ({"source_lang": "EN", "target_lang": "DE"} | fields).items()
+    ]
+    head = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
+    body = b"".join([*parts, head.encode(), text, b"\r\n--x--\r\n"])
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    answer = app.call("POST", "/v2/document", body, kind)
+    sent = (answer.status, answer.media_type, answer.body)
+    assert faults("POST", "/v2/document", *sent) == []
+    return answer
+
+
+def test_a_document_comes_back_once(app: Application) -> None:
+    handle = upload(app).json
+    assert re.fullmatch("[0-9A-F]{32}", handle["document_id"])
+    assert re.fullmatch("[0-9A-F]{64}", handle["document_key"])
+    path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+    status = checked(app, "POST", path, key)  # waits until the document is done
+    assert status.json == {
+        "document_id": handle["document_id"],
+        "status": "done",
+        "billed_characters": 8,
+    }
+    assert app.form(path, key).json == status.json
+    result = checked(app, "POST", f"{path}/result", key)
+    assert (result.status, result.body) == (200, b"<ONE TWO>\n")
+    assert "filename*=utf-8''a.txt" in result.headers["content-disposition"]
+    assert checked(app, "POST", f"{path}/result", key).status == 404
+    assert checked(app, "POST", path, key).status == 404
+
+
+def test_a_document_needs_its_key(app: Application) -> None:
+    first, second = upload(app).json, upload(app).json
+    path = f"/v2/document/{first['document_id']}"
+    assert checked(app, "POST", path, {}).status == 400
+    for key in ("", "\0", "ü", second["document_key"]):
+        for way in (path, f"{path}/result"):
+            assert checked(app, "POST", way, {"document_key": key}).status in (400, 404)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "message"),
+    [
+        ({"name": "a.docx"}, 415, ".docx"),
+        ({"name": ""}, 415, ""),
+        ({"text": b"\xff\xfe"}, 400, "UTF-8"),
+        ({"target_lang": "EN-GB"}, 400, "Source and target language are equal."),
+        ({"target_lang": "ZZ"}, 400, "Value for 'target_lang' not supported."),
+        ({"formality": "less"}, 400, "doesn't support formality"),
+        ({"output_format": "pdf"}, 400, "output_format: a document comes back in its own format"),
+        ({"style_id": "a"}, 400, "style_id: style rules are not offered"),
+        ({"glossary_id": "00000000-0000-0000-0000-000000000000"}, 404, "there is no glossary"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    app: Application, fields: dict[str, Any], status: int, message: str
+) -> None:
+    answer = upload(app, **fields)
+    assert answer.status == status
+    assert message in answer.json["message"]
+
+
+def test_a_document_is_a_part_of_a_form(app: Application) -> None:
+    assert checked(app, "POST", "/v2/document", {"file": "a"}).status == 400
+    body = b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\na\r\n--x--\r\n'
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    answer = app.call("POST", "/v2/document", body, kind)
+    assert answer.status == 400
+    assert "send one file" in answer.json["message"]

@@ -1,0 +1,74 @@
+"""Files: translated while the client waits, downloaded by whoever has the link."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+from dragoman_gateway.core.caller import Caller
+
+from tests.unit.gateway.asgi import Answer, Application
+
+
+async def any_key(secret: str | None, protocol: str, address: str) -> Caller:
+    """Requires a key, of which any will do; see `Access.caller`."""
+    assert secret
+    return Caller("k1", "k1")
+
+
+def upload(app: Application, name: str, text: bytes = b"one two\n", key: str = "") -> Answer:
+    """Upload a file."""
+    fields = {"source": "en", "target": "de", "api_key": key}
+    parts = [
+        f'--x\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'.encode()
+        for field, value in fields.items()
+    ]
+    head = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
+    body = b"".join([*parts, head.encode(), text, b"\r\n--x--\r\n"])
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    return app.call("POST", "/translate_file", body, kind)
+
+
+def test_a_file_comes_back_as_a_link(app: Application) -> None:
+    answer = upload(app, "my notes.txt")
+    url = urlsplit(answer.json["translatedFileUrl"])
+    assert (url.scheme, url.netloc) == ("http", "localhost:5000")
+    assert url.path.endswith(".my%20notes.txt")
+    for _ in range(2):
+        file = app.call("GET", url.path)
+        assert (file.status, file.body) == (200, b"<ONE TWO>\n")
+        assert "my%20notes.txt" in file.headers["content-disposition"]
+
+
+def test_the_link_of_a_file_needs_no_key(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.gateway.access, "caller", any_key)
+    path = urlsplit(upload(app, "a.txt", key="k").json["translatedFileUrl"]).path
+    monkeypatch.undo()
+    assert app.call("GET", path).body == b"<ONE TWO>\n"
+    assert app.call("GET", path.replace("_k1", "")).status == 404
+    assert app.call("GET", path.replace("_k1", "_k2")).status == 404
+
+
+def test_a_public_url_is_that_of_the_link() -> None:
+    with Application(public_url="https://translate.example/sub/", anonymous=True) as app:
+        url = upload(app, "a.txt").json["translatedFileUrl"]
+        assert url.startswith("https://translate.example/sub/download_file/")
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a", ".txt.exe", "a.html"])
+def test_other_formats_are_refused(app: Application, name: str) -> None:
+    answer = upload(app, name)
+    assert answer.status == 415
+    assert "give .txt" in answer.json["error"]
+
+
+@pytest.mark.parametrize("name", ["a", "..", "../../etc/passwd", "%2e", "0" * 32 + ".txt", "_"])
+def test_what_is_no_file_is_not_found(app: Application, name: str) -> None:
+    answer = app.call("GET", f"/download_file/{name}")
+    assert answer.status == 404
+    assert list(answer.json) == ["error"]
+
+
+def test_no_file(app: Application) -> None:
+    assert app.form("/translate_file", {"source": "en"}).status == 400
+    assert app.form("/translate_file", {}).json["error"].startswith("Invalid request: ")
