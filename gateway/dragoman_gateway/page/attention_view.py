@@ -28,11 +28,8 @@ class AttentionPage:
             protocol: its name, for access.
         """
         self._gateway, self._protocol = gateway, protocol
-        self._headers = {
-            "Cache-Control": "no-store",
-            "Content-Security-Policy": f"{drawing_policy()}; sandbox allow-scripts",
-            "X-Content-Type-Options": "nosniff",
-        }
+        policy = f"{drawing_policy()}; sandbox allow-scripts"
+        self._headers = {"Content-Security-Policy": policy}
 
     async def answer(self, request: GatewayRequest) -> Response:
         """A sentence, and optionally its translation, as a page of `dragoman attention`."""
