@@ -1,0 +1,1 @@
+"""The gateway's speed: over Triton alone, and beside LibreTranslate's own server."""

@@ -1,0 +1,68 @@
+"""Triton with the shipped model, and gateways before it, as processes for a benchmark."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
+
+from dragoman.kernel.errors import DragomanError
+
+REPOSITORY = Path(__file__).parents[2] / "model_repository"
+
+
+@dataclass(frozen=True)
+class Running:
+    """URLs of what runs.
+
+    Attributes:
+        triton: of Triton's HTTP.
+        gateway: of the gateway, without a cache.
+        caching: of another one, with its cache.
+    """
+
+    triton: str
+    gateway: str
+    caching: str
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Running]:
+    """Start all on free ports, and stop it at the end."""
+    options = ServeOptions(REPOSITORY, http_port=0, grpc_port=0, metrics_port=0)
+    with (
+        TritonServer(options) as server,
+        _gateway(server, "--cache-bytes=0") as plain,
+        _gateway(server) as caching,
+    ):
+        yield Running(server.http_url, plain, caching)
+
+
+@contextlib.contextmanager
+def _gateway(server: TritonServer, *words: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "dragoman", "gateway", "--port=0"]
+    command += [f"--triton={server.grpc_url}", f"--triton-http={server.http_url}", *words]
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [*command, f"--folder={folder}"], stderr=subprocess.PIPE, text=True, env=os.environ
+        )
+        assert process.stderr is not None
+        try:
+            line = process.stderr.readline()
+            found = re.match(r"ready: (\S+)", line)
+            if not found:
+                raise DragomanError(f"the gateway did not start: {line.strip()}")
+            yield found[1].replace("localhost", "127.0.0.1")
+        finally:
+            process.terminate()
+            process.wait(60)
+            process.stderr.close()
