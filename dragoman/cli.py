@@ -28,6 +28,7 @@ COMMANDS = (
     "publish",
     "serve",
     "gateway",
+    "keys",
     "translate",
     "score",
     "attention",

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 import trustme
+from dragoman_client.testing.gateway_handler import GatewayHandler
 from dragoman_client.testing.server import GrpcService, HttpServer, add_service
 from faulty_servers import grpc_service
 from stand_ins import TlsFiles, WrongAnswers, WrongHandler
@@ -27,6 +28,15 @@ def grpc_url() -> Iterator[str]:
 def http_url() -> Iterator[str]:
     """An HTTP server that translates."""
     server = HttpServer(("127.0.0.1", 0), WrongAnswers(), WrongHandler)
+    server.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def gateway_url() -> Iterator[str]:
+    """A gateway that translates."""
+    server = HttpServer(("127.0.0.1", 0), WrongAnswers(), GatewayHandler)
     server.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.stop()
@@ -89,7 +99,7 @@ def tls_url(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(f"{request.param}_url"))
 
 
-@pytest.fixture(params=["grpc", "http"])
+@pytest.fixture(params=["grpc", "http", "gateway"])
 def url(request: pytest.FixtureRequest) -> str:
     """Each of the servers in turn."""
     return str(request.getfixturevalue(f"{request.param}_url"))

@@ -201,20 +201,23 @@ def test_several_threads_share_a_translator() -> None:
 def test_the_examples_of_the_readme_run(
     grpc_url: str,
     http_url: str,
+    gateway_url: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Against servers that speak Triton's protocol."""
+    """Against servers that speak a gateway's and Triton's protocols."""
     readme = Path(dragoman_client.translator.__file__).parents[2] / "README.md"
     blocks = readme.read_text("utf-8").split("```python\n")[1:]
-    assert len(blocks) == 11
+    assert len(blocks) == 12
     monkeypatch.chdir(tmp_path)
     for block in blocks:
         code = block.split("```")[0].replace("http://localhost:8000", http_url)
+        code = code.replace("http://localhost:5000", gateway_url)
         code = code.replace("grpc://localhost:8001", grpc_url)
         exec(code.replace("localhost:8001", grpc_url.removeprefix("grpc://")), {})
-    printed = capsys.readouterr().out.splitlines()
+    first, *printed = capsys.readouterr().out.splitlines()
+    assert first == "<GOOD MORNING.>"
     assert printed[:3] == ["<GOOD MORNING.> 13 stop", "<GOOD MORNING.>", "<GOOD NIGHT.>"]
     assert printed[3:103] == [f"<CHAPTER {number}.>" for number in range(1, 101)]
     assert printed[103] == "< "

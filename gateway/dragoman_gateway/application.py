@@ -15,6 +15,7 @@ from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
 from dragoman_gateway.web.observation import Observed
 from dragoman_gateway.web.operations import Operations
+from dragoman_gateway.web.protection import Protection
 
 
 def application(gateway: Gateway, log: AccessLog | None = None) -> ASGIApp:
@@ -33,7 +34,8 @@ def application(gateway: Gateway, log: AccessLog | None = None) -> ASGIApp:
         own,
     )
     dispatcher = Dispatcher(protocols, gateway.settings)
-    observed = Observed(dispatcher, gateway.metrics, log)
+    protected = Protection(dispatcher, gateway.access, gateway.settings)
+    observed = Observed(protected, gateway.metrics, log)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -5,6 +5,7 @@ GatewayError             a message for a person: it names the value and the fix
 ├── Unsupported          400  a feature that is not offered, refused by its name
 ├── KeyMissing           401  a key is required
 ├── KeyRefused           403  an unknown, expired or revoked key, or not for this
+├── Forbidden            403  a web page of another origin, or a wrong name of the gateway
 ├── NotFound             404
 ├── WrongMethod          405
 ├── SlowUpload           408  the body did not arrive in time
@@ -62,6 +63,12 @@ class KeyRefused(GatewayError):
     """An unknown, expired or revoked key, or a key that does not allow this."""
 
     status, code = 403, "key_refused"
+
+
+class Forbidden(GatewayError):
+    """A web page of another origin, or a name that is not the gateway's."""
+
+    status, code = 403, "forbidden"
 
 
 class NotFound(GatewayError):

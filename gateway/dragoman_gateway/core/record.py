@@ -36,6 +36,11 @@ def begin_record() -> RequestRecord:
     return record
 
 
+def current_record() -> RequestRecord | None:
+    """The record of the request that the current task answers."""
+    return _CURRENT.get()
+
+
 def note_caller(caller: Caller, characters: int) -> None:
     """Note who sends the current request, and how much; called when it is admitted."""
     record = _CURRENT.get()

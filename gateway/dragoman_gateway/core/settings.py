@@ -97,11 +97,11 @@ class GatewaySettings:
     riva_port: int | None = None
     stop_delay_s: float = 0.0
     anonymous: bool = False
-    anonymous_requests_per_minute: int | None = 60
-    anonymous_characters_per_minute: int | None = None
+    anonymous_requests_per_minute: int | None = 300
+    anonymous_characters_per_minute: int | None = 100_000
     anonymous_characters_per_month: int | None = None
     anonymous_characters_per_request: int | None = 10_000
-    anonymous_concurrent_requests: int | None = 4
+    anonymous_concurrent_requests: int | None = 8
     limits_url: str | None = None
 
     @property

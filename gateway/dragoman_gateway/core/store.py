@@ -94,7 +94,7 @@ def open_database(folder: Path | None, must_exist: bool = False) -> sqlite3.Conn
     path = None if folder is None else folder / FILE_NAME
     if path is not None:
         _prepare(path, must_exist)
-    with _opening(path):
+    with writing_errors(path):
         connection = _connect(path)
         try:
             _migrate(connection, path)
@@ -119,6 +119,23 @@ def transaction(
         raise
 
 
+@contextmanager
+def writing_errors(path: Path | None) -> Iterator[None]:
+    """Errors of SQLite as one line for who starts the gateway or a command.
+
+    Raises:
+        UsageError: SQLite raised one inside.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise UsageError(f"{path}: cannot be used: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise UsageError(
+            f"{path}: is damaged or no SQLite file ({error}): restore a backup, or move it away"
+        ) from error
+
+
 def back_up(connection: sqlite3.Connection, path: Path) -> None:
     """Copy a database that may be in use, as it is at one moment.
 
@@ -131,7 +148,7 @@ def back_up(connection: sqlite3.Connection, path: Path) -> None:
         raise UsageError(f"{path}: exists already: give a new file") from error
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
-    with _opening(path):
+    with writing_errors(path):
         copy = sqlite3.connect(path)
         try:
             connection.backup(copy)
@@ -254,19 +271,6 @@ def _migrate(connection: sqlite3.Connection, path: Path | None) -> None:
 def _version(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
-
-
-@contextmanager
-def _opening(path: Path | None) -> Iterator[None]:
-    """Errors of SQLite as one line for who starts the gateway."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        raise UsageError(f"{path}: cannot be used: {error}") from error
-    except sqlite3.DatabaseError as error:
-        raise UsageError(
-            f"{path}: is damaged or no SQLite file ({error}): restore a backup, or move it away"
-        ) from error
 
 
 @contextmanager

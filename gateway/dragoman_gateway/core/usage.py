@@ -200,6 +200,13 @@ class Ledger:
             self._is_failing = False
 
 
+def month_usage(connection: sqlite3.Connection, month: str) -> dict[str, tuple[int, int]]:
+    """Characters and requests of a month by name, as far as they are written."""
+    query = "SELECT name, characters, requests FROM usage WHERE month = ?"
+    rows = connection.execute(query, (month,))
+    return {name: (characters, requests) for name, characters, requests in rows}
+
+
 def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], one[1] + other[1]
 

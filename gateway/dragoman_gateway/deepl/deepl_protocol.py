@@ -27,6 +27,7 @@ from dragoman_gateway.core.errors import (
     WrongMediaType,
 )
 from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.glossaries import Dictionary, Glossary
 from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.deepl import deepl_documents as documents
 from dragoman_gateway.deepl import deepl_glossaries as glossaries
@@ -280,7 +281,7 @@ class DeepLProtocol:
 
     async def _single(
         self, request: GatewayRequest, caller: Caller, entries: bool = False
-    ) -> glossaries.Glossary:
+    ) -> Glossary:
         """The glossary that a path names, which has one dictionary.
 
         Raises:
@@ -443,7 +444,7 @@ def _document_id(request: GatewayRequest, fields: Fields) -> str:
     return job_id
 
 
-def _dictionary(glossary: glossaries.Glossary, source: str, target: str) -> glossaries.Dictionary:
+def _dictionary(glossary: Glossary, source: str, target: str) -> Dictionary:
     """A dictionary of a glossary.
 
     Raises:

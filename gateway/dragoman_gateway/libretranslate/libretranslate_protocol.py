@@ -9,6 +9,7 @@ Source: https://docs.libretranslate.com/api/
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -128,7 +129,7 @@ class LibreTranslateProtocol:
     ) -> tuple[list[Source], list[Candidates]]:
         sources = await sources_of(self._translations, texts, source, target)
 
-        async def translate(these: list[str], src: str) -> list[Candidates]:
+        async def translate(these: Sequence[str], src: str) -> list[Candidates]:
             if others:
                 return await best_translations(
                     self._translations, caller, these, src, target, others
@@ -189,21 +190,18 @@ class LibreTranslateProtocol:
         )
 
     async def _frontend_settings(self, request: GatewayRequest) -> Response:
-        access, limits = self._gateway.access, None
-        try:
+        access, limit = self._gateway.access, None
+        if needs_no_key := await access.needs_no_key():
             caller = await access.caller(None, self.name, request.address)
-            is_key_required, limits = False, caller.limits
-        except KeyMissing:
-            is_key_required = True
-        limit = limits.characters_per_request if limits else None
+            limit = caller.limits.characters_per_request
         target = (await self._translations.languages()).targets[-1]
         return json_response(
             {
-                "apiKeys": is_key_required,
+                "apiKeys": not await access.is_open(),
                 "charLimit": _NO_LIMIT if limit is None else limit,
                 "filesTranslation": True,
                 "frontendTimeout": _FRONTEND_TIMEOUT_MS,
-                "keyRequired": is_key_required,
+                "keyRequired": not needs_no_key,
                 "language": {
                     "source": {"code": AUTO, "name": "Auto Detect"},
                     "target": {"code": target, "name": name_of(target)},

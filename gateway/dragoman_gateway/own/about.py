@@ -69,6 +69,8 @@ class About:
 
     async def health(self, request: GatewayRequest) -> Response:
         """Whether the server can translate now."""
+        if self._gateway.stopping:
+            raise Unavailable("the gateway is going down: ask another one", _RETRY_AFTER_S)
         if not await self._gateway.translations.is_ready():
             raise Unavailable("the model is not ready: try again soon", _RETRY_AFTER_S)
         return reply(HealthAnswer("ready", request_id(request)))
@@ -81,4 +83,4 @@ class About:
 
     async def keys_required(self) -> bool:
         """Whether requests need an API key."""
-        return bool(getattr(self._gateway.access, "keys_required", False))
+        return not await self._gateway.access.needs_no_key()

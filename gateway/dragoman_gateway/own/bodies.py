@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -20,6 +21,8 @@ from dragoman_gateway.web.requests import JSON, GatewayRequest
 _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 _Value = TypeVar("_Value")
 _NO_LIMITS: Limits = {}
+_NONE: frozenset[str] = frozenset()
+_OPTIONS = frozenset(OPTIONS)
 _MISSING = re.compile("Object missing required field `(.+)`")
 _WRONG = re.compile("Expected `(.+)`, got `(.+)`")
 _TYPE = re.compile("`([a-z]+)`")
@@ -88,8 +91,8 @@ def read_object(
     limits: Limits = _NO_LIMITS,
 ) -> Body[_Shape]:
     """The fields of an endpoint and the options of a request; see `read_body`."""
-    own = {field.encode_name for field in msgspec.structs.fields(shape)}
-    options = set() if model is None else set(OPTIONS)  # `check` says who takes one
+    own = _names(shape)
+    options = _NONE if model is None else _OPTIONS  # `check` says who takes one
     for name in given:
         if name not in own and name not in options:
             raise InvalidInput(_unknown(name, own | options, model))
@@ -98,6 +101,12 @@ def read_object(
     return Body(
         as_shape(fields, shape), {} if model is None else checked_options(chosen, model, limits)
     )
+
+
+@functools.cache
+def _names(shape: type[msgspec.Struct]) -> frozenset[str]:
+    """Of the fields of a struct."""
+    return frozenset(field.encode_name for field in msgspec.structs.fields(shape))
 
 
 def as_shape(given: Any, shape: type[_Value]) -> _Value:

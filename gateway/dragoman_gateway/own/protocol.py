@@ -43,6 +43,7 @@ class OwnProtocol:
             self._openapi,
             self._reference,
         )
+        self._described: tuple[tuple[str, str, bool], dict[str, Any]] | None = None
         self.endpoints = tuple(
             Endpoint(one.method, PREFIX + one.path, one.handle, one.reads_body)
             for one in self._operations
@@ -74,11 +75,17 @@ class OwnProtocol:
             pass  # the description is useful while the server starts, too
         url = request.url
         here = f"{url.scheme}://{url.netloc}{settings.path_prefix}"
-        return openapi_document(
-            self._operations,
-            version=version,
-            base=(settings.public_url or here).rstrip("/"),
-            path_prefix=settings.path_prefix,
-            limits=limits,
-            keys_required=await self._about.keys_required(),
-        )
+        base = (settings.public_url or here).rstrip("/")
+        keys_required = await self._about.keys_required()
+        key = (base, version, keys_required)
+        if self._described is None or self._described[0] != key:
+            document = openapi_document(
+                self._operations,
+                version=version,
+                base=base,
+                path_prefix=settings.path_prefix,
+                limits=limits,
+                keys_required=keys_required,
+            )
+            self._described = (key, document)
+        return self._described[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Mapping
 
@@ -13,6 +12,7 @@ from dragoman_gateway.core.errors import GatewayError, KeyMissing, WrongMethod
 from dragoman_gateway.own.answers import error_answer
 from dragoman_gateway.own.shapes import Refusal
 from dragoman_gateway.web.requests import JSON, GatewayRequest
+from dragoman_gateway.web.responses import error_headers
 
 NO_STORE = {"cache-control": "no-store"}
 """Answers hold what people wrote: no cache on the way may keep them."""
@@ -41,15 +41,13 @@ def refuse(request: GatewayRequest, error: GatewayError) -> Response:
 
     OPTIONS is no method of any endpoint, but asks for them.
     """
-    headers = dict(NO_STORE)
+    headers = {**NO_STORE, **error_headers(error)}
     if isinstance(error, WrongMethod):
-        headers["allow"] = ", ".join(_allowed(error.allowed))
+        headers["Allow"] = ", ".join(_allowed(error.allowed))
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=headers)
     if isinstance(error, KeyMissing):
         headers["www-authenticate"] = "Bearer"
-    if error.retry_after_s is not None:
-        headers["retry-after"] = str(math.ceil(error.retry_after_s))
     return reply(refusal_of(request, error), error.status, headers)
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dragoman_client.glossary_files import GlossaryForm, format_glossary, parse_glossary
 from dragoman_options.table import TRANSLATE
-from starlette.datastructures import FormData, UploadFile
-from starlette.exceptions import HTTPException
-from starlette.formparsers import MultiPartException
+from starlette.datastructures import UploadFile
 from starlette.responses import FileResponse, Response
 
 from dragoman_gateway.core.errors import InvalidInput, NotFound, WrongMediaType
@@ -32,13 +30,12 @@ from dragoman_gateway.own.shapes import (
     RenameRequest,
 )
 from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest
+from dragoman_gateway.web.uploads import content_of
 
 CSV = "text/csv"
 TSV = "text/tab-separated-values"
 MOST_WAIT_S = 60.0
-_CHUNK_BYTES = 1 << 16
 _FILE = "file"
-_MOST_FIELDS = 64
 _FORMS: Mapping[str, GlossaryForm] = {JSON: "json", CSV: "csv", TSV: "tsv"}
 
 
@@ -150,16 +147,10 @@ class Documents:
                 "and options in other fields"
             )
         try:
-            # One more than is taken, so that the message below names what is too much.
-            form = await request.form(max_files=2, max_fields=_MOST_FIELDS)
-        except (MultiPartException, HTTPException) as error:
-            told = getattr(error, "message", "") or getattr(error, "detail", "")
-            raise InvalidInput(f"the form cannot be read: {told}") from error
-        try:
-            file, options = await self._read(form)
-            job = await self._jobs.submit(caller, file.filename or "", _content(file), options)
+            file, options = await self._read(await request.read_fields())
+            job = await self._jobs.submit(caller, file.filename or "", content_of(file), options)
         finally:
-            await form.close()
+            await request.close()
         headers = {**NO_STORE, "location": f"{request.url.path}/{job.id}"}
         return reply(job_answer(job, request_id(request)), 202, headers)
 
@@ -191,20 +182,16 @@ class Documents:
         await self._jobs.delete(caller, request.path_params["id"])
         return Response(status_code=204, headers=NO_STORE)
 
-    async def _read(self, form: FormData) -> tuple[UploadFile, dict[str, Any]]:
+    async def _read(self, form: dict[str, Any]) -> tuple[UploadFile, dict[str, Any]]:
         """The file of a form, and its other fields as options."""
-        files = [value for value in form.values() if isinstance(value, UploadFile)]
-        file = form.get(_FILE)
-        if len(files) != 1 or not isinstance(file, UploadFile) or len(form.getlist(_FILE)) > 1:
-            raise InvalidInput(
-                f"{len(files)} files: send one, with its name, in the field {_FILE!r}"
-            )
-        given: dict[str, Any] = {}
-        for name in form.keys() - {_FILE}:
-            values = [str(value) for value in form.getlist(name)]
-            given[name] = values if name == "glossary_ids" else values[-1]
-        ids = given.pop("glossary_ids", None)
-        fields = options_of_form(given) | ({} if ids is None else {"glossary_ids": _ids(ids)})
+        file = form.pop(_FILE, None)
+        if not isinstance(file, UploadFile):
+            raise InvalidInput(f"send one file, with its name, in the field {_FILE!r}")
+        ids = form.pop("glossary_ids", [])
+        for name, value in form.items():
+            if not isinstance(value, str):
+                raise InvalidInput(f"{name[:60]!r}: give one value, which is a text")
+        fields = options_of_form(form) | {"glossary_ids": _ids(ids)}
         limits = (await self._gateway.translations.info()).limits
         body = read_object(fields, DocumentFields, TRANSLATE, limits)
         glossary_ids = body.fields.glossary_ids
@@ -234,8 +221,15 @@ def _written(entries: Mapping[str, str], accept: str) -> Response:
     return Response(content, headers=NO_STORE, media_type=wanted)
 
 
-def _ids(values: Sequence[str]) -> list[str]:
-    """Ids of a field that is repeated, or that has commas."""
+def _ids(given: Any) -> list[str]:
+    """Ids of a field that is repeated, or that has commas.
+
+    Raises:
+        InvalidInput: a file is among them.
+    """
+    values = given if isinstance(given, list) else [given]
+    if not all(isinstance(value, str) for value in values):
+        raise InvalidInput("glossary_ids: give texts, not files")
     return [one.strip() for value in values for one in value.split(",") if one.strip()]
 
 
@@ -247,8 +241,3 @@ def _seconds(written: str) -> float:
     if not 0 <= seconds <= MOST_WAIT_S:
         raise InvalidInput(f"wait_s is {written[:40]!r}: give 0 to {MOST_WAIT_S:g} seconds")
     return seconds
-
-
-async def _content(file: UploadFile) -> AsyncGenerator[bytes, None]:
-    while chunk := await file.read(_CHUNK_BYTES):
-        yield chunk

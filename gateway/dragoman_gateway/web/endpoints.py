@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ class Dispatcher:
         protocol = next(one for one in self._protocols if one.is_for(path))
         request = GatewayRequest(scope, receive, send)
         try:
+            if (refusal := scope.get("refusal")) is not None:
+                raise refusal
             protocol, endpoint = self._find(path, scope)
             scope["endpoint_name"] = endpoint.path
             settings = self._settings
@@ -108,6 +111,9 @@ class Dispatcher:
             return
         except GatewayError as error:
             response = protocol.refuse(request, error)
+            if error.retry_after_s is not None:
+                after_s = str(max(1, math.ceil(error.retry_after_s)))
+                response.headers.setdefault("retry-after", after_s)
         except Exception as error:
             # Neither the message of a foreign error, which may quote a text, nor the path, which
             # may hold a secret.

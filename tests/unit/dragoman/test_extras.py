@@ -34,6 +34,7 @@ CASES = (
     ("serve", ["publish", BUNDLE, "--to", "repository"]),
     ("serve", ["serve"]),
     ("gateway", ["gateway"]),
+    ("gateway", ["keys", "add"]),
     ("serve", ["translate", "Hi."]),
     ("serve", ["score", "--source", "my.en", "--target", "my.de"]),
     ("serve", ["demo"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -161,7 +161,7 @@ def test_anything(
 )
 @given(_FIELDS)
 def test_a_request_of_which_some_fields_are_wrong(
-    app: Application, path: str, sent: str, fields: Mapping[str, Any]
+    app: Application, path: str, sent: str, fields: dict[str, Any]
 ) -> None:
     given_fields = {name: value for name, value in _RIGHT.items() if name not in ("q", "text")}
     body = given_fields | {sent: _RIGHT[sent]} | fields

@@ -1,4 +1,4 @@
-"""A server without a model, which answers as Dragoman behind Triton does.
+"""Triton's services without a model, which answer as Dragoman behind Triton does.
 
 `client/tests/recorded_answers.json` holds what that answers; a test compares.
 """
@@ -9,8 +9,7 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import Any
 
 import grpc
 import numpy as np
@@ -24,8 +23,6 @@ from dragoman_client.testing.answers import (
     Answers,
     Outputs,
     Request,
-    Translate,
-    translated,
 )
 
 _STATUSES: dict[type[Exception], str] = {
@@ -34,44 +31,6 @@ _STATUSES: dict[type[Exception], str] = {
     ServerUnavailable: "UNAVAILABLE",
     DeadlineExceeded: "CANCELLED",
 }
-
-
-class FakeServer:
-    """Answers over HTTP and gRPC on free ports of this machine; close it, or use it as a context.
-
-    Attributes:
-        grpc_url: for `Translator`.
-        http_url: likewise.
-    """
-
-    def __init__(self, translate: Translate = translated) -> None:
-        """Start, and answer by a function; see `dragoman_client.testing`."""
-        self._answers = Answers(translate)
-        self._grpc = grpc.server(ThreadPoolExecutor(8))
-        add_service(self._grpc, GrpcService(self._answers))
-        self.grpc_url = f"grpc://127.0.0.1:{self._grpc.add_insecure_port('127.0.0.1:0')}"
-        self._grpc.start()
-        self._http = HttpServer(("127.0.0.1", 0), self._answers)
-        self.http_url = f"http://127.0.0.1:{self._http.server_address[1]}"
-        self._http.start()
-
-    def __enter__(self) -> Self:
-        """The server itself."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close."""
-        self.close()
-
-    @property
-    def requests(self) -> list[Request]:
-        """What came, the oldest first."""
-        return self._answers.requests
-
-    def close(self) -> None:
-        """Stop answering; connections are broken."""
-        self._grpc.stop(grace=None).wait()
-        self._http.stop()
 
 
 def add_service(server: grpc.Server, service: GrpcService) -> None:

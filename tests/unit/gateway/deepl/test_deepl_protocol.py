@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import (
     GatewayError,
@@ -211,6 +210,15 @@ def test_other_paths_are_refused_by_name(app: Application, path: str, message: s
     assert answer.headers["x-trace-id"]
 
 
+def test_usage_is_that_of_the_month(app: Application) -> None:
+    before = checked(app, "GET", "/v2/usage").json
+    assert before["character_limit"] == 1_000_000_000_000
+    assert before["start_time"] < before["end_time"]
+    translate(app, text=["twelve chars", ENGLISH], source_lang=None)
+    after = app.form("/v2/usage", {}).json
+    assert after["character_count"] == before["character_count"] + len("twelve chars" + ENGLISH)
+
+
 def test_every_endpoint_is_in_the_document(app: Application) -> None:
     from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
 
@@ -220,20 +228,17 @@ def test_every_endpoint_is_in_the_document(app: Application) -> None:
     assert answered == described | older
 
 
-class StrictAccess(Access):
-    """Knows one key."""
-
-    async def caller(self, secret: str | None, protocol: str, address: str) -> Caller:
-        """See `Access`."""
-        if secret is None:
-            raise KeyMissing("a key is required")
-        if secret != "right":
-            raise KeyRefused("there is no such key")
-        return Caller("k", "k")
+async def strict(secret: str | None, protocol: str, address: str) -> Caller:
+    """Knows one key; see `Access.caller`."""
+    if not secret:
+        raise KeyMissing("a key is required")
+    if secret != "right":
+        raise KeyRefused("there is no such key")
+    return Caller("k", "k")
 
 
 def test_keys_come_as_deepl_sends_them(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.gateway, "access", StrictAccess())
+    monkeypatch.setattr(app.gateway.access, "caller", strict)
     for written in ("DeepL-Auth-Key right", "deepl-auth-key right:fx", "Bearer right"):
         assert checked(app, "GET", "/v2/languages", authorization=written).status == 200
     assert app.form("/v2/languages", {"auth_key": "right"}).status == 200

@@ -5,19 +5,15 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import pytest
-from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import Caller
 
 from tests.unit.gateway.asgi import Answer, Application
 
 
-class OneKey(Access):
-    """Requires a key, of which any will do."""
-
-    async def caller(self, secret: str | None, protocol: str, address: str) -> Caller:
-        """See `Access`."""
-        assert secret
-        return Caller("k1", "k1")
+async def any_key(secret: str | None, protocol: str, address: str) -> Caller:
+    """Requires a key, of which any will do; see `Access.caller`."""
+    assert secret
+    return Caller("k1", "k1")
 
 
 def upload(app: Application, name: str, text: bytes = b"one two\n", key: str = "") -> Answer:
@@ -45,17 +41,16 @@ def test_a_file_comes_back_as_a_link(app: Application) -> None:
 
 
 def test_the_link_of_a_file_needs_no_key(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    access = app.gateway.access
-    monkeypatch.setattr(app.gateway, "access", OneKey())
+    monkeypatch.setattr(app.gateway.access, "caller", any_key)
     path = urlsplit(upload(app, "a.txt", key="k").json["translatedFileUrl"]).path
-    monkeypatch.setattr(app.gateway, "access", access)
+    monkeypatch.undo()
     assert app.call("GET", path).body == b"<ONE TWO>\n"
     assert app.call("GET", path.replace("_k1", "")).status == 404
     assert app.call("GET", path.replace("_k1", "_k2")).status == 404
 
 
 def test_a_public_url_is_that_of_the_link() -> None:
-    with Application(public_url="https://translate.example/sub/") as app:
+    with Application(public_url="https://translate.example/sub/", anonymous=True) as app:
         url = upload(app, "a.txt").json["translatedFileUrl"]
         assert url.startswith("https://translate.example/sub/download_file/")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import Caller, Limits
 from dragoman_gateway.core.errors import (
     GatewayError,
@@ -170,6 +169,15 @@ def test_pages_get_their_settings(app: Application) -> None:
     assert settings["language"]["source"] == {"code": "auto", "name": "Auto Detect"}
 
 
+def test_pages_learn_that_a_key_is_required() -> None:
+    with Application(address="192.0.2.1") as app:
+        settings = app.call("GET", "/frontend/settings").json
+        assert (settings["apiKeys"], settings["keyRequired"]) == (True, True)
+    with Application(address="192.0.2.1", anonymous=True) as app:
+        settings = app.call("GET", "/frontend/settings").json
+        assert (settings["apiKeys"], settings["keyRequired"]) == (True, False)
+
+
 def test_suggestions_are_refused(app: Application) -> None:
     answer = app.post("/suggest", {"q": "a", "s": "b", **DIRECTION})
     assert answer.status == 403
@@ -198,22 +206,19 @@ def test_the_specification_has_every_endpoint(app: Application) -> None:
     assert described == {(one.method, one.path) for one in endpoints}
 
 
-class StrictAccess(Access):
-    """Knows one key, which has limits."""
-
-    async def caller(self, secret: str | None, protocol: str, address: str) -> Caller:
-        """See `Access`."""
-        if secret is None:
-            raise KeyMissing("a key is required")
-        if secret != "right":
-            raise KeyRefused("there is no such key")
-        return Caller("k", "k", Limits(characters_per_request=5))
+async def strict(secret: str | None, protocol: str, address: str) -> Caller:
+    """Knows one key, which has limits; see `Access.caller`."""
+    if not secret:
+        raise KeyMissing("a key is required")
+    if secret != "right":
+        raise KeyRefused("there is no such key")
+    return Caller("k", "k", Limits(characters_per_request=5))
 
 
 def test_keys_come_in_the_body_the_query_or_as_a_token(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.gateway, "access", StrictAccess())
+    monkeypatch.setattr(app.gateway.access, "caller", strict)
     body = {"q": "a", **DIRECTION}
     assert app.post("/translate", body | {"api_key": "right"}).status == 200
     assert app.form("/translate", body | {"api_key": "right"}).status == 200
@@ -228,7 +233,6 @@ def test_keys_come_in_the_body_the_query_or_as_a_token(
     assert wrong.json["error"].startswith("Invalid API key")
     assert app.post("/detect", {"q": "a"}).status == 400
     assert app.call("GET", "/languages").status == 200
-    assert app.call("GET", "/frontend/settings").json["keyRequired"] is True
     longer = app.post("/translate", body | {"api_key": "right", "q": "123456"})
     assert longer.json == {"error": "Invalid request: request (6) exceeds text limit (5)"}
 

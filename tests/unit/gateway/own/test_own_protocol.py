@@ -283,8 +283,8 @@ def test_documents_are_translated(app: Application) -> None:
 @pytest.mark.parametrize(
     ("parts", "status", "message"),
     [
-        ([], 400, "0 files: send one"),
-        ([("file", "a", None)], 400, "0 files: send one"),
+        ([], 400, "send one file"),
+        ([("file", "a", None)], 400, "send one file"),
         ([("other", "a", "a.txt")], 400, "in the field 'file'"),
         ([("file", "a", "a.pdf")], 415, "'.pdf'"),
         ([("file", "a", "a.txt"), ("beam_width", "x", None)], 400, "beam_width is 'x'"),

@@ -1,0 +1,113 @@
+"""Headers by which a proxy tells for whom it asks, believed of named proxies alone."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from collections.abc import Mapping
+
+from starlette.types import Scope
+
+from dragoman.kernel.errors import UsageError
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+FORWARDED = frozenset(
+    (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip")
+)
+"""That only proxies send."""
+_MOST_HOPS = 20
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+")
+_HOST = re.compile(rb"[A-Za-z0-9._-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?")
+
+
+class Forwarding:
+    """Reads the headers of trusted proxies."""
+
+    def __init__(self, trusted: tuple[str, ...]) -> None:
+        """Begin.
+
+        Args:
+            trusted: networks of proxies.
+
+        Raises:
+            UsageError: one is no network.
+        """
+        self._networks = [_network(one) for one in trusted]
+        self._trusts = functools.lru_cache(4096)(self._looked_up)
+
+    def trusts(self, address: str) -> bool:
+        """Whether an address is a trusted proxy's."""
+        return bool(self._networks) and self._trusts(address)
+
+    def apply(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        """Put what a trusted proxy says into a request: client, scheme, host, path's prefix.
+
+        What is malformed is left out.
+
+        Args:
+            scope: of a request that came from a trusted proxy.
+            headers: by name; what is repeated is joined by commas.
+        """
+        if value := headers.get(b"x-forwarded-for"):
+            scope["client"] = (self._client(value, scope["client"][0]), 0)
+        if (scheme := _last(headers, b"x-forwarded-proto")) in (b"http", b"https"):
+            scope["scheme"] = scheme.decode()
+        if (host := _last(headers, b"x-forwarded-host")) and _HOST.fullmatch(host):
+            replace_host(scope, host)
+        prefix = _last(headers, b"x-forwarded-prefix").decode("latin-1").rstrip("/")
+        if _PREFIX.fullmatch(prefix):
+            scope["root_path"] = prefix
+
+    def _client(self, value: bytes, proxy: str) -> str:
+        """The nearest address that is no trusted proxy: those farther away can be made up."""
+        found = proxy
+        for part in reversed(value.decode("latin-1").split(",")[-_MOST_HOPS:]):
+            address = _address(part.strip())
+            if address is None:
+                break
+            found = address
+            if not self._trusts(address):
+                break
+        return found
+
+    def _looked_up(self, address: str) -> bool:
+        try:
+            found = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+            found = found.ipv4_mapped
+        return any(found in one for one in self._networks)
+
+
+def replace_host(scope: Scope, host: bytes) -> None:
+    """Let a request have another Host header."""
+    others = [pair for pair in scope["headers"] if pair[0] != b"host"]
+    scope["headers"] = [(b"host", host), *others]
+
+
+def _network(written: str) -> Network:
+    try:
+        return ipaddress.ip_network(written, strict=False)
+    except ValueError as error:
+        raise UsageError(
+            f"trusted_proxies: {written!r} is no network: give one such as 10.0.0.0/8"
+        ) from error
+
+
+def _last(headers: Mapping[bytes, bytes], name: bytes) -> bytes:
+    """The value that the nearest proxy gave."""
+    return headers.get(name, b"").rpartition(b",")[2].strip()
+
+
+def _address(written: str) -> str | None:
+    """An IP address without its port; None: it is none."""
+    if written.startswith("["):
+        written = written[1:].partition("]")[0]
+    elif written.count(":") == 1:
+        written = written.partition(":")[0]
+    try:
+        return str(ipaddress.ip_address(written))
+    except ValueError:
+        return None

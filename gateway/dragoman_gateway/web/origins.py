@@ -1,0 +1,140 @@
+"""Which web pages may call the gateway, and by which names.
+
+A page of any site can make the browsers of its visitors send requests to loopback and to private
+networks. Where a request needs no key, two checks keep such pages out:
+
+- The Host header must be one of the gateway's names. A site that lets its own name point to
+  127.0.0.1 (DNS rebinding) would else be of one origin with the gateway and could read its answers.
+- A request of another origin's page is refused, by its headers Origin and Sec-Fetch-Site, which
+  pages cannot change. A form or a script could else have work done, or change glossaries and
+  documents, without reading an answer. Links to the page of the gateway work.
+
+Where a key is needed neither is: a page of another site has none. Then CORS alone decides what
+pages may read.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from dragoman.kernel.errors import UsageError
+from dragoman_gateway.core.errors import Forbidden, GatewayError
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.web.forwarding import FORWARDED
+
+ANY = "*"
+_EXTENSION = re.compile(rb"(?:chrome|moz|safari-web|safari)-extension://")
+"""Origins of browser extensions: their users have installed them."""
+_NAVIGATIONS = frozenset(("GET", "HEAD"))
+
+
+class Origins:
+    """Decides on requests by their headers Host and Origin."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        """Begin.
+
+        Raises:
+            UsageError: an allowed origin or host is none.
+        """
+        self._hosts = {host.lower().encode() for host in settings.allowed_hosts}
+        self._hosts.add(settings.address.lower().encode())
+        if settings.public_url is not None:
+            self._hosts.add((urlsplit(settings.public_url).hostname or "").encode())
+        if wrong := [one for one in settings.allowed_hosts if ":" in one or "/" in one]:
+            raise UsageError(f"allowed_hosts: {wrong[0]!r}: give a name without scheme and port")
+        self._allows_all = ANY in settings.allowed_origins
+        self._allowed = {_origin(one) for one in settings.allowed_origins if one != ANY}
+        self._is_checked = bool(settings.allowed_hosts)
+
+    def allows(self, origin: bytes) -> bool:
+        """Whether the settings name an origin."""
+        return self._allows_all or origin in self._allowed
+
+    def answer_headers(self, origin: bytes | None) -> list[tuple[bytes, bytes]]:
+        """What lets a browser show an answer to an allowed page, or keeps it from others."""
+        if self._allows_all:
+            return _READABLE_BY_ALL
+        if origin is not None and origin in self._allowed:
+            return [
+                (b"access-control-allow-origin", origin),
+                (b"access-control-expose-headers", b"*"),
+                (b"vary", b"Origin"),
+            ]
+        return [(b"vary", b"Origin")] if self._allowed else []
+
+    def refusal(
+        self, method: str, headers: Mapping[bytes, bytes], needs_no_key: bool, is_open: bool
+    ) -> GatewayError | None:
+        """Why a request is refused; None: it is not.
+
+        Args:
+            method: of the request.
+            headers: by name.
+            needs_no_key: whether it would be answered without a key.
+            is_open: whether everybody may use the gateway without limits.
+        """
+        host = headers.get(b"host", b"")
+        if (is_open or self._is_checked) and not self._is_ours(host):
+            return Forbidden(
+                f"this gateway is not called {host[:100].decode('latin-1')!r}: use its address or "
+                "localhost, or name the host in allowed_hosts"
+            )
+        if is_open and not FORWARDED.isdisjoint(headers):
+            return Forbidden(
+                "a proxy forwards to this gateway, which is open to all that reach it: make a key "
+                "with dragoman keys add, or name the proxy in trusted_proxies"
+            )
+        if needs_no_key and self._is_of_another_page(method, headers, host):
+            return Forbidden(
+                "a web page of another origin may not call this gateway: name its origin in "
+                "allowed_origins"
+            )
+        return None
+
+    def _is_ours(self, host: bytes) -> bool:
+        """Whether a Host header names this gateway; no page can rebind an IP address."""
+        name = host.lower()
+        if name.startswith(b"["):
+            name = name[1:].partition(b"]")[0]
+        else:
+            name = name.partition(b":")[0].rstrip(b".")
+        if name == b"localhost" or name in self._hosts or name.endswith(b".localhost"):
+            return True
+        try:
+            ipaddress.ip_address(name.decode("latin-1"))
+        except ValueError:
+            return False
+        return True
+
+    def _is_of_another_page(self, method: str, headers: Mapping[bytes, bytes], host: bytes) -> bool:
+        site = headers.get(b"sec-fetch-site")
+        if site in (b"same-origin", b"none"):
+            return False
+        origin = headers.get(b"origin")
+        if origin is not None:
+            is_own = origin.partition(b"://")[2].lower() == host.lower()
+            return not (is_own or self.allows(origin) or _EXTENSION.match(origin))
+        if site is None:  # no browser, or an old one with a request that changes nothing
+            return False
+        is_link = headers.get(b"sec-fetch-mode") == b"navigate" and method in _NAVIGATIONS
+        return not (is_link or self._allows_all)
+
+
+_READABLE_BY_ALL = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", b"*"),
+]
+
+
+def _origin(written: str) -> bytes:
+    """An origin as browsers send it."""
+    parts = urlsplit(written)
+    if not parts.scheme or not parts.netloc or parts.path not in ("", "/") or parts.query:
+        raise UsageError(
+            f"allowed_origins: {written!r} is no origin: give one such as https://example.com"
+        )
+    return f"{parts.scheme}://{parts.netloc}".lower().encode()

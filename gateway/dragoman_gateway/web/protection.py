@@ -1,0 +1,130 @@
+"""What every HTTP request passes first, and what every answer gets last.
+
+Requests: headers of proxies, the path's prefix, an id, checks of host and origin. Answers: headers
+for safety, for other origins, and of limits.
+
+A refusal is left in the scope as `refusal`, so that the dispatcher answers it in the shape of the
+protocol that the path belongs to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dragoman.kernel.errors import UsageError
+from dragoman_gateway.core.access import Access
+from dragoman_gateway.core.errors import GatewayError
+from dragoman_gateway.core.record import current_record
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.web.forwarding import FORWARDED, Forwarding
+from dragoman_gateway.web.origins import Origins
+from dragoman_gateway.web.rates import rate_headers
+
+_READ = FORWARDED | {
+    *(b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"x-request-id"),
+    *(b"x-forwarded-prefix", b"access-control-request-method"),
+}
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,128}")
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
+_ALWAYS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
+_UNLESS_GIVEN = [
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; base-uri 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+"""Answers are data about texts: nobody on the way may keep them, no page may show or embed them."""
+_PREFLIGHT = [
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+    (b"access-control-allow-headers", b"Authorization, *"),  # the star does not stand for it
+    (b"access-control-allow-private-network", b"true"),
+    (b"access-control-max-age", b"600"),
+]
+
+
+class Protection:
+    """An ASGI application around another one."""
+
+    def __init__(self, application: ASGIApp, access: Access, settings: GatewaySettings) -> None:
+        """Begin.
+
+        Raises:
+            UsageError: a setting is not what it should be.
+        """
+        self._application, self._access = application, access
+        self._forwarding = Forwarding(settings.trusted_proxies)
+        self._origins = Origins(settings)
+        self._prefix = settings.path_prefix.rstrip("/")
+        if not _PREFIX.fullmatch(self._prefix):
+            raise UsageError(f"path_prefix: {settings.path_prefix!r}: give one such as /translate")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        headers: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            if name in _READ:
+                headers[name] = headers[name] + b"," + value if name in headers else value
+        request_id = self._begin(scope, headers)
+        scope["request_id"] = request_id.decode()
+        origin = headers.get(b"origin")
+        if (
+            origin is not None
+            and scope["method"] == "OPTIONS"
+            and b"access-control-request-method" in headers
+            and self._origins.allows(origin)
+        ):
+            return await self._answer_preflight(scope, origin, request_id, send)
+        if (refusal := await self._refusal(scope, headers)) is not None:
+            scope["refusal"] = refusal
+        record = current_record()
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                found = message["headers"] = [*message.get("headers", ()), *_ALWAYS]
+                names = {pair[0] for pair in found}
+                found.append((b"x-request-id", request_id))
+                found += [pair for pair in _UNLESS_GIVEN if pair[0] not in names]
+                found += self._origins.answer_headers(origin)
+                if record is not None and record.standing is not None:
+                    found += rate_headers(record.standing, record.month_left_s)
+            await send(message)
+
+        await self._application(scope, receive, answer)
+
+    def _begin(self, scope: Scope, headers: dict[bytes, bytes]) -> bytes:
+        """Put the proxy's words and the prefix into the scope; give the request's id."""
+        request_id = b""
+        client = scope.get("client")
+        scope["root_path"] = self._prefix
+        if client is not None and self._forwarding.trusts(client[0]):
+            self._forwarding.apply(scope, headers)
+            request_id = headers.get(b"x-request-id", b"")
+        path, prefix = scope["path"], scope["root_path"]
+        if prefix and path.startswith(prefix) and path[len(prefix) :][:1] in ("", "/"):
+            scope["path"] = path[len(prefix) :] or "/"
+        if not _REQUEST_ID.fullmatch(request_id):
+            request_id = os.urandom(12).hex().encode()
+        return request_id
+
+    async def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> GatewayError | None:
+        try:
+            is_open = await self._access.is_open()
+            needs_no_key = is_open or await self._access.needs_no_key()
+        except GatewayError as error:
+            return error
+        return self._origins.refusal(scope["method"], headers, needs_no_key, is_open)
+
+    async def _answer_preflight(
+        self, scope: Scope, origin: bytes, request_id: bytes, send: Send
+    ) -> None:
+        scope["protocol"] = "preflight"
+        headers = [
+            *self._origins.answer_headers(origin),
+            *_PREFLIGHT,
+            *_ALWAYS,
+            (b"x-request-id", request_id),
+        ]
+        await send({"type": "http.response.start", "status": 204, "headers": headers})
+        await send({"type": "http.response.body"})

@@ -1,0 +1,143 @@
+"""Requests as programs send them, and rubbish, against the real gateway and server.
+
+Sources: https://github.com/windingwind/zotero-pdf-translate, https://github.com/WeblateOrg/weblate,
+https://github.com/mastodon/mastodon, https://github.com/discourse/discourse-translator
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.deepl_openapi import faults
+from tests.integration.gateway.conftest import RunningGateway
+
+_ENGLISH, _GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
+_DIRECTION = {"source": "en", "target": "de"}
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+_KEY = {"Authorization": "DeepL-Auth-Key 00000000-0000-0000-0000-000000000000"}
+
+
+def test_zotero_through_libretranslate(gateway: RunningGateway) -> None:
+    body = {"q": _ENGLISH, **_DIRECTION, "format": "text", "alternatives": 3, "api_key": ""}
+    answer = gateway.post("/translate", body).json
+    assert answer["translatedText"] == _GERMAN
+    assert 0 < len(answer["alternatives"]) <= 3
+
+
+def test_zotero_through_deeplx(gateway: RunningGateway) -> None:
+    body = {"text": _ENGLISH, "source_lang": "EN", "target_lang": "DE"}
+    answer = gateway.post("/translate", body).json
+    assert (answer["code"], answer["data"]) == (200, _GERMAN)
+
+
+def test_weblate_through_libretranslate(gateway: RunningGateway) -> None:
+    languages = gateway.get("/languages").json
+    assert "de" in {one["code"] for one in languages}
+    body = {"api_key": "", "q": [_ENGLISH, "A house."], **_DIRECTION}
+    found = gateway.post("/translate", body).json["translatedText"]
+    assert found[0] == _GERMAN
+    assert len(found) == 2
+
+
+def test_weblate_through_deepl_is_refused_for_its_tags(gateway: RunningGateway) -> None:
+    for kind in ("source", "target"):
+        path = f"/v2/languages?type={kind}&enable_beta_languages=true"
+        languages = gateway.get(path, headers=_KEY).json
+        assert "DE" in {one["language"] for one in languages}
+    body = {
+        "text": ['Hello <x id="7"></x>!'],
+        "source_lang": "EN",
+        "target_lang": "DE",
+        "formality": "default",
+        "tag_handling": "xml",
+        "ignore_tags": ["x"],
+    }
+    answer = gateway.post("/v2/translate", body, headers=_KEY)
+    assert answer.status == 400
+    assert answer.json["message"].startswith("tag_handling: xml is not supported yet")
+
+
+def test_mastodon_is_refused_for_its_markup(gateway: RunningGateway) -> None:
+    assert all("targets" in one for one in gateway.get("/languages").json)
+    body = {"q": ["<p>Good morning</p>"], "source": "auto", "target": "de", "format": "html"}
+    answer = gateway.post("/translate", body | {"api_key": None})
+    assert answer.status == 400
+    assert answer.json["error"].startswith("html format is not supported yet")
+
+
+def test_discourse_is_refused_for_its_markup(gateway: RunningGateway) -> None:
+    text = "<p>Guten Morgen, meine Freunde.</p>"
+    detected = gateway.post("/detect", urlencode({"q": text}).encode(), headers=_FORM).json
+    assert detected[0]["language"] == "de"
+    fields = {"q": text, "source": "de", "target": "en", "format": "html"}
+    answer = gateway.post("/translate", urlencode(fields).encode(), headers=_FORM)
+    assert answer.status == 400
+    assert "html format is not supported yet" in answer.json["error"]
+
+
+def test_a_form_like_those_of_deepls_other_clients(gateway: RunningGateway) -> None:
+    pairs = [("text", _ENGLISH), ("text", "A house."), ("source_lang", "EN")]
+    fields = [*pairs, ("target_lang", "DE"), ("preserve_formatting", "1")]
+    answer = gateway.post("/v2/translate", urlencode(fields).encode(), headers=_FORM | _KEY)
+    found = [one["text"] for one in answer.json["translations"]]
+    assert found[0] == _GERMAN
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("split", ["1", "nonewlines", "0"])
+def test_a_text_too_long_for_a_sentence_is_translated(gateway: RunningGateway, split: str) -> None:
+    text = " ".join([_ENGLISH] * 60)
+    body = {"text": [text], "source_lang": "EN", "target_lang": "DE", "split_sentences": split}
+    (found,) = gateway.post("/v2/translate", body, headers=_KEY).json["translations"]
+    assert found["text"] == " ".join([_GERMAN] * 60)
+
+
+def test_alternatives_of_sentences_that_are_too_long(gateway: RunningGateway) -> None:
+    text = f"{'a' * 199}. {_ENGLISH} " + "We went to the sea and to the hills, " * 9
+    answer = gateway.post("/translate", {"q": text, **_DIRECTION, "alternatives": 2}).json
+    assert _GERMAN in answer["translatedText"]
+    assert len(answer["alternatives"]) == 2
+
+
+_RUBBISH: tuple[Any, ...] = (
+    *(None, True, 0, -1, 1e300, "", "\0", "\ud7ff", "😀" * 300, [], {}, [[]], ["a", 1], {"a": {}}),
+    *("a" * 20_000, ["x"] * 300, "1", "auto", "EN-", "-", "xx", "nonewlines", "quality_optimized"),
+)
+_FIELDS = (
+    *("q", "source", "target", "alternatives", "format", "api_key", "text", "source_lang"),
+    *("target_lang", "split_sentences", "model_type", "glossary_id", "glossary_ids", "entries"),
+    *("name", "dictionaries", "entries_format", "show_billed_characters", "context", "formality"),
+)
+_RIGHT = {"q": "Hello.", "text": ["Hello."], "source_lang": "EN", "target_lang": "DE", **_DIRECTION}
+_PATHS = (
+    *("/translate", "/detect", "/translate_file", "/suggest", "/v2/translate", "/v2/glossaries"),
+    *("/v3/glossaries", "/v2/document", "/v2/document/abc", "/v2/languages", "/v2/usage"),
+)
+
+
+def test_rubbish_gets_each_protocols_errors(gateway: RunningGateway) -> None:
+    chance = random.Random(7)
+    for _ in range(400):
+        path = chance.choice(_PATHS)
+        wrong = {name: chance.choice(_RUBBISH) for name in chance.sample(_FIELDS, 3)}
+        body = json.dumps(_RIGHT | wrong, ensure_ascii=chance.random() < 0.5).encode("utf-8")
+        if chance.random() < 0.2:
+            at = chance.randrange(len(body))
+            body = body[:at] + chance.randbytes(4) + body[at:]
+        kind = chance.choice(["application/json", "application/x-www-form-urlencoded", "text/html"])
+        answer = gateway.post(path, body, headers={"Content-Type": kind})
+        assert answer.status < 500, (path, body, answer.body)
+        if path.startswith("/v"):
+            assert answer.status in (200, 201) or not faults(
+                "POST", path, answer.status, kind, answer.body
+            )
+        elif answer.status >= 400:
+            assert answer.json.keys() in ({"error"}, {"code", "message"})
+    assert (
+        gateway.post("/translate", {"q": _ENGLISH, **_DIRECTION}).json["translatedText"] == _GERMAN
+    )

@@ -1,0 +1,77 @@
+"""Languages of texts that come without one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.languages import Languages
+from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
+from dragoman_gateway.core.translations import Translations
+
+ENGLISH, GERMAN = "Good morning, my friend.", "Guten Morgen, mein Freund."
+FRENCH, SPANISH = "Bonjour, mon cher ami.", "Buenos días, mi querido amigo."
+
+
+class Served:
+    """English from and into German and French, as `Translations` has it."""
+
+    async def languages(self) -> Languages:
+        """See `Translations`."""
+        pairs = {("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")}
+        return Languages(("en", "de", "fr"), frozenset(pairs))
+
+
+def find(texts: Sequence[str], named: str | None, target: str) -> list[Source]:
+    served = cast(Translations, Served())
+    return asyncio.run(sources_of(served, texts, named, target))
+
+
+def test_a_named_language_is_that_of_all() -> None:
+    assert find([ENGLISH, GERMAN], "en", "de") == [Source("en"), Source("en")]
+    assert find([ENGLISH], "de", "de") == [Source("de")]
+
+
+def test_each_text_has_a_language() -> None:
+    found = find([ENGLISH, GERMAN, FRENCH], None, "en")
+    assert [one.language for one in found] == ["en", "de", "fr"]
+    assert all(one.probability > 0.5 for one in found)
+
+
+@pytest.mark.parametrize("text", ["", " ", "12:30", "😀", "...\n"])
+def test_a_text_without_letters_has_none(text: str) -> None:
+    (found,) = find([text], None, "en")
+    assert not found.is_known
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "target", "message"),
+    [
+        (FRENCH, None, "de", "text 0 is in 'fr', as it seems, which is not translated into de"),
+        (SPANISH, None, "de", "text 0 is in 'es'"),
+        ("Доброе утро", None, "de", "text 0 is in 'ru'"),
+        (FRENCH, "fr", "de", "fr is not translated into de: give en"),
+    ],
+)
+def test_what_is_not_translated_is_refused(
+    text: str, named: str | None, target: str, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        find([text], named, target)
+
+
+def test_texts_of_a_language_go_together_and_come_back_in_order() -> None:
+    asked: list[Any] = []
+
+    async def translate(texts: Sequence[str], src: str) -> list[str]:
+        asked.append((src, list(texts)))
+        return [f"{src}:{text}" for text in texts]
+
+    sources = [Source(code) for code in ("de", "en", "de", "fr")]
+    sources[3] = Source("de", 0.0, is_known=False)
+    found = translate_by_source(["a", "b", "c", "1"], sources, "en", translate, str.upper)
+    assert asyncio.run(found) == ["de:a", "B", "de:c", "1"]
+    assert asked == [("de", ["a", "c"])]

@@ -1,0 +1,98 @@
+"""Alternatives of a text, of those of its sentences."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from dragoman_client import Translation
+from dragoman_gateway.core.caller import ANONYMOUS
+from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.translations import Translations
+from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
+
+
+class Numbered:
+    """Translates a sentence into itself with a number; of short ones there are fewer."""
+
+    def __init__(self, refuses: bool = False) -> None:
+        self.asked: list[tuple[list[str], Mapping[str, Any]]] = []
+        self._refuses = refuses
+
+    async def translate_admitted(
+        self, _: Any, texts: Sequence[str], options: Mapping[str, Any]
+    ) -> list[Translation]:
+        """See `Translations`."""
+        self.asked.append((list(texts), options))
+        count = options.get("num_return_sequences", 1)
+        if self._refuses and count > 1:
+            raise InvalidInput("text 0 is too long")
+        return [
+            Translation(
+                f"{text}1",
+                1,
+                "stop",
+                alternatives=tuple(
+                    Translation(f"{text}{min(number, len(text))}", 1, "stop")
+                    for number in range(2, count + 1)
+                ),
+            )
+            for text in texts
+        ]
+
+
+def translate(texts: Sequence[str], others: int, refuses: bool = False) -> tuple[Any, Numbered]:
+    numbered = Numbered(refuses)
+    served = cast(Translations, numbered)
+    found = best_translations(served, ANONYMOUS, texts, "en", "de", others)
+    return asyncio.run(found), numbered
+
+
+def test_a_sentence_has_its_own() -> None:
+    (found,), numbered = translate(["Hello there"], 2)
+    assert found == Candidates("Hello there1", ("Hello there2", "Hello there3"))
+    (asked,) = numbered.asked
+    assert asked[1]["beam_width"] == 4
+    assert translate(["Hello there"], 6)[1].asked[0][1]["beam_width"] == 7
+
+
+def test_a_text_joins_those_of_its_sentences() -> None:
+    (found,), _ = translate(["- One cat. Two dogs.\n\n***\n"], 2)
+    assert found.best == "- One cat.1 Two dogs.1\n\n***\n"
+    assert found.others == (
+        "- One cat.2 Two dogs.2\n\n***\n",
+        "- One cat.3 Two dogs.3\n\n***\n",
+    )
+
+
+def test_equal_ones_are_left_out() -> None:
+    (one, two), _ = translate(["ab", "a"], 3)
+    assert one == Candidates("ab1", ("ab2",))
+    assert two == Candidates("a1")
+
+
+def test_line_breaks_within_a_sentence_come_back() -> None:
+    text = "This is a sentence that somebody has wrapped\nat the end of the line, as in mail."
+    (found,), numbered = translate([text], 1)
+    assert "\n" not in numbered.asked[0][0][0]
+    assert found.best.count("\n") == 1
+
+
+def test_a_long_sentence_has_one_translation() -> None:
+    long = "word " * 60 + "end."
+    (found,), numbered = translate([f"One cat. {long}"], 2)
+    assert found.best == f"One cat.1 {long}1"
+    assert found.others == (f"One cat.2 {long}1", f"One cat.3 {long}1")
+    assert "num_return_sequences" not in numbered.asked[1][1]
+
+
+def test_what_the_server_does_not_take_whole_has_one_translation() -> None:
+    (found,), _ = translate(["One cat."], 2, refuses=True)
+    assert found == Candidates("One cat.1")
+
+
+def test_nothing_to_translate_is_not_sent() -> None:
+    found, numbered = translate(["***", "", " "], 2)
+    assert [one.best for one in found] == ["***", "", " "]
+    assert numbered.asked == []
