@@ -28,11 +28,8 @@ class AttentionPage:
             protocol: its name, for access.
         """
         self._gateway, self._protocol = gateway, protocol
-        self._headers = {
-            "Cache-Control": "no-store",
-            "Content-Security-Policy": f"{drawing_policy()}; sandbox allow-scripts",
-            "X-Content-Type-Options": "nosniff",
-        }
+        policy = f"{drawing_policy()}; sandbox allow-scripts"
+        self._headers = {"Content-Security-Policy": policy}
 
     async def answer(self, request: GatewayRequest) -> Response:
         """A sentence, and optionally its translation, as a page of `dragoman attention`."""
@@ -43,6 +40,7 @@ class AttentionPage:
             raise InvalidInput("text: give a sentence to look at")
         if target is not None and not isinstance(target, str):
             raise InvalidInput("target: give a translation of the text, or leave it out")
+        fields.pop("store", None)  # of `translate`: no picture is kept
         options = {**fields, "return_attention": True}
         translations = self._gateway.translations
         if target is None:

@@ -50,13 +50,17 @@ class PageProtocol:
 
     def _sender(self, file: StaticFile) -> Callable[[GatewayRequest], Awaitable[Response]]:
         async def send(request: GatewayRequest) -> Response:
+            # Under a prefix without its slash, the page's relative addresses would miss it.
+            _, _, last = request.scope.get("raw_path", b"").rpartition(b"/")
+            if last and request.scope["path"] == "/":
+                return Response(status_code=308, headers={"Location": f"./{last.decode()}/"})
             return file.answer(request.headers, self._headers)
 
         return send
 
 
 def page_headers() -> dict[str, str]:
-    """Headers of the page and its files.
+    """Headers of the page and its files, beside those that all answers have.
 
     The picture of attention is shown in a frame without an origin, whose document inherits this
     policy. So the policy names the hashes of its script and style, and admits no others in a page.
@@ -77,9 +81,6 @@ def page_headers() -> dict[str, str]:
     return {
         "Content-Security-Policy": "; ".join(policy),
         "Cross-Origin-Opener-Policy": "same-origin",
-        "Cross-Origin-Resource-Policy": "same-origin",
         "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",
     }

@@ -441,6 +441,18 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(
     page.complaints.clear()
 
 
+def test_the_page_works_under_a_prefix(browser: Page, start_gateway: StartGateway) -> None:
+    with start_gateway(path_prefix="/some/where") as published:
+        browser.requests.clear()
+        for path in ("/some/where", "/some/where/"):
+            show(browser, published, path)
+            assert enter(browser, "Good morning.") == "Guten Morgen."
+        prefix = published.url + "/some/where"
+        elsewhere = [url for url in browser.requests if not url.startswith((prefix, "about:"))]
+        assert not elsewhere
+        browser.open("about:blank")
+
+
 def test_the_page_waits_for_a_server_that_starts(
     browser: Page, start_gateway: StartGateway
 ) -> None:
