@@ -182,6 +182,9 @@ class AsyncioGrpcTransport(GrpcTransport):
 
     async def _take_slot(self, timeout_s: float) -> float:
         """Wait until so few requests are under way that another may be; the time that is left."""
+        if not self._slots.locked():
+            await self._slots.acquire()  # at once: `wait_for` would make a task of it
+            return timeout_s
         deadline_s = time.monotonic() + timeout_s
         try:
             await asyncio.wait_for(self._slots.acquire(), timeout_s)

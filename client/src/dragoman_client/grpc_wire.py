@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype, serialize_byte_tensor
+import numpy as np
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype, triton_to_np_dtype
 
 from dragoman_client.access import Access, FilePath
 from dragoman_client.address import Address
@@ -19,6 +20,7 @@ from dragoman_client.errors import ServerError, TranslationError, from_status
 from dragoman_client.request import Part, microseconds
 from dragoman_client.tensors import Array
 
+_LENGTH = struct.Struct("<I")
 _MAX_INT32 = 2**31 - 1
 _CHANNEL_ARGUMENTS = [
     ("grpc.max_send_message_length", _MAX_INT32),
@@ -91,11 +93,14 @@ def read_response(response: Any) -> dict[str, Array | None]:
     Raises:
         ServerError: they are not what they say they are.
     """
-    from tritonclient.grpc import InferResult
-
-    result = InferResult(response)
     try:
-        return {output.name: result.as_numpy(output.name) for output in response.outputs}
+        raw = response.raw_output_contents
+        if len(raw) != len(response.outputs):
+            return _read_contents(response)
+        return {
+            output.name: _array(output.datatype, tuple(output.shape), content)
+            for output, content in zip(response.outputs, raw, strict=True)
+        }
     except _DAMAGED as error:
         raise ServerError(f"not an answer of Triton: {error}") from error
 
@@ -141,9 +146,39 @@ def stream_error(address: Address, error: Any) -> TranslationError:
 
 
 def _raw(values: Array) -> bytes:
+    """Elements as Triton has them: of texts each with its length before it."""
     if values.dtype != object:
         return values.tobytes()
-    return bytes(serialize_byte_tensor(values).item()) if values.size else b""
+    parts: list[bytes] = []
+    for text in values.reshape(-1).tolist():
+        parts += (_LENGTH.pack(len(text)), text)
+    return b"".join(parts)
+
+
+def _array(datatype: str, shape: tuple[int, ...], content: bytes) -> Array:
+    """What `_raw` has written."""
+    if datatype != "BYTES":
+        return np.frombuffer(content, triton_to_np_dtype(datatype)).reshape(shape)
+    texts: list[bytes] = []
+    begin = 0
+    while begin < len(content):
+        (length,) = _LENGTH.unpack_from(content, begin)
+        begin += _LENGTH.size
+        texts.append(content[begin : begin + length])
+        if len(texts[-1]) != length:
+            raise ValueError(f"a text of {length} bytes ends after {len(texts[-1])}")
+        begin += length
+    values = np.empty(len(texts), np.object_)
+    values[:] = texts
+    return values.reshape(shape)
+
+
+def _read_contents(response: Any) -> dict[str, Array | None]:
+    """The outputs of an answer that holds them as lists, not as bytes."""
+    from tritonclient.grpc import InferResult
+
+    result = InferResult(response)
+    return {output.name: result.as_numpy(output.name) for output in response.outputs}
 
 
 def _read(file: FilePath | None) -> bytes | None:

@@ -65,10 +65,23 @@ class _Unit:
 class Translations:
     """Translates, scores and detects for callers; one for all protocols."""
 
-    def __init__(self, settings: GatewaySettings, access: Access, glossaries: Glossaries) -> None:
-        """Prepare connections to Triton, which the first request makes."""
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        access: Access,
+        glossaries: Glossaries,
+        requests: AsyncTranslator | None = None,
+    ) -> None:
+        """Prepare connections to Triton, which the first request makes.
+
+        Args:
+            settings: where Triton is.
+            access: admits callers.
+            glossaries: of all callers.
+            requests: a connection for all but streams; None: one of its own.
+        """
         # Of two ways, since each is safe to leave early for one kind of request.
-        self._requests = AsyncTranslator(settings.triton, timeout_s=settings.timeout_s)
+        self._requests = requests or AsyncTranslator(settings.triton, timeout_s=settings.timeout_s)
         self._streams = AsyncTranslator(settings.triton_http, timeout_s=settings.timeout_s)
         self._access, self._glossaries = access, glossaries
         self._cache, self._flights = Cache(settings.cache_bytes), Flights()

@@ -1,0 +1,128 @@
+"""A server in memory that takes texts apart as the real one does, for tests of the core."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from dragoman_client import AsyncTranslator, InvalidRequest, ServerInfo, Translation, __version__
+from dragoman_options.languages import fold_language
+from dragoman_options.table import check, splits
+from dragoman_serving.request.glossary import Glossary
+
+from dragoman.kernel.sentences import LineBreaks, split_sentences
+from dragoman_gateway.core.access import Access
+from dragoman_gateway.core.glossaries import Glossaries
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.store import Store
+from dragoman_gateway.core.translations import Translations
+
+DIRECTIONS = (("en", "de"), ("de", "en"))
+_OF_OUTPUT = ("return_bundle", "source_language", "target_language", "glossary")
+
+
+class ModelServer:
+    """Stands in for an `AsyncTranslator`; a sentence's answer shows all that it depends on.
+
+    Attributes:
+        asked: the texts of each request.
+        options: of each request.
+        bundle: its identity.
+        let_go: requests wait for it.
+        cancelled: requests that were cancelled.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.options: list[dict[str, Any]] = []
+        self.bundle = "b" * 64
+        self.let_go = asyncio.Event()
+        self.let_go.set()
+        self.cancelled = 0
+        self.failing: list[Exception] = []
+        self.informed = 0
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for texts in self.asked for text in texts]
+
+    async def info(self) -> ServerInfo:
+        self.informed += 1
+        return ServerInfo(
+            version=__version__,
+            models=(),
+            languages=("en", "de"),
+            directions=DIRECTIONS,
+            bundles=({"identity": self.bundle, "precision": "int8"},),
+            options={},
+            limits={"text_characters": 5000, "request_characters": 20_000},
+            metrics_port=None,
+        )
+
+    async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
+        self.asked.append(list(texts))
+        checked = check(options)
+        self.options.append(checked)
+        try:
+            await self.let_go.wait()
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if self.failing:
+            raise self.failing.pop(0)
+        return [self._one(index, text, checked) for index, text in enumerate(texts)]
+
+    async def close(self) -> None:
+        """Nothing."""
+
+    def _one(self, index: int, text: str, options: Mapping[str, Any]) -> Translation:
+        if "refused" in text or len(text) > 5000:
+            raise InvalidRequest(f"text {index} is refused")
+        given = options.get("source_language", "en")
+        source = "en" if given == "auto" else fold_language(given, ("en", "de"))
+        target = {"en": "de", "de": "en"}[cast(str, source)]
+        parts = [(text, "")]
+        if splits(options):
+            parts = split_sentences(text, cast(str, source))
+        found, tokens, warnings, is_cut = "", 0, set[str](), False
+        for sentence, kept in parts:
+            breaks = LineBreaks.of(sentence)
+            if sentence:
+                said = _said(breaks.line, (source, target), options)
+                found += breaks.put_into(said)
+                tokens += len(said.split())
+                is_cut |= sum(said.encode()) % 13 == 0
+                warnings |= {"untranslated"} if sum(said.encode()) % 3 == 0 else set()
+            found += kept
+        return Translation(
+            found,
+            tokens,
+            "length" if is_cut else "stop",
+            bundle=self.bundle if "return_bundle" in options else None,
+            warnings=tuple(sorted(warnings)),
+        )
+
+
+def _said(line: str, direction: tuple[str | None, str], options: Mapping[str, Any]) -> str:
+    terms = Glossary(options["glossary"]).targets_of(line) if "glossary" in options else ()
+    others = sorted((n, v) for n, v in options.items() if n not in _OF_OUTPUT)
+    digest = hashlib.sha256(repr((line, direction, terms, others)).encode()).hexdigest()[:8]
+    return " ".join((*line.split()[::-1], *terms, digest))
+
+
+def translations_of(server: ModelServer, **settings: Any) -> Translations:
+    """The gateway's translations over a server."""
+    given = GatewaySettings(**settings)
+    store = Store(None)
+    return Translations(
+        given, Access(given, store), Glossaries(given, store), cast(AsyncTranslator, server)
+    )
+
+
+def asked_of(server: ModelServer) -> SimpleNamespace:
+    """What was sent last."""
+    return SimpleNamespace(texts=server.asked[-1], options=server.options[-1])

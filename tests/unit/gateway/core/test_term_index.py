@@ -1,0 +1,85 @@
+"""Terms of a glossary that occur in a text: what is left out could not have matched."""
+
+from __future__ import annotations
+
+import time
+
+from dragoman_serving.request.glossary import Glossary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.kernel.sentences import LineBreaks
+from dragoman_gateway.core.term_index import TermIndex, merged
+
+UNCUT_BYTES = 12
+WORDS = st.sampled_from(
+    ["tea", "Tea", "TEE", "ß", "SS", "ss", "a", "b", "ab", "a-b", "İ", "tea.", "of", "x" * 15]
+)
+SPACES = st.sampled_from([" ", "  ", "\n", " \r\n ", "\u2028", "", ",", ".", "-"])
+TEXTS = st.lists(st.tuples(WORDS, SPACES), max_size=12).map(lambda all_: "".join(map("".join, all_)))
+TERMS = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
+
+
+@given(
+    st.dictionaries(TERMS, st.sampled_from(["A", "B", "C", "D", "E"]), max_size=8),
+    TEXTS,
+    st.data(),
+)
+@settings(max_examples=400)
+def test_whatever_the_engine_finds_among_all_it_finds_among_those(
+    terms: dict[str, str], text: str, data: st.DataObject
+) -> None:
+    """In the text, in its line and in pieces: cut between words, or within long ones."""
+    found = TermIndex(terms).occurring(text, UNCUT_BYTES)
+    assert found.items() <= terms.items()
+    every, those = Glossary(terms), Glossary(found)
+    runs = LineBreaks.of(text).line
+    begin = data.draw(st.sampled_from(_cuts(text)))
+    end = data.draw(st.sampled_from([at for at in _cuts(text) if at >= begin]))
+    for piece in (text, runs, LineBreaks.of(text[begin:end]).line):
+        assert those.targets_of(piece) == every.targets_of(piece)
+
+
+def _cuts(text: str) -> list[int]:
+    """Where the engine may cut: at white space, and anywhere in what is long."""
+    cuts = [0, len(text)]
+    for at in range(1, len(text)):
+        before, after = text[:at].split(), text[at:].split()
+        if text[at - 1].isspace() or text[at].isspace():
+            cuts.append(at)
+        elif len((before[-1] + after[0]).encode()) >= UNCUT_BYTES:
+            cuts.append(at)
+    return sorted(set(cuts))
+
+
+def test_words_are_not_found_in_words() -> None:
+    index = TermIndex({"tea": "Tee", "iced tea": "Eistee", "pot": "Topf", "C++ (beta)": "C"})
+    assert index.occurring("Iced TEA for the teapot", UNCUT_BYTES) == {
+        "tea": "Tee",
+        "iced tea": "Eistee",
+    }
+    assert index.occurring("a c++ (beta) book", UNCUT_BYTES) == {"C++ (beta)": "C"}
+    assert index.occurring("a steamed teapot", UNCUT_BYTES) == {}
+    assert TermIndex({}).occurring("tea", UNCUT_BYTES) == {}
+
+
+def test_a_term_goes_over_a_line_break() -> None:
+    assert TermIndex({"cup of tea": "x"}).occurring("a cup\r\n  of tea", 12) == {"cup of tea": "x"}
+
+
+def test_earlier_glossaries_come_first() -> None:
+    assert merged([{"Tea": "a"}, {"tea": "b", "pot": "c"}]) == {"Tea": "a", "pot": "c"}
+    assert merged([]) == {}
+
+
+def test_time_does_not_grow_with_the_number_of_terms() -> None:
+    text = "The tea of word77 and word99999, and nothing else at all. " * 20
+    seconds = []
+    for count in (1_000, 100_000):
+        index = TermIndex({f"word{number}": "x" for number in range(count)})
+        begin_s = time.perf_counter()
+        for _ in range(5):
+            index.occurring(text, UNCUT_BYTES)
+        seconds.append(time.perf_counter() - begin_s)
+        assert index.size_bytes > 400 * count
+    assert seconds[1] < 10 * seconds[0]

@@ -1,0 +1,307 @@
+"""Translation for callers: the cache, requests in flight, glossaries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from dragoman_client import DeadlineExceeded, ServerUnavailable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman_gateway.core import translations as module
+from dragoman_gateway.core.caller import ANONYMOUS, Caller
+from dragoman_gateway.core.errors import InvalidInput, NotFound, Unavailable
+from dragoman_gateway.core.glossaries import Dictionary
+from dragoman_gateway.core.translations import Translations
+from tests.unit.gateway.core.model_server import ModelServer, asked_of, translations_of
+from tests.unit.gateway.core.test_text_units import TEXTS
+
+TO_GERMAN = {"source_language": "en", "target_language": "de"}
+
+
+def run(work: Callable[[ModelServer, Translations], Awaitable[None]], **given: Any) -> None:
+    async def main() -> None:
+        server = ModelServer()
+        await work(server, translations_of(server, **given))
+
+    asyncio.run(main())
+
+
+async def ask(of: Translations, *texts: str, store: bool = True, **options: Any) -> list[str]:
+    found = await of.translate_admitted(
+        ANONYMOUS, texts, {**TO_GERMAN, **options}, store=store
+    )
+    return [one.text for one in found]
+
+
+@given(
+    st.lists(TEXTS, min_size=1, max_size=4),
+    st.sampled_from(
+        [
+            *({}, {"beam_width": 2}, {"return_bundle": True}, {"split_sentences": False}),
+            *({"glossary": {"you": "Sie", "there. How": "x"}}, {"source_language": "DE-at"}),
+            *({"keep_placeholders": True}, {"return_confidence": False}),
+        ]
+    ),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_answer_is_the_servers(texts: list[str], options: dict[str, Any]) -> None:
+    """At first, from the cache, and where a part of it is there."""
+
+    async def work(server: ModelServer, of: Translations) -> None:
+        given = {"source_language": "en", "target_language": "de", **options}
+        if "DE" in given["source_language"]:
+            given["target_language"] = "en"
+        wanted = await ModelServer().translate(texts, **given)
+        await of.translate_admitted(ANONYMOUS, texts[:1], given)
+        for _ in range(2):
+            assert await of.translate_admitted(ANONYMOUS, texts, given) == wanted
+        asked = len(server.asked)
+        assert await of.translate_admitted(ANONYMOUS, texts, given) == wanted
+        assert len(server.asked) == asked
+
+    run(work)
+
+
+def test_only_sentences_that_are_missing_are_sent() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        await ask(of, "Hello there. How are you?")
+        await ask(of, "How are you?  Fine.", "Fine.")
+        assert server.asked == [["Hello there.", "How are you?"], ["Fine."]]
+        assert (of.cache_counts.hits, of.cache_counts.entries) == (1, 3)
+
+    run(work)
+
+
+@pytest.mark.parametrize("how", ["store", "caller", "bytes", "sampling"])
+def test_nothing_is_kept_where_it_is_not_to_be(how: str) -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        options = {**TO_GERMAN, **({"temperature": 1.0} if how == "sampling" else {})}
+        caller = Caller("a", caches=how != "caller")
+        for _ in range(2):
+            await of.translate_admitted(caller, ["Hello."], options, store=how != "store")
+        assert len(server.asked) == 2
+        assert of.cache_counts.entries == 0
+
+    run(work, **({"cache_bytes": 0} if how == "bytes" else {}))
+
+
+def test_samples_with_a_seed_are_kept_whole() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        for _ in range(2):
+            await ask(of, "Hello. You.", seed=1)
+        assert server.asked == [["Hello. You."]]
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"beam_width": 2}, {"beam_width": 3}),
+        ({}, {"return_confidence": True}),
+        ({"prefix": "a"}, {"prefix": "b"}),
+        ({"glossary": {"hello": "a"}}, {"glossary": {"hello": "b"}}),
+        ({"source_language": "en"}, {"source_language": "de", "target_language": "en"}),
+        ({"seed": 1}, {"seed": 2}),
+    ],
+)
+def test_what_changes_an_answer_keeps_entries_apart(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        for options in (one, other, one, other):
+            await ask(of, "Hello there.", **options)
+        assert len(server.asked) == 2
+
+    run(work)
+
+
+def test_terms_that_do_not_occur_change_nothing() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        await ask(of, "Hello there.", glossary={"tea": "Tee"})
+        assert "glossary" not in asked_of(server).options
+        await ask(of, "Hello there.", glossary={"pot": "Topf"})
+        assert len(server.asked) == 1
+
+    run(work)
+
+
+def test_after_a_swap_of_the_model_nothing_stale_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        await ask(of, "Hello.")
+        monkeypatch.setattr(module, "_CONFIRMED_S", 0.0)
+        server.bundle = "c" * 64
+        (found,) = await of.translate_admitted(
+            ANONYMOUS, ["Hello."], {**TO_GERMAN, "return_bundle": True}
+        )
+        assert found.bundle == "c" * 64
+
+    run(work)
+
+
+def test_an_answer_of_another_model_than_was_thought_is_not_kept() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        await ask(of, "Hello.")
+        server.bundle = "c" * 64  # within the time in which the former one is taken for true
+        await ask(of, "Good morning.")
+        assert of.cache_counts.entries == 1
+        await ask(of, "Hello.")
+        assert len(server.asked) == 3
+
+    run(work)
+
+
+def test_without_the_server_nothing_is_answered_from_the_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        await ask(of, "Hello.")
+        monkeypatch.setattr(module, "_CONFIRMED_S", 0.0)
+
+        async def away() -> None:
+            raise ServerUnavailable("away")
+
+        server.info = away  # type: ignore[method-assign,assignment]
+        with pytest.raises(Unavailable):
+            await ask(of, "Hello.")
+        assert (await of.info()).languages == ("en", "de")
+
+    run(work)
+
+
+def test_identical_requests_are_answered_once() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        await of.info()
+        server.let_go.clear()
+        tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(5)]
+        tasks.append(asyncio.create_task(ask(of, "Hello. Bye.")))
+        await until(lambda: len(server.asked) == 2)
+        server.let_go.set()
+        found = await asyncio.gather(*tasks)
+        assert server.asked == [["Hello."], ["Bye."]]
+        assert of.cache_counts.shared == 5
+        assert found[:5] == [found[0]] * 5
+        assert found[5][0].startswith(found[0][0])
+
+    run(work)
+
+
+def test_a_shared_request_is_cancelled_with_its_last_waiter() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        await of.info()
+        server.let_go.clear()
+        tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(3)]
+        await until(lambda: len(server.asked) == 1)
+        for left, task in enumerate(tasks, start=1):
+            assert server.cancelled == 0
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.sleep(0.01)
+            assert server.cancelled == (left == len(tasks))
+        server.let_go.set()
+        assert await ask(of, "Hello.")
+        assert len(server.asked) == 2
+
+    run(work)
+
+
+def test_a_request_asks_itself_where_the_one_that_it_waited_for_had_an_earlier_deadline() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        await of.info()
+        server.let_go.clear()
+        server.failing = [DeadlineExceeded("late")]
+        tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(2)]
+        await until(lambda: len(server.asked) == 1)
+        server.let_go.set()
+        first, second = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(first, Exception)
+        assert not isinstance(second, BaseException)
+        assert len(server.asked) == 2
+
+    run(work)
+
+
+def test_a_text_that_is_refused_is_named_by_its_own_number() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        await ask(of, "Hello.")
+        with pytest.raises(InvalidInput, match="^text 2 is refused"):
+            await ask(of, "Hello.", "One. Two. Three.", "This is refused.")
+        with pytest.raises(InvalidInput, match="^text 0 is refused"):
+            await ask(of, "Short. " * 1000)  # too long as a text, not as sentences
+
+    run(work)
+
+
+def test_the_language_is_detected_as_the_server_does() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        for _ in range(2):
+            found = await of.translate_admitted(
+                ANONYMOUS, ["How are you, my old friend?", " "], {"source_language": "auto"}
+            )
+        assert (found[0].detected_language, found[1].detected_language) == ("en", None)
+        assert 0.5 < (found[0].detected_probability or 0) <= 1
+        assert found[1].detected_probability == 0.0
+        assert server.texts == ["How are you, my old friend?", " "]
+
+    run(work)
+
+
+def test_the_terms_of_glossaries_that_occur_are_sent() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        store = of._glossaries
+        many = {f"word{number}": "x" for number in range(20_000)}
+        terms = {"tea": "Tee", **many}
+        first = await store.create(ANONYMOUS, "a", [Dictionary("EN", "de", terms, len(terms))])
+        later = {"TEA": "b", "pot": "Topf"}
+        second = await store.create(ANONYMOUS, "b", [Dictionary("en", "de", later, 2)])
+        ids = [first.id, second.id]
+        await ask(of, "A pot of tea. Hello there.", glossary_ids=ids)
+        assert asked_of(server).options["glossary"] == {"tea": "Tee", "pot": "Topf"}
+        await ask(of, "More tea.", glossary_ids=ids[::-1], source_language="auto")
+        assert asked_of(server).options["glossary"] == {"TEA": "b"}
+        await ask(of, "Even more tea.", glossary_ids=ids, glossary={"Tea": "own"}, store=False)
+        assert asked_of(server).options["glossary"] == {"Tea": "own"}
+        await store.put(ANONYMOUS, first.id, Dictionary("en", "de", {"tea": "C"}, 1))
+        await store.put(ANONYMOUS, first.id, Dictionary("EN", "de", {"tea": "D"}, 1))
+        await ask(of, "More tea.", glossary_ids=ids[:1])
+        assert asked_of(server).options["glossary"]["tea"] in "CD"
+        with pytest.raises(InvalidInput, match="has no dictionary from de into en"):
+            await ask(of, "Tee", glossary_ids=ids, source_language="de", target_language="en")
+        with pytest.raises(InvalidInput, match="beam_width"):
+            await ask(of, "no term", glossary_ids=ids, beam_width=1)
+        with pytest.raises(NotFound):
+            await of.translate_admitted(
+                Caller("k", "k"), ["tea"], {**TO_GERMAN, "glossary_ids": ids}
+            )
+
+    run(work)
+
+
+def test_more_terms_than_a_request_may_have_go_in_several() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        terms = {f"word{number}": "x" for number in range(1500)}
+        stored = await of._glossaries.create(ANONYMOUS, "a", [Dictionary("en", "de", terms, 1500)])
+        halves = [
+            "And " + " ".join(f"word{number}" for number in part) + "."
+            for part in (range(700), range(700, 1400))
+        ]
+        for store in (True, False):
+            await ask(of, *halves, glossary_ids=[stored.id], store=store)
+        assert [len(options["glossary"]) for options in server.options] == [700, 700] * 2
+        with pytest.raises(InvalidInput, match="1,200 terms occur in one text"):
+            text = " ".join(f"word{number}" for number in range(1200))
+            await ask(of, text[:4990], text, glossary_ids=[stored.id], store=False)
+
+    run(work)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0)
