@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -10,10 +11,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from dragoman_gateway.core.caller import Limits
+from dragoman_gateway.core.keys import add_key
+from dragoman_gateway.core.store import open_database, transaction
 
 from tests.axe_package import SCRIPT
 from tests.browser import Page, browsing, find_chromium
-from tests.integration.gateway.conftest import RunningGateway
+from tests.integration.gateway.conftest import RunningGateway, StartGateway
 
 TEXT = "The weather is very nice today. We are going to the beach with our friends."
 HOSTILE = (
@@ -287,6 +291,38 @@ def test_a_link_holds_the_text_where_no_server_sees_it(page: Page, gateway: Runn
     assert value(page, "getElementById('source').value") == ""
 
 
+def test_texts_are_copied_with_and_without_a_clipboard(page: Page) -> None:
+    translation = enter(page, "Good morning.")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { configurable: true,"
+        " value: { writeText: async (text) => { window.copied = text; } } })"
+    )
+    page.click("#copy")
+    page.wait_for("document.getElementById('said').textContent === 'Copied'")
+    assert page.evaluate("copied") == translation
+    page.click("#share")
+    page.wait_for("copied.endsWith('#auto/de/Good%20morning.')")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { value: undefined }),"
+        " document.addEventListener('copy', (event) => { window.copied = event.target.value; })"
+    )
+    page.evaluate("copied = ''")
+    page.click("#copy")
+    page.wait_for(f"copied === {json.dumps(translation)}")
+
+
+def test_text_from_right_to_left_runs_so(page: Page) -> None:
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert("שלום עולם")
+    for pane in ("source", "shadow"):
+        direction = f"getComputedStyle(document.getElementById('{pane}')).direction"
+        assert page.evaluate(direction) == "rtl"
+    assert page.evaluate("getComputedStyle(document.body).direction") == "ltr"
+    page.wait_for("!document.getElementById('notice').hidden")
+    assert "choose the language" in value(page, "getElementById('notice-text').textContent")
+    assert page.complaints.pop().endswith("400 (Bad Request)")
+
+
 def test_the_history_is_kept_until_it_is_switched_off(page: Page, gateway: RunningGateway) -> None:
     enter(page, "Good morning.")
     page.insert(" " + HOSTILE)
@@ -353,42 +389,68 @@ def test_a_busy_server_is_asked_again(page: Page, gateway: RunningGateway) -> No
     assert value(page, "getElementById('notice').hidden")
 
 
-def test_a_key_is_asked_for_and_kept_for_the_tab(page: Page, gateway: RunningGateway) -> None:
-    with page.running_first(
-        REFUSALS + "window.refuse = ({ headers }) => headers.Authorization === 'Bearer drg_good'"
-        " ? null : headers.Authorization ? { code: 'key_refused', message: 'unknown key',"
-        " status: 403 } : { code: 'key_missing', message: 'a key is required', status: 401 };"
-    ):
-        page.open("about:blank")
-        page.open(gateway.url)
-        page.wait_for("document.getElementById('key').open")
+def test_a_key_is_asked_for_and_kept_for_the_tab(
+    browser: Page, start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    with contextlib.closing(open_database(tmp_path)) as database, transaction(database):
+        key, secret = add_key(database, "of a test", limits=Limits(characters_per_month=40))
+    page = browser
+    with start_gateway(folder=tmp_path) as closed:
+        page.open(closed.url)
+        page.wait_for("document.getElementById('key')?.open")
         page.press("Escape", 27)
         page.wait_for("!document.getElementById('key').open")
-        page.click("#notice-action")
-        for key in ("drg_bad", "drg_good"):
+        enter_nothing = "document.getElementById('notice-action').textContent === 'Enter a key'"
+        if page.evaluate("!document.getElementById('notice').hidden"):
+            assert page.evaluate(enter_nothing)
+            page.click("#notice-action")
+        else:
+            page.evaluate("document.getElementById('source').focus()")
+            page.insert("Good morning.")
+        for given in ("drg_" + "0" * 40, secret):
             page.wait_for("document.getElementById('key').open")
             page.wait_for("document.activeElement.id === 'key-secret'")
-            page.insert(key)
+            page.insert(given)
             page.press("Enter", 13)
-            page.wait_for("!document.getElementById('key-secret').value")
+            page.wait_for("!document.getElementById('key').open")
         page.wait_for("document.getElementById('target-language').value")
-        page.wait_for("document.getElementById('notice').hidden")
-        assert not value(page, "getElementById('key').open")
-        assert page.evaluate("localStorage.getItem('dragoman.key')") is None
+        page.evaluate("document.getElementById('source').select()")
         assert enter(page, "Good morning.") == "Guten Morgen."
+        assert page.evaluate("localStorage.getItem('dragoman.key')") is None
         page.click("#code-open")
         for shown in ("curl", "python"):
-            assert "drg_good" not in value(page, f"getElementById('{shown}').textContent")
-        show(page, gateway)
+            assert key.id not in value(page, f"getElementById('{shown}').textContent")
+        # The month's characters are used up: trying again would not help.
+        page.evaluate("document.getElementById('source').select()")
+        page.insert("We are going to the beach with our friends today.")
+        page.wait_for("!document.getElementById('notice').hidden")
+        assert "month" in value(page, "getElementById('notice-text').textContent")
+        assert value(page, "getElementById('notice-action').hidden")
         page.click("#key-open")
         page.click("#key-forget")
         page.wait_for("document.getElementById('key').open")
         assert page.evaluate("sessionStorage.getItem('dragoman.key')") is None
-        page.insert("drg_good")
+        page.insert(secret)
         page.click("#key-stays")
         page.press("Enter", 13)
-        page.wait_for("document.getElementById('notice').hidden")
-        assert page.evaluate("localStorage.getItem('dragoman.key')") == '"drg_good"'
+        page.wait_for("!document.getElementById('key').open")
+        assert page.evaluate("localStorage.getItem('dragoman.key')") == json.dumps(secret)
+        assert not [url for url in page.requests if key.id in url]
+        page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        page.open("about:blank")
+    page.complaints.clear()
+
+
+def test_the_page_waits_for_a_server_that_starts(
+    browser: Page, start_gateway: StartGateway
+) -> None:
+    with start_gateway(triton="grpc://127.0.0.1:9", triton_http="http://127.0.0.1:9") as alone:
+        browser.open(alone.url)
+        browser.wait_for("document.getElementById('notice-action')?.textContent.includes(' s)')")
+        told = value(browser, "getElementById('notice-text').textContent")
+        assert told == "The server is starting or busy."
+        browser.open("about:blank")
+    browser.complaints.clear()
 
 
 def test_offline_goes_on_by_itself(page: Page) -> None:

@@ -1,7 +1,7 @@
 // The page: what is typed is translated, and the parts of the page hear of it.
 
 import { closeBox, fillBox, openBox } from "./alternatives.js";
-import { Refused, ask, stream } from "./api.js";
+import { Refused, ask, hasKey, stream } from "./api.js";
 import { curlOf, pythonOf } from "./code.js";
 import { announce, byId, copyText, element, tick } from "./dom.js";
 import { connectDocuments, resume, setLimits } from "./documents.js";
@@ -21,6 +21,9 @@ const DETAILS_PAUSE_MS = 500; // further, before its words are asked about
 const MOST_DETAILED = 5000; // characters of a text whose words are asked about
 const ALTERNATIVES = 8;
 const MOST_SHOWN = 6;
+const LIKELY = 0.3; // that the text is in a language
+const SURE = 0.95; // of a language: not asked again while the text goes on
+const TELLING = 60; // characters of a text that tell its language
 const WORSE = 1.2; // in score, than the best
 const PANELS = ["documents", "glossary", "past", "code"];
 
@@ -28,7 +31,7 @@ const sourcePicker = byId("source-language");
 const targetPicker = byId("target-language");
 let languages = [];
 let most = null; // characters of a request
-let detected = null; // language and probability of the text
+let detected = null; // language and probability of the text, and the text's beginning
 let running = null; // the translation under way, which the next one aborts
 let timer;
 let isDone = false; // whether what stands there is the translation of the text
@@ -145,7 +148,11 @@ async function translate() {
     if (source() === AUTO) await detect(text, mine.signal);
     const asked = request();
     if (knownSource()) asked.source_language = knownSource();
-    await follow(asked, mine.signal);
+    const told = await follow(asked, mine.signal);
+    if (source() === AUTO && !detected && told.detected_language) {
+      detected = { language: told.detected_language, probability: told.detected_probability, of: "" };
+      languagesChanged();
+    }
     wentWell();
     isDone = true;
     showActions();
@@ -156,7 +163,10 @@ async function translate() {
     remember({ source: knownSource() ?? AUTO, target: target(), text, translation: panes.translation().text });
     if (text.length <= MOST_DETAILED) await showDetails(asked, mine.signal);
   } catch (error) {
-    if (!mine.signal.aborted) failed(error, translate);
+    if (mine.signal.aborted) return;
+    const isUnknown = error.code === "invalid_input" && source() === AUTO && !detected;
+    if (isUnknown) notify(say("error_language", { message: error.message }));
+    else failed(error, translate);
   } finally {
     if (running === mine) byId("busy").hidden = true;
   }
@@ -165,9 +175,11 @@ async function translate() {
 // Finds the language of the text. A text that is in the language to translate into already turns the
 // direction round.
 async function detect(text, signal) {
+  if (detected && detected.probability >= SURE && detected.of.length === TELLING && text.startsWith(detected.of)) return;
   const [found] = (await ask("detect", { body: { text }, signal })).detections;
-  // Without any probability it is another language, or none: the translation's refusal says which.
-  detected = found.probability > 0 && targetsOf(found.language).length ? found : null;
+  // What is improbable may be in another language: the server decides, when it translates.
+  const isKnown = found.probability >= LIKELY && targetsOf(found.language).length > 0;
+  detected = isKnown ? { ...found, of: text.slice(0, TELLING) } : null;
   if (detected && !canTranslate(detected.language, target())) {
     const possible = targetsOf(detected.language);
     const before = recall("languages.before", null);
@@ -176,7 +188,7 @@ async function detect(text, signal) {
   languagesChanged();
 }
 
-// Shows the translation as it grows.
+// Shows the translation as it grows, and returns the last part, which has all that is told of it.
 async function follow(asked, signal) {
   let last = null;
   for await (const part of stream(asked, signal)) {
@@ -185,6 +197,7 @@ async function follow(asked, signal) {
   }
   if (!last) throw new Refused("unavailable", "");
   panes.showPlain(last.text);
+  return last;
 }
 
 // The answer as a whole has what streams have not: where words come from, and how certain they are.
@@ -503,6 +516,7 @@ async function begin() {
     const info = await ask("info");
     const bounds = [info.limits?.text_characters, info.limits?.characters_per_request].filter(Number.isFinite);
     most = bounds.length ? Math.min(...bounds) : null;
+    if (info.features?.keys_required && !hasKey()) askForKey(null, begin);
     setLimits(info.features?.document_formats ?? [], info.features?.file_bytes ?? null);
     await loadLanguages();
   } catch (error) {
@@ -525,5 +539,5 @@ panes.showSource();
 showCount();
 showActions();
 document.documentElement.classList.add("ready");
-byId("source").focus();
+if (matchMedia("(hover: hover)").matches) byId("source").focus(); // else a keyboard would cover the page
 begin();
