@@ -106,7 +106,7 @@ class Application:
             "root_path": "",
             "query_string": query.encode(),
             "headers": [
-                (b"host", b"localhost:5000"),
+                *([] if "host" in headers else [(b"host", b"localhost:5000")]),
                 (b"content-length", str(len(body)).encode()),
                 *(
                     (name.lower().encode(), value.encode("latin-1"))

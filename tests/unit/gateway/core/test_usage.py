@@ -99,7 +99,7 @@ def test_every_order_of_events_counts_right(steps: list[tuple[str, str, int]]) -
                 flushes.append(asyncio.create_task(ledger.flush()))
                 await asyncio.sleep(0)
             elif step == "flush that fails":
-                store.write = failing  # type: ignore[method-assign, assignment]
+                store.write = failing  # type: ignore[method-assign]
                 await asyncio.gather(ledger.flush(), return_exceptions=True)
                 store.write = real  # type: ignore[method-assign]
             elif step == "read":
@@ -151,7 +151,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
         async def failing(work: Any) -> Any:
             raise Unavailable("the store cannot be used: database or disk is full")
 
-        store.write = failing  # type: ignore[method-assign, assignment]
+        store.write = failing  # type: ignore[method-assign]
         for _ in range(10):
             ledger.add("one", MONTH, 3, 1)
             await asyncio.sleep(0.02)
