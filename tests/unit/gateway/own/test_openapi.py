@@ -39,7 +39,9 @@ def test_it_describes_every_endpoint(app: Application, document: dict[str, Any])
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }
     endpoints = OwnProtocol(app.gateway).endpoints
-    assert described == {(one.method, one.path) for one in endpoints}
+    elsewhere = ("POST", f"{PREFIX}/attention")  # by the package of the page
+    assert app.send("PUT", elsewhere[1]).status == 405
+    assert described == {elsewhere, *((one.method, one.path) for one in endpoints)}
     names = [one["operationId"] for _, one in operations(document)]
     assert len(set(names)) == len(names)
 
