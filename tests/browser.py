@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_ANSWER_S = 8
+_ANSWER_S = 60
 _INSTALLED = Path(sys.prefix) / "chromium"
 """Where `tests/chromium_package.py` puts one."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome", "chrome-headless-shell")
@@ -111,12 +111,17 @@ class Page:
 
     def point_at(self, selector: str, click: bool = False) -> None:
         """Move the mouse to the middle of an element, and click on it if asked."""
-        x, y = self.evaluate(
+        find = (
             f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
             " one.scrollIntoView({ block: 'nearest', behavior: 'instant' });"
             " const box = one.getBoundingClientRect();"
             " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
         )
+        place, before = self.evaluate(find), None
+        while place != before:  # the page may be scrolling yet
+            time.sleep(0.05)
+            place, before = self.evaluate(find), place
+        x, y = place
         self._send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         if click:
             for kind in ("mousePressed", "mouseReleased"):

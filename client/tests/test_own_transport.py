@@ -137,6 +137,7 @@ def test_a_gateway_whose_server_is_down_is_a_gateway() -> None:
         (400, "unsupported", InvalidRequest),
         (401, "key_missing", AccessDenied),
         (403, "key_refused", AccessDenied),
+        (403, "forbidden", AccessDenied),
         (404, "not_found", InvalidRequest),
         (405, "wrong_method", InvalidRequest),
         (408, "slow_upload", DeadlineExceeded),

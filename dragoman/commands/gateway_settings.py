@@ -6,6 +6,7 @@ has these settings where the gateway's requirements are not installed, too.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import inspect
 import re
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from dragoman_gateway.core.settings import GatewaySettings
 
 PREFIX = "gateway_"
+PREFIX_OF_VARIABLES = "DRAGOMAN_GATEWAY_"
 REQUIRED = (
     *("babel", "httptools", "msgspec", "prometheus_client", "python_multipart"),
     *("starlette", "uvicorn", "uvloop"),
@@ -85,6 +87,19 @@ def as_settings(values: Mapping[str, Any]) -> GatewaySettings:
         return GatewaySettings(**found)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def refuse_passwords(arguments: argparse.Namespace) -> None:
+    """Refuse a password on the command line, which every user of the machine can read.
+
+    Raises:
+        UsageError: the URL of Redis has one.
+    """
+    if "@" in (arguments.gateway_limits_url or ""):
+        raise UsageError(
+            "a password on the command line can be read by every user of the machine: give the "
+            f"URL of Redis in {PREFIX_OF_VARIABLES}LIMITS_URL or in a settings file"
+        )
 
 
 def as_environment(values: Mapping[str, Any]) -> dict[str, str]:

@@ -151,7 +151,7 @@ class Jobs:
                     file.write(chunk)
             found = await asyncio.to_thread(inspect_text, path)
             if str(options.get("source_language")).lower() == AUTO and found.sample.strip():
-                options["source_language"] = await self._language_of(found.sample)
+                options |= await self._translations.languages_of(found.sample, options)
             await self._check_glossaries(caller, options)
             async with self._access.admitted(caller, found.characters):
                 now_s = time.time()
@@ -243,19 +243,6 @@ class Jobs:
         # A translation is about as long as its text.
         if kept + 2 * self._receiving_bytes > self._settings.document_bytes:
             raise TooManyRequests("the gateway keeps as many documents as it may: try later")
-
-    async def _language_of(self, sample: str) -> str:
-        """The language of a document, by its beginning.
-
-        Raises:
-            InvalidInput: it is none that the server translates from.
-        """
-        found = await self._translations.detect(sample)
-        if not found.probability:
-            raise InvalidInput(
-                f"the document is in {found.language!r}, as it seems; name source_language if not"
-            )
-        return found.language
 
     async def _check_glossaries(self, caller: Caller, options: Mapping[str, Any]) -> None:
         """Refuse glossaries that the caller does not have now, rather than later."""

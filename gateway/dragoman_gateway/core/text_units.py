@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragoman_client import Translation
@@ -81,29 +81,28 @@ def take_apart(text: str, language: str, keeps_placeholders: bool) -> UnitText:
         before = sentences.pop(0)[1]
     units: list[str] = []
     kept: list[str] = []
-    for group in _groups(sentences, language):
-        units.append("".join(map("".join, group))[: -len(group[-1][1]) or None])
-        kept.append(group[-1][1])
-        if len(group) > 1 and split_sentences(units[-1], language) != [
-            *group[:-1],
-            (group[-1][0], ""),
-        ]:
+    group: list[tuple[str, str]] = []
+    for number, (sentence, behind) in enumerate(sentences, start=1):
+        group.append((sentence, behind))
+        ends = number == len(sentences) or _LINE_BREAK.search(behind) is not None
+        # In a paragraph that has begun, all sentences stay together.
+        if (ends or len(group) == 1) and _stands_alone(group, language):
+            units.append(_text_of(group))
+            kept.append(behind)
+            group = []
+        elif ends:
             return whole(text)
     return UnitText(before, tuple(units), tuple(kept))
 
 
-def _groups(sentences: Sequence[tuple[str, str]], language: str) -> Iterator[list[tuple[str, str]]]:
-    """Sentences that stand by themselves, and else those of a paragraph together."""
-    group: list[tuple[str, str]] = []
-    for sentence, kept in sentences:
-        group.append((sentence, kept))
-        # In a paragraph that has begun, all sentences stay together.
-        stands_alone = len(group) == 1 and split_sentences(sentence, language) == [(sentence, "")]
-        if stands_alone or _LINE_BREAK.search(kept):
-            yield group
-            group = []
-    if group:
-        yield group
+def _stands_alone(group: Sequence[tuple[str, str]], language: str) -> bool:
+    """Whether sentences are cut the same way by themselves."""
+    return split_sentences(_text_of(group), language) == [*group[:-1], (group[-1][0], "")]
+
+
+def _text_of(group: Sequence[tuple[str, str]]) -> str:
+    """Sentences as they stand in the text, without what follows the last one."""
+    return "".join((*map("".join, group[:-1]), group[-1][0]))
 
 
 def _may_be_joined(text: str, sentences: Sequence[tuple[str, str]]) -> bool:

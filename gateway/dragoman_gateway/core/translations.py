@@ -194,6 +194,28 @@ class Translations:
             for (apart, of_text), direction in zip(parts, found, strict=True)
         ]
 
+    async def languages_of(self, sample: str, options: Mapping[str, Any]) -> dict[str, str]:
+        """The options of languages for a document whose language is to be detected.
+
+        Args:
+            sample: its beginning.
+            options: of the request.
+
+        Raises:
+            InvalidInput: it is in none that the server translates from.
+        """
+        info, _ = await self._server.confirmed()
+        found = Directions(info, options.get("source_language"), options.get("target_language")).of(
+            sample
+        )
+        if found is None:
+            raise InvalidInput(
+                "the language of the document is none that is translated, as it seems; name "
+                "source_language if it is"
+            )
+        source, target = found.languages
+        return {"source_language": source, "target_language": target}
+
     async def check_glossaries(self, caller: Caller, options: Mapping[str, Any]) -> None:
         """Refuse glossaries that a request cannot use.
 
@@ -494,7 +516,9 @@ def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, 
 
 
 def _key_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in _APART}
+    """The options that keys depend on; to ask for the splitting that is usual changes nothing."""
+    found = {name: value for name, value in options.items() if name not in _APART}
+    return found | {"split_sentences": splits(options)}
 
 
 def _fit(texts: Sequence[str], info: ServerInfo) -> bool:

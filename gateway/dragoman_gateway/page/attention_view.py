@@ -40,6 +40,7 @@ class AttentionPage:
             raise InvalidInput("text: give a sentence to look at")
         if target is not None and not isinstance(target, str):
             raise InvalidInput("target: give a translation of the text, or leave it out")
+        fields.pop("store", None)  # of `translate`: no picture is kept
         options = {**fields, "return_attention": True}
         translations = self._gateway.translations
         if target is None:

@@ -58,8 +58,8 @@ class Tuning:
     lone_rows: int = 32
     """Rows up to which one worker of a large model, with all cores, beats several [S]."""
     single_rows: int = 8
-    """`BatchLimits.single_rows` of a small model: 4 requests at a time, 0 and 8: 874 and 1,043
-    sentences/s served, 8 requests 1,093 and 1,221 [R]."""
+    """`BatchLimits.single_rows` of a small model, 0 and 8: 4 requests at a time 874 and 1,043
+    sentences/s served, 8 requests the same for 0.88 of the processor time [R]."""
     join_wait_steps: int = 6
     """Steps that few sentences wait for others: 0, 4, 8: 749, 860, 864 sentences/s [P]."""
     join_few_divisor: int = 4

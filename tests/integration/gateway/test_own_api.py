@@ -179,8 +179,8 @@ def test_a_client_that_leaves_stops_the_decoder(
 ) -> None:
     before = shipped.metric("sentences_cancelled_total")
     # All sentences differ, since the gateway translates each once.
-    text = " ".join(f"{path} {time.time()} {n}: {MANY[0]}" for n in range(500))
-    connection = begin(gateway, path, {"text": text, "target_language": "de"})
+    text = " ".join(f"{path} {time.time()} {n}: {MANY[0]}" for n in range(300))
+    connection = begin(gateway, path, {"text": text, "target_language": "de", "beam_width": 8})
     wait_for(lambda: shipped.metric("rows") > 0)
     connection.close()
     wait_for(lambda: shipped.metric("sentences_cancelled_total") > before)

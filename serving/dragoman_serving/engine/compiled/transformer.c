@@ -454,7 +454,8 @@ static void score_targets(const Model *model, const Pairs *pairs, Scratch *scrat
         for (int64_t i = begin; i < begin + count; i++, scores += outputs + panels)
             TIMED(RANKING, pairs->log_probs[i] =
                                scores[pairs->targets[i]] -
-                               log_sum_of(scores, outputs, largest_of(scores + outputs, panels)));
+                               log_sum_of_panels(scores, panels,
+                                                 largest_of(scores + outputs, panels)));
     }
 }
 

@@ -9,19 +9,21 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from dragoman_client import AsyncTranslator, InvalidRequest, ServerInfo, Translation, __version__
-from dragoman_options.languages import fold_language
-from dragoman_options.table import check, splits
-from dragoman_serving.request.glossary import Glossary
-
-from dragoman.kernel.sentences import LineBreaks, split_sentences
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.translations import Translations
+from dragoman_options.languages import fold_language
+from dragoman_options.table import check, splits
+from dragoman_serving.request.glossary import Glossary
+
+from dragoman.kernel.sentences import LineBreaks, split_sentences
 
 DIRECTIONS = (("en", "de"), ("de", "en"))
-_OF_OUTPUT = ("return_bundle", "source_language", "target_language", "glossary")
+_NOT_OF_SENTENCES = (
+    *("return_bundle", "source_language", "target_language", "glossary", "split_sentences"),
+)
 
 
 class ModelServer:
@@ -109,7 +111,7 @@ class ModelServer:
 
 def _said(line: str, direction: tuple[str | None, str], options: Mapping[str, Any]) -> str:
     terms = Glossary(options["glossary"]).targets_of(line) if "glossary" in options else ()
-    others = sorted((n, v) for n, v in options.items() if n not in _OF_OUTPUT)
+    others = sorted((n, v) for n, v in options.items() if n not in _NOT_OF_SENTENCES)
     digest = hashlib.sha256(repr((line, direction, terms, others)).encode()).hexdigest()[:8]
     return " ".join((*line.split()[::-1], *terms, digest))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from dragoman_gateway.core.access import Access
-from dragoman_gateway.core.caller import Caller, Limits
+from dragoman_gateway.core.caller import NO_LIMITS, Caller, Limits
 from dragoman_gateway.core.errors import (
     GatewayError,
     InvalidInput,
@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 
 from dragoman.kernel.errors import UsageError
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104
+EVERYWHERE = "0.0.0.0"
 
 
 @asynccontextmanager
@@ -53,7 +53,7 @@ def run(work: Callable[[Access, Store], Awaitable[Any]], **how: Any) -> Any:
     return asyncio.run(whole())
 
 
-async def new_key(store: Store, limits: Limits = Limits(), **how: Any) -> str:
+async def new_key(store: Store, limits: Limits = NO_LIMITS, **how: Any) -> str:
     _, secret = await store.write(lambda db: add_key(db, "", limits=limits, **how))
     return secret
 

@@ -7,10 +7,9 @@ import tracemalloc
 from typing import Any
 
 from dragoman_client import ServerInfo, TokenScores, Translation
+from dragoman_gateway.core.cache import Cache, Keys, fingerprint
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from dragoman_gateway.core.cache import Cache, Keys, fingerprint
 
 SMALL = st.text("a|:,\"'{}[]=\\ä", max_size=4)
 REQUESTS = st.tuples(

@@ -1,4 +1,4 @@
-"""The store's file: made for its user alone, brought up to date, backed up, refused when damaged."""
+"""The store's file: made for its user alone, brought up to date, backed up, refused if damaged."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path, how: str) -> None:
     (tmp_path / "file").write_text("")
     folder = tmp_path / "file" if how == "a file" else tmp_path / "file" / "state"
-    with pytest.raises(UsageError, match="cannot be written.*give a folder"):
+    with pytest.raises(UsageError, match=r"cannot be written.*give a folder"):
         open_database(folder)
 
 

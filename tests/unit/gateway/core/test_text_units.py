@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 
 from dragoman_client import Translation
+from dragoman_gateway.core.text_units import take_apart
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman_gateway.core.text_units import take_apart
 from tests.unit.gateway.core.model_server import ModelServer
 
 PARTS = st.sampled_from(
     [
-        *("Hello there. ", "How are you?", " Fine!", "- a point", "\n", "\r\n", "\n\n", "  ", "..."),
+        *(
+            "Hello there. ",
+            "How are you?",
+            " Fine!",
+            "- a point",
+            "\n",
+            "\r\n",
+            "\n\n",
+            "  ",
+            "...",
+        ),
         *("1. One. ", "2.", "Dr. Who ", "z. B. ", "der 2. Weltkrieg ", "(a) ", "> quoted. ", "§§"),
         *("This line is so long that it goes on and on until the end of it is", " and more words"),
         *("here.It ", "{a. B} ", "<b>Bold. Not", "</b> ", "\u2028", "e.g. this", "Ends", "."),
@@ -46,9 +56,9 @@ def test_sentences_are_units() -> None:
 
 def test_the_sentences_of_a_wrapped_paragraph_stay_together() -> None:
     paragraph = (
-        "This is the first line of a paragraph that was wrapped by hand, and it\n"
-        "goes on here. Then comes a second sentence which goes on and on on the\n"
-        "third line of it, which is full as well, and so it ends at last.\n"
+        "This is the first line of a paragraph that was wrapped by hand, by Mr\n"
+        "Smith. Then comes a second sentence which goes on and on until in the\n"
+        "Year of its third line, which is full as well, and so it ends at last.\n"
     )
     apart = take_apart(f"First.\n\n{paragraph}\nLast one. Really.", "en", False)
     assert apart.units == ("First.", paragraph.strip(), "Last one.", "Really.")

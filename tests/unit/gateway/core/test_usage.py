@@ -99,23 +99,46 @@ def test_every_order_of_events_counts_right(steps: list[tuple[str, str, int]]) -
                 flushes.append(asyncio.create_task(ledger.flush()))
                 await asyncio.sleep(0)
             elif step == "flush that fails":
-                store.write = failing  # type: ignore[method-assign, assignment]
+                store.write = failing  # type: ignore[method-assign]
                 await asyncio.gather(ledger.flush(), return_exceptions=True)
                 store.write = real  # type: ignore[method-assign]
             elif step == "read":
                 await ledger.read(name, MONTH)
                 assert ledger.total(name, MONTH)[0] == expected[name]
             else:
-                await asyncio.gather(*flushes)
+                await asyncio.gather(*flushes, return_exceptions=True)
                 await ledger.close()
                 ledger = Ledger(store)
-        await asyncio.gather(*flushes)
+        await asyncio.gather(*flushes, return_exceptions=True)
         await ledger.close()
         found = await store.read(lambda db: month_usage(db, MONTH))
         assert {name: found.get(name, (0, 0))[0] for name in expected} == expected
         store.close()
 
     asyncio.run(work())
+
+
+def test_what_is_being_written_is_not_read_beside_it(tmp_path: Path) -> None:
+    async def use(ledger: Ledger, store: Store) -> tuple[int, int]:
+        real, is_written, go_on = store.write, asyncio.Event(), asyncio.Event()
+
+        async def slow(work: Any) -> Any:
+            found = await real(work)
+            is_written.set()
+            await go_on.wait()
+            return found
+
+        ledger.add("one", MONTH, 3, 1)
+        store.write = slow  # type: ignore[method-assign]
+        flushing = asyncio.create_task(ledger.flush())
+        await is_written.wait()
+        reading = asyncio.create_task(total(ledger))
+        await asyncio.wait([reading], timeout=0.1)
+        go_on.set()
+        await flushing
+        return await reading
+
+    assert run(tmp_path, use) == (3, 1)
 
 
 def test_two_gateways_with_one_folder_add_up(tmp_path: Path) -> None:
@@ -151,7 +174,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
         async def failing(work: Any) -> Any:
             raise Unavailable("the store cannot be used: database or disk is full")
 
-        store.write = failing  # type: ignore[method-assign, assignment]
+        store.write = failing  # type: ignore[method-assign]
         for _ in range(10):
             ledger.add("one", MONTH, 3, 1)
             await asyncio.sleep(0.02)

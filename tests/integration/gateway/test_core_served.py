@@ -1,0 +1,139 @@
+"""The gateway's core before a real Triton: what it answers is what the server answers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dragoman_gateway.core.caller import ANONYMOUS
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.glossaries import Dictionary
+from dragoman_gateway.core.settings import GatewaySettings
+
+from tests.conftest import REPOSITORY
+from tests.integration.conftest import Served, wait_for
+
+PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
+"""Real text with lists, tables, wrapped paragraphs and code."""
+
+
+def run(served: Served, work: Callable[[Gateway], Awaitable[None]], **given: Any) -> None:
+    async def main() -> None:
+        urls = {"triton": served.server.grpc_url, "triton_http": served.server.http_url}
+        async with Gateway(GatewaySettings(**urls, **given)) as gateway:
+            await work(gateway)
+
+    asyncio.run(main())
+
+
+def texts_of(pages: list[Path], most_characters: int = 1500) -> list[str]:
+    """Parts of pages of so many characters, wherever they end."""
+    texts = []
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        texts += [text[:most_characters], text[most_characters : 2 * most_characters]]
+    return [text for text in texts if text.strip()]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"beam_width": 1, "return_bundle": True},
+        {"keep_placeholders": True},
+        {"source_language": "auto"},
+        {"max_sentence_tokens": 12, "beam_width": 1},
+        {"return_token_scores": True, "return_alignments": "hard"},
+    ],
+    ids=str,
+)
+def test_real_pages_from_the_cache_are_as_the_server_translates_them(
+    shipped: Served, options: dict[str, Any]
+) -> None:
+    given = {"source_language": "en", "target_language": "de", **options}
+    texts = texts_of(PAGES[:5] if "beam_width" in options else PAGES[:3])
+
+    async def work(gateway: Gateway) -> None:
+        of = gateway.translations
+        wanted = await of.translate_admitted(ANONYMOUS, texts, given, store=False)
+        # A part of them first, and then all in another order: some from the cache, some not.
+        order = random.Random(1).sample(range(len(texts)), len(texts))
+        await of.translate_admitted(ANONYMOUS, texts[::2], given)
+        found = await of.translate_admitted(ANONYMOUS, [texts[index] for index in order], given)
+        assert found == [wanted[index] for index in order]
+        misses = gateway.translations.cache_counts.misses
+        assert await of.translate_admitted(ANONYMOUS, texts, given) == wanted
+        counts = gateway.translations.cache_counts
+        assert counts.misses - misses <= 0.25 * misses  # translations with faults are not kept
+        assert counts.hits > len(texts)
+
+    run(shipped, work)
+
+
+def test_a_glossary_gives_what_its_terms_that_occur_give(shipped: Served) -> None:
+    """Of 900 terms, which the server takes at once, against those that the gateway sends."""
+    words = itertools.chain.from_iterable(page.read_text("utf-8").split() for page in PAGES[:4])
+    chosen = [word for word in dict.fromkeys(words) if word.isalpha() and len(word) > 3]
+    pairs = [" ".join(pair) for pair in itertools.pairwise(chosen)][:150]
+    terms = dict.fromkeys([*random.Random(2).sample(chosen, 750), *pairs], "Zorbhavix")
+    texts = texts_of(PAGES[:2], 600)
+    options = {"source_language": "en", "target_language": "de"}
+
+    async def work(gateway: Gateway) -> None:
+        of = gateway.translations
+        stored = await gateway.glossaries.create(
+            ANONYMOUS, "a", [Dictionary("en", "de", terms, len(terms))]
+        )
+        wanted = await of._requests.translate(texts, glossary=terms, **options)
+        given = {**options, "glossary_ids": [stored.id]}
+        for store in (False, True, True):
+            assert await of.translate_admitted(ANONYMOUS, texts, given, store=store) == wanted
+        assert any("Zorbhavix" in one.text for one in wanted)
+
+    run(shipped, work)
+
+
+def test_a_request_that_nobody_waits_for_is_cancelled_down_to_the_decoder(shipped: Served) -> None:
+    name = "sentences_cancelled_total"
+    before = shipped.metric(name)
+    text = " ".join(f"The {number} old books are about this town." for number in range(1500))
+
+    async def work(gateway: Gateway) -> None:
+        of = gateway.translations
+        options = {"source_language": "en", "target_language": "de", "beam_width": 8}
+        tasks = [
+            asyncio.create_task(of.translate_admitted(ANONYMOUS, [text], options)) for _ in range(2)
+        ]
+        await asyncio.sleep(0.5)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(shipped, work)
+    wait_for(lambda: shipped.metric(name) > before + 100)
+
+
+def test_a_real_document(shipped: Served) -> None:
+    page = max(PAGES, key=lambda path: path.stat().st_size)
+    text = page.read_text(encoding="utf-8")[:40_000]
+
+    async def work(gateway: Gateway) -> None:
+        async def content() -> Any:
+            yield text.replace("\n", "\r\n").encode("utf-8-sig")
+
+        options = {"source_language": "auto", "target_language": "de", "beam_width": 1}
+        job = await gateway.jobs.submit(ANONYMOUS, "page.txt", content(), options)
+        done = await gateway.jobs.get(ANONYMOUS, job.id, wait_s=60)
+        assert done.state == "done", done.error
+        found = (await gateway.jobs.result(ANONYMOUS, job.id)).read_bytes().decode("utf-8")
+        assert found.startswith("\ufeff")
+        lines, wanted = found[1:].split("\r\n"), text.split("\n")
+        assert len(lines) == len(wanted)
+        assert [not line.strip() for line in lines] == [not line.strip() for line in wanted]
+
+    run(shipped, work)

@@ -1,0 +1,145 @@
+"""Glossaries that the gateway keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dragoman_gateway.core.caller import ANONYMOUS, Caller
+from dragoman_gateway.core.errors import (
+    GatewayError,
+    InvalidInput,
+    NotFound,
+    TooLarge,
+    TooManyRequests,
+)
+from dragoman_gateway.core.glossaries import Dictionary, Glossaries
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.store import Store
+
+ANNA, BERT = Caller("anna", "anna"), Caller("bert", "bert")
+
+
+def run(
+    work: Callable[[Glossaries], Awaitable[None]], folder: Path | None = None, **given: Any
+) -> None:
+    async def main() -> None:
+        store = Store(folder)
+        try:
+            await work(Glossaries(GatewaySettings(**given), store))
+        finally:
+            store.close()
+
+    asyncio.run(main())
+
+
+def terms(source: str = "en", target: str = "de", **entries: str) -> Dictionary:
+    entries = entries or {"tea": "Tee"}
+    return Dictionary(source, target, entries, len(entries))
+
+
+def test_a_glossary_is_kept(tmp_path: Path) -> None:
+    async def write(of: Glossaries) -> None:
+        made = await of.create(ANNA, " mine ", [terms(), terms("de", "en", Tee="tea", Topf="pot")])
+        assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", made.id)
+        assert (made.name, made.created.tzinfo is not None) == ("mine", True)
+        assert [one.entry_count for one in made.dictionaries] == [2, 1]
+        assert all(one.entries is None for one in made.dictionaries)
+        await of.create(ANNA, "mine", [])
+
+    async def read(of: Glossaries) -> None:
+        first, second = await of.all(ANNA)
+        assert second.dictionaries == ()
+        found = await of.get(ANNA, first.id.upper(), entries=True)
+        assert {one.source_language: one.entries for one in found.dictionaries} == {
+            "en": {"tea": "Tee"},
+            "de": {"Tee": "tea", "Topf": "pot"},
+        }
+
+    run(write, tmp_path)
+    run(read, tmp_path)
+
+
+def test_it_can_be_changed() -> None:
+    async def work(of: Glossaries) -> None:
+        made = await of.create(ANNA, "a", [terms(tea="Tee", pot="Topf")])
+        assert (await of.rename(ANNA, made.id, "b")).name == "b"
+        await of.put(ANNA, made.id, terms(tea="Kräutertee", cup="Tasse"), merge=True)
+        await of.put(ANNA, made.id, terms("de", "en", Tee="tea"), merge=True)
+        found = await of.get(ANNA, made.id, entries=True)
+        assert [one.entries for one in found.dictionaries] == [
+            {"Tee": "tea"},
+            {"tea": "Kräutertee", "pot": "Topf", "cup": "Tasse"},
+        ]
+        await of.put(ANNA, made.id, terms(cup="Tasse"))
+        found = await of.get(ANNA, made.id, entries=True)
+        assert found.dictionaries[1] == terms(cup="Tasse")
+        await of.delete_dictionary(ANNA, made.id, "en", "de")
+        with pytest.raises(NotFound, match="no dictionary from 'en' into 'de'"):
+            await of.delete_dictionary(ANNA, made.id, "en", "de")
+        await of.delete(ANNA, made.id)
+        assert await of.all(ANNA) == []
+
+    run(work)
+
+
+def test_others_do_not_see_it() -> None:
+    async def work(of: Glossaries) -> None:
+        made = await of.create(ANNA, "a", [terms()])
+        for caller in (BERT, ANONYMOUS):
+            assert await of.all(caller) == []
+            for asked in (
+                of.get(caller, made.id),
+                of.rename(caller, made.id, "b"),
+                of.put(caller, made.id, terms()),
+                of.delete_dictionary(caller, made.id, "en", "de"),
+                of.delete(caller, made.id),
+                of.terms(caller, [made.id], ("en", "de"), strict=False),
+            ):
+                with pytest.raises(NotFound, match="there is no glossary"):
+                    await asked
+        assert (await of.get(ANNA, made.id)).name == "a"
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("name", "dictionaries", "error", "message"),
+    [
+        ("", [], InvalidInput, "name: give 1 to 1024 characters"),
+        ("x" * 1025, [], InvalidInput, "name: give 1 to 1024 characters"),
+        ("\ud800", [], InvalidInput, "lone surrogate"),
+        ("a", [terms(), terms()], InvalidInput, "two dictionaries from en into de"),
+        ("a", [Dictionary("en", "de", {}, 0)], InvalidInput, "without entries"),
+        ("a", [terms("")], InvalidInput, "without a language"),
+        ("a", [terms(**{" ": "x"})], InvalidInput, "glossary has an empty term"),
+        ("a", [terms(**{"x": "y" * 201})], InvalidInput, "more than 200 characters"),
+        ("a", [terms(**{"x": "\ud800"})], InvalidInput, "lone surrogate"),
+        ("a", [terms(**{str(n): "x" for n in range(11)})], TooLarge, "11 entries, more than 10"),
+        ("a", [terms(**{str(n): "x" * 90 for n in range(9)})], TooLarge, "more than 500 bytes"),
+        ("a", [terms("en", str(n)) for n in range(101)], TooLarge, "at most 100 dictionaries"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(
+    name: str, dictionaries: list[Dictionary], error: type[GatewayError], message: str
+) -> None:
+    async def work(of: Glossaries) -> None:
+        with pytest.raises(error, match=message):
+            await of.create(ANNA, name, dictionaries)
+        assert await of.all(ANNA) == []
+
+    run(work, glossary_entries=10, glossary_bytes=500)
+
+
+def test_an_owner_has_so_many_and_no_more() -> None:
+    async def work(of: Glossaries) -> None:
+        asked = [of.create(ANNA, str(number), []) for number in range(5)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert sum(isinstance(one, TooManyRequests) for one in found) == 2
+        await of.create(BERT, "a", [])
+
+    run(work, glossaries_per_owner=3)

@@ -1,0 +1,358 @@
+"""Documents that are translated in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from dragoman_client import ServerUnavailable
+from dragoman_gateway.core import jobs as module
+from dragoman_gateway.core.access import Access
+from dragoman_gateway.core.caller import ANONYMOUS, Caller
+from dragoman_gateway.core.errors import (
+    GatewayError,
+    InvalidInput,
+    NotFound,
+    QuotaUsedUp,
+    TooLarge,
+    TooManyRequests,
+    Unavailable,
+    WrongMediaType,
+)
+from dragoman_gateway.core.jobs import Job, Jobs
+from dragoman_gateway.core.settings import GatewaySettings
+
+from tests.unit.gateway.core.model_server import ModelServer, translations_of
+from tests.unit.gateway.core.test_translations import until
+
+TO_GERMAN = {"source_language": "en", "target_language": "de"}
+
+
+class Admission:
+    """Stands in for `Access`."""
+
+    def __init__(self) -> None:
+        self.characters: list[int] = []
+        self.refuses = False
+
+    @asynccontextmanager
+    async def admitted(self, caller: Caller, characters: int) -> AsyncIterator[None]:
+        if self.refuses:
+            raise QuotaUsedUp("used up")
+        self.characters.append(characters)
+        yield
+
+
+class Office:
+    """Jobs over a server in memory."""
+
+    def __init__(self, folder: Path | None, server: ModelServer, **given: Any) -> None:
+        self.server, self.access = server, Admission()
+        settings = GatewaySettings(folder=folder, **given)
+        self.jobs = Jobs(settings, cast(Access, self.access), translations_of(server))
+
+    async def submit(
+        self, *parts: bytes, name: str = "a.txt", caller: Caller = ANONYMOUS, **options: Any
+    ) -> Job:
+        async def content() -> AsyncIterator[bytes]:
+            for part in parts:
+                yield part
+                await asyncio.sleep(0)
+
+        return await self.jobs.submit(caller, name, content(), {**TO_GERMAN, **options})
+
+    async def result(self, job: Job) -> bytes:
+        done = await self.jobs.get(ANONYMOUS, job.id, wait_s=20)
+        assert (done.state, done.done, done.error) == ("done", 1.0, None)
+        return (await self.jobs.result(ANONYMOUS, job.id)).read_bytes()
+
+
+def run(
+    work: Callable[[Office], Awaitable[None]],
+    folder: Path | None = None,
+    server: ModelServer | None = None,
+    **given: Any,
+) -> None:
+    async def main() -> None:
+        office = Office(folder, server or ModelServer(), **given)
+        await office.jobs.open()
+        try:
+            await work(office)
+        finally:
+            await office.jobs.close()
+
+    asyncio.run(main())
+
+
+async def wanted(text: str) -> str:
+    (found,) = await ModelServer().translate([text], **TO_GERMAN)
+    return found.text
+
+
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_document_keeps_its_lines(bom: bytes, end: str) -> None:
+    lines = ["Hello there.", "", "", "  - A point.", "How are you? Fine.", " ", "1. Ä", "...", ""]
+    text = end.join(lines)
+
+    async def work(office: Office) -> None:
+        content = bom + text.encode()
+        parts = [content[:16], content[16:30], content[30:]]
+        job = await office.submit(*parts, name="C:\\dir/my file.TXT")
+        assert (job.file_name, job.characters) == ("my file.TXT", len(text))
+        found = await office.result(job)
+        assert found.startswith(bom)
+        assert found.removeprefix(bom).decode() == await wanted(text)
+        assert found.count(end.encode()) == len(lines) - 1
+        assert office.access.characters == [len(text)]
+
+    run(work)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n \n", b"one line"])
+def test_small_documents(content: bytes) -> None:
+    async def work(office: Office) -> None:
+        found = await office.result(await office.submit(content))
+        bom = b"\xef\xbb\xbf"
+        text = content.removeprefix(bom).decode()
+        assert found == content[: len(content) - len(text)] + (await wanted(text)).encode()
+
+    run(work)
+
+
+def test_a_large_document_is_sent_in_parts_and_tells_how_far_it_is() -> None:
+    async def work(office: Office) -> None:
+        office.server.let_go.clear()
+        text = "Paragraph one of them is here.\n\n" * 3000
+        job = await office.submit(text.encode())
+        await until(lambda: len(office.server.asked) == 1)
+        found = await office.jobs.get(ANONYMOUS, job.id)
+        assert (found.state, found.done, found.seconds_remaining) == ("translating", 0.0, None)
+        waiting = asyncio.create_task(office.jobs.get(ANONYMOUS, job.id, wait_s=20))
+        begin_s = asyncio.get_running_loop().time()
+        assert (await office.jobs.get(ANONYMOUS, job.id, wait_s=0.05)).state == "translating"
+        assert 0.04 < asyncio.get_running_loop().time() - begin_s < 2
+        office.server.let_go.set()
+        assert (await waiting).state == "done"
+        assert (await office.result(job)).decode() == await wanted_of(text)
+        # The cache answers the rest.
+        assert max(map(len, office.server.texts)) < 100
+
+    async def wanted_of(text: str) -> str:
+        one = await wanted("Paragraph one of them is here.")
+        return text.replace("Paragraph one of them is here.", one)
+
+    run(work)
+
+
+def test_a_restart_goes_on(tmp_path: Path) -> None:
+    paragraphs = [f"This is paragraph {number} of all." for number in range(500)]
+    server = ModelServer()
+    ids: list[str] = []
+
+    async def begin(office: Office) -> None:
+        ids.append((await office.submit("\n\n".join(paragraphs).encode())).id)
+        await until(lambda: len(server.asked) >= 3)
+        server.let_go.clear()
+        job = await office.jobs.get(ANONYMOUS, ids[0])
+        assert job.state == "translating"
+        await asyncio.sleep(0.05)
+
+    async def go_on(office: Office) -> None:
+        job = await office.jobs.get(ANONYMOUS, ids[0])
+        assert 0 < job.done < 1
+        server.asked.clear()
+        found = await office.result(job)
+        assert found.decode() == "\n\n".join([await wanted(one) for one in paragraphs])
+        assert 0 < len(server.texts) < len(paragraphs)
+
+    async def read_again(office: Office) -> None:
+        (job,) = await office.jobs.all(ANONYMOUS)
+        assert job.state == "done"
+        await office.result(job)
+
+    run(begin, tmp_path, server)
+    (folder,) = (tmp_path / "documents").iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    with (folder / "partial").open("ab") as file:
+        file.write(b"half a wri")  # as a crash leaves it
+    (tmp_path / "documents" / "half").mkdir()  # of an upload
+    server.let_go = asyncio.Event()
+    server.let_go.set()
+    run(go_on, tmp_path, server)
+    assert [path.name for path in (tmp_path / "documents").iterdir()] == ids
+    run(read_again, tmp_path, server)
+
+
+def test_a_document_is_removed_when_it_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SWEEP_S", 0.02)
+
+    async def work(office: Office) -> None:
+        job = await office.submit(b"Hello.")
+        assert await office.result(job)
+        path = await office.jobs.result(ANONYMOUS, job.id)
+        await until(lambda: not path.parent.exists())
+        with pytest.raises(NotFound):
+            await office.jobs.get(ANONYMOUS, job.id)
+
+    run(work, document_expiry_s=0.5)
+
+
+def test_a_document_can_be_given_up() -> None:
+    async def work(office: Office) -> None:
+        office.server.let_go.clear()
+        jobs = [await office.submit(f"Hello {number}.".encode()) for number in range(4)]
+        await until(lambda: len(office.server.asked) == 2)
+        waiting = asyncio.create_task(office.jobs.get(ANONYMOUS, jobs[0].id, wait_s=20))
+        await asyncio.sleep(0)
+        for job in (jobs[0], jobs[3]):
+            await office.jobs.delete(ANONYMOUS, job.id)
+        assert office.server.cancelled == 1
+        with pytest.raises(NotFound):
+            await waiting
+        office.server.let_go.set()
+        for job in jobs[1:3]:
+            await office.result(job)
+        assert sorted(office.server.texts) == ["Hello 0.", "Hello 1.", "Hello 2."]
+
+    run(work)
+
+
+def test_others_do_not_see_it() -> None:
+    async def work(office: Office) -> None:
+        job = await office.submit(b"Hello.")
+        other = Caller("bert", "bert")
+        assert await office.jobs.all(other) == []
+        for asked in (
+            office.jobs.get(other, job.id),
+            office.jobs.result(other, job.id),
+            office.jobs.delete(other, job.id),
+        ):
+            with pytest.raises(NotFound, match="there is no document"):
+                await asked
+        assert [one.id for one in await office.jobs.all(ANONYMOUS)] == [job.id]
+        await office.result(job)
+
+    run(work)
+
+
+def test_owners_take_turns() -> None:
+    async def work(office: Office) -> None:
+        office.server.let_go.clear()
+        anna, bert = Caller("anna", "anna"), Caller("bert", "bert")
+        for number in range(3):
+            await office.submit(f"Anna {number}.".encode(), caller=anna)
+        await office.submit(b"Bert.", caller=bert)
+        await until(lambda: len(office.server.asked) == 2)
+        await asyncio.sleep(0.05)
+        assert sum(text.startswith("Anna") for text in office.server.texts) <= 2
+        office.server.let_go.set()
+        await until(lambda: len(office.server.asked) == 4)
+        assert "Bert." in office.server.texts[:3]
+
+    run(work)
+
+
+def test_the_server_may_be_away_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(office: Office) -> None:
+        office.server.failing = [ServerUnavailable("away")]
+        assert (await office.result(await office.submit(b"Hello."))).decode() == await wanted(
+            "Hello."
+        )
+
+    run(work)
+
+
+def test_what_the_server_refuses_stays_as_it_is() -> None:
+    async def work(office: Office) -> None:
+        found = await office.result(await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n"))
+        hello, bye = await wanted("Hello."), await wanted("Bye.")
+        assert found.decode() == f"{hello}\n\n  This is refused. \n\n{bye}\n"
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("content", "given", "error", "message"),
+    [
+        (b"x", {"name": "a.docx"}, WrongMediaType, r"format '\.docx'"),
+        (b"x", {"name": "txt"}, WrongMediaType, r"give \.txt"),
+        (b"x" * 1001, {}, TooLarge, "more than 1,000 bytes"),
+        (b"Sch\xf6n", {}, InvalidInput, "not valid UTF-8 at byte 3"),
+        (b"x\xc3", {}, InvalidInput, "not valid UTF-8 at byte 1"),
+        ("x".encode("utf-16"), {}, InvalidInput, "not valid UTF-8 at byte 0"),
+        (b"x", {"beam": 1}, InvalidInput, "unknown option 'beam'"),
+        (b"x", {"split_sentences": False}, InvalidInput, "split_sentences"),
+        (b"x", {"return_alignments": "hard"}, InvalidInput, "has no alignments"),
+        (b"x", {"glossary_ids": ["no"]}, NotFound, "no glossary 'no'"),
+        (
+            "Это русский текст, который никто не понимает.".encode(),
+            {"source_language": "auto"},
+            InvalidInput,
+            "language of the document is none",
+        ),
+    ],
+)
+def test_what_cannot_be_translated_is_refused(
+    content: bytes, given: dict[str, Any], error: type[GatewayError], message: str, tmp_path: Path
+) -> None:
+    async def work(office: Office) -> None:
+        with pytest.raises(error, match=message):
+            await office.submit(content, **given)
+        assert await office.jobs.all(ANONYMOUS) == []
+        assert not list((tmp_path / "documents").iterdir())
+        assert office.access.characters == []
+
+    run(work, tmp_path, file_bytes=1000)
+
+
+def test_a_caller_who_is_not_admitted_leaves_nothing(tmp_path: Path) -> None:
+    async def work(office: Office) -> None:
+        office.access.refuses = True
+        with pytest.raises(QuotaUsedUp):
+            await office.submit(b"Hello.")
+        assert not list((tmp_path / "documents").iterdir())
+
+    run(work, tmp_path)
+
+
+@pytest.mark.parametrize("given", [{"document_number": 2}, {"document_bytes": 5000}])
+def test_a_full_store_takes_no_more(given: dict[str, Any]) -> None:
+    async def work(office: Office) -> None:
+        content = b"word " * 200
+        jobs = [await office.submit(content) for _ in range(2)]
+        with pytest.raises(TooManyRequests):
+            await office.submit(content)
+        await office.result(jobs[0])
+        await office.jobs.delete(ANONYMOUS, jobs[0].id)
+        await office.submit(b"Bye.")
+
+    run(work, **given)
+
+
+def test_the_result_of_what_is_not_done() -> None:
+    async def work(office: Office) -> None:
+        office.server.let_go.clear()
+        job = await office.submit(b"Hello.")
+        with pytest.raises(Unavailable, match="not translated yet"):
+            await office.jobs.result(ANONYMOUS, job.id)
+
+    run(work)
+
+
+def test_a_job_that_fails_says_why() -> None:
+    async def work(office: Office) -> None:
+        office.server.failing = [RuntimeError("secret text")]
+        job = await office.submit(b"Hello.")
+        found = await office.jobs.get(ANONYMOUS, job.id, wait_s=10)
+        assert (found.state, found.error is not None) == ("failed", True)
+        with pytest.raises(GatewayError, match="see the gateway's log") as caught:
+            await office.jobs.result(ANONYMOUS, job.id)
+        assert "secret" not in str(caught.value)
+
+    run(work)
