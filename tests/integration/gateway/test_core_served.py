@@ -82,7 +82,7 @@ def test_a_glossary_gives_what_its_terms_that_occur_give(shipped: Served) -> Non
     pairs = [" ".join(pair) for pair in itertools.pairwise(chosen)][:150]
     terms = dict.fromkeys([*random.Random(2).sample(chosen, 750), *pairs], "Zorbhavix")
     texts = texts_of(PAGES[:2], 600)
-    options = {"source_language": "en", "target_language": "de"}
+    options: dict[str, Any] = {"source_language": "en", "target_language": "de"}
 
     async def work(gateway: Gateway) -> None:
         of = gateway.translations
