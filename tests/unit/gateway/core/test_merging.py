@@ -53,7 +53,7 @@ def run(work: Callable[[Server], Awaitable[None]]) -> None:
     async def main() -> None:
         server = Server()
         await work(server)
-        assert not server.merging._lines
+        await until(lambda: not server.merging._lines)
 
     asyncio.run(main())
 
