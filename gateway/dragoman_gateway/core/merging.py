@@ -80,7 +80,7 @@ class _Line:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def translate(self, text: str) -> Translation:
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Translation] = asyncio.get_running_loop().create_future()
         self._waiting[future] = text
         self._go_on()
         try:

@@ -22,7 +22,7 @@ from dragoman.kernel.errors import UsageError
 from tests.unit.gateway.asgi import Answer, Application
 
 PROXY = ("127.0.0.0/8",)
-OPEN_ANYWHERE = {"anonymous": True, "address": "0.0.0.0"}
+OPEN_ANYWHERE: dict[str, Any] = {"anonymous": True, "address": "0.0.0.0"}
 TEXT = {"text": "Guten Tag.", "target_language": "en"}
 EVIL = "https://evil.example"
 TRANSLATE = "/api/v1/translate"
@@ -287,7 +287,11 @@ def test_only_named_proxies_are_believed() -> None:
 
 
 def test_limits_are_those_of_the_address_behind_the_proxy() -> None:
-    how = {"anonymous": True, "trusted_proxies": PROXY, "anonymous_requests_per_minute": 1}
+    how: dict[str, Any] = {
+        "anonymous": True,
+        "trusted_proxies": PROXY,
+        "anonymous_requests_per_minute": 1,
+    }
     with Application(**how) as app:
         found = [
             post(app, {"x-forwarded-for": one}).status
