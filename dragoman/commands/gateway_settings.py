@@ -120,6 +120,16 @@ def as_environment(values: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def settings_table() -> str:
+    """All settings as the table of docs/gateway.md, in Markdown."""
+    lines = ["| flag of `dragoman gateway` | default | what it is |", "|---|---|---|"]
+    for one in gateway_settings():
+        default = " ".join(one.default) if one.kind is list else one.default
+        shown = "" if default in (None, "") else f"`{str(default).lower()}`"
+        lines.append(f"| `{one.short_flag}` | {shown} | {one.help} |")
+    return "\n".join(lines)
+
+
 def _kind(hint: Any) -> tuple[type, bool]:
     """Type of a value, and whether there may be several."""
     if typing.get_origin(hint) in (typing.Union, UnionType):
@@ -135,3 +145,7 @@ def _described(docstring: str) -> dict[str, str]:
     _, _, section = docstring.partition("Attributes:\n")
     found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()).rstrip(".") for name, text in found}
+
+
+if __name__ == "__main__":
+    print(settings_table())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dragoman_client import Translation
@@ -13,6 +14,7 @@ from dragoman.kernel.sentences import split_sentences
 _MAY_SPAN_SENTENCES = re.compile(r"[{<]|%\(")
 """How placeholders begin that may have white space in them."""
 _LINE_BREAK = re.compile(r"[\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+_BLANK_LINE = re.compile(r"\n\s*\n|\r\s*\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,9 @@ def take_apart(text: str, language: str, keeps_placeholders: bool) -> UnitText:
     """Take a text apart so that the server translates each unit as it would within the text.
 
     The server cuts every text into sentences. A sentence is a unit if it would be cut the same way
-    by itself; where it would not, such as one that goes over two lines of a wrapped paragraph, its
-    paragraph is tried, and else the whole text is one unit.
+    by itself. One that goes over two lines of a wrapped paragraph often would not: then the lines
+    between two that end with a sentence are tried, then those between blank ones, and else the
+    whole text is one unit.
 
     Args:
         text: any text.
@@ -69,40 +72,86 @@ def take_apart(text: str, language: str, keeps_placeholders: bool) -> UnitText:
         keeps_placeholders: whether the server keeps placeholders, which never end within a
             sentence.
     """
-    sentences = split_sentences(text, language)
-    if not any(sentence for sentence, _ in sentences):
+    parts = split_sentences(text, language)
+    if not any(sentence for sentence, _ in parts) or parts == [(text, "")]:
         return whole(text)
-    if keeps_placeholders and _may_be_joined(text, sentences):
+    if keeps_placeholders and _may_be_joined(text, parts):
         return whole(text)
-    if len(sentences) == 1 and sentences[0][0] == text:
+    spans = _Sentences(text, language, parts).units()
+    if not spans:
         return whole(text)
-    before = ""
-    if not sentences[0][0]:
-        before = sentences.pop(0)[1]
-    units: list[str] = []
-    kept: list[str] = []
-    group: list[tuple[str, str]] = []
-    for number, (sentence, behind) in enumerate(sentences, start=1):
-        group.append((sentence, behind))
-        ends = number == len(sentences) or _LINE_BREAK.search(behind) is not None
-        # In a paragraph that has begun, all sentences stay together.
-        if (ends or len(group) == 1) and _stands_alone(group, language):
-            units.append(_text_of(group))
-            kept.append(behind)
-            group = []
-        elif ends:
-            return whole(text)
-    return UnitText(before, tuple(units), tuple(kept))
+    begins, ends = zip(*spans, strict=True)
+    return UnitText(
+        text[: begins[0]],
+        tuple(text[begin:end] for begin, end in spans),
+        tuple(text[end:begin] for end, begin in zip(ends, (*begins[1:], len(text)), strict=True)),
+    )
 
 
-def _stands_alone(group: Sequence[tuple[str, str]], language: str) -> bool:
-    """Whether sentences are cut the same way by themselves."""
-    return split_sentences(_text_of(group), language) == [*group[:-1], (group[-1][0], "")]
+class _Sentences:
+    """The sentences of a text, and which of them can stand by themselves."""
 
+    def __init__(self, text: str, language: str, parts: list[tuple[str, str]]) -> None:
+        self._text, self._language = text, language
+        at = len(parts.pop(0)[1]) if not parts[0][0] else 0
+        self._parts = parts
+        self._begins = list(
+            itertools.accumulate((len(one) + len(kept) for one, kept in parts), initial=at)
+        )
 
-def _text_of(group: Sequence[tuple[str, str]]) -> str:
-    """Sentences as they stand in the text, without what follows the last one."""
-    return "".join((*map("".join, group[:-1]), group[-1][0]))
+    def units(self) -> list[tuple[int, int]]:
+        """Begin and end of each unit, in characters; none if the text is one."""
+        found: list[tuple[int, int]] = []
+        for paragraph in self._runs(range(len(self._parts)), _BLANK_LINE):
+            units = self._of_paragraph(paragraph)
+            if units is None:
+                return []
+            found += units
+        return found
+
+    def _of_paragraph(self, paragraph: range) -> list[tuple[int, int]] | None:
+        found: list[tuple[int, int]] = []
+        for lines in self._runs(paragraph, _LINE_BREAK):
+            if all(map(self._stands_alone, lines)):
+                found += (self._span(number) for number in lines)
+            elif (block := self._block(lines)) is not None:
+                found.append(block)
+            elif len(lines) < len(paragraph):
+                block = self._block(paragraph)
+                return None if block is None else [block]
+            else:
+                return None
+        return found
+
+    def _runs(self, numbers: range, end: re.Pattern[str]) -> Iterator[range]:
+        """Sentences up to each behind which something ends."""
+        begin = numbers.start
+        for number in numbers:
+            if number == numbers[-1] or end.search(self._parts[number][1]):
+                yield range(begin, number + 1)
+                begin = number + 1
+
+    def _span(self, number: int) -> tuple[int, int]:
+        begin = self._begins[number]
+        return begin, begin + len(self._parts[number][0])
+
+    def _stands_alone(self, number: int) -> bool:
+        sentence = self._parts[number][0]
+        return split_sentences(sentence, self._language) == [(sentence, "")]
+
+    def _block(self, numbers: range) -> tuple[int, int] | None:
+        """Begin and end of some sentences with what their first line begins with.
+
+        None if they would be cut otherwise by themselves.
+        """
+        before = self._text[: self._begins[numbers[0]]]
+        breaks = list(_LINE_BREAK.finditer(before))
+        mark = before[breaks[-1].end() :] if breaks else before
+        wanted = [*([("", mark)] if mark else []), *(self._parts[number] for number in numbers)]
+        wanted[-1] = (wanted[-1][0], "")
+        begin, end = len(before) - len(mark), self._span(numbers[-1])[1]
+        is_same = split_sentences(self._text[begin:end], self._language) == wanted
+        return (begin, end) if is_same else None
 
 
 def _may_be_joined(text: str, sentences: Sequence[tuple[str, str]]) -> bool:

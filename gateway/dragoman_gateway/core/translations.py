@@ -30,6 +30,7 @@ from dragoman_gateway.core.errors import GatewayError, InvalidInput, of_client
 from dragoman_gateway.core.flights import Flight, Flights
 from dragoman_gateway.core.glossaries import Glossaries, Terms
 from dragoman_gateway.core.languages import Languages
+from dragoman_gateway.core.merging import Merging, can_be_merged
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.term_index import TermIndex
 from dragoman_gateway.core.text_units import UnitText, take_apart, whole
@@ -85,6 +86,7 @@ class Translations:
         self._streams = AsyncTranslator(settings.triton_http, timeout_s=settings.timeout_s)
         self._access, self._glossaries = access, glossaries
         self._cache, self._flights = Cache(settings.cache_bytes), Flights()
+        self._merging = Merging(self._send)
         self._server = _Server(self._requests)
 
     @property
@@ -287,7 +289,12 @@ class Translations:
             raise InvalidInput(str(error)) from error
 
     async def _ask(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:
-        """Let the server translate."""
+        """Let the server translate; `options` are checked."""
+        if len(texts) == 1 and can_be_merged(texts[0], options):
+            return [await self._merging.translate(texts[0], options)]
+        return await self._send(texts, options)
+
+    async def _send(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:
         with _client_errors():
             return await self._requests.translate(texts, **options)
 

@@ -24,8 +24,9 @@ PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 
 def run(served: Served, work: Callable[[Gateway], Awaitable[None]], **given: Any) -> None:
     async def main() -> None:
-        urls = {"triton": served.server.grpc_url, "triton_http": served.server.http_url}
-        async with Gateway(GatewaySettings(**urls, **given)) as gateway:
+        urls = served.server.grpc_url, served.server.http_url
+        settings = GatewaySettings(triton=urls[0], triton_http=urls[1], **given)
+        async with Gateway(settings) as gateway:
             await work(gateway)
 
     asyncio.run(main())
@@ -82,7 +83,7 @@ def test_a_glossary_gives_what_its_terms_that_occur_give(shipped: Served) -> Non
     pairs = [" ".join(pair) for pair in itertools.pairwise(chosen)][:150]
     terms = dict.fromkeys([*random.Random(2).sample(chosen, 750), *pairs], "Zorbhavix")
     texts = texts_of(PAGES[:2], 600)
-    options = {"source_language": "en", "target_language": "de"}
+    options: dict[str, Any] = {"source_language": "en", "target_language": "de"}
 
     async def work(gateway: Gateway) -> None:
         of = gateway.translations

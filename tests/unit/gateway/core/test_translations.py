@@ -179,10 +179,10 @@ def test_identical_requests_are_answered_once() -> None:
         server.let_go.clear()
         tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(5)]
         tasks.append(asyncio.create_task(ask(of, "Hello. Bye.")))
-        await until(lambda: len(server.asked) == 2)
+        await until(lambda: len(server.texts) == 2)
         server.let_go.set()
         found = await asyncio.gather(*tasks)
-        assert server.asked == [["Hello."], ["Bye."]]
+        assert server.texts == ["Hello.", "Bye."]
         assert of.cache_counts.shared == 5
         assert found[:5] == [found[0]] * 5
         assert found[5][0].startswith(found[0][0])

@@ -1,0 +1,109 @@
+"""How often the gateway's cache has an answer, for how much memory, on real text.
+
+Run from the project's folder, in a clone with its history:
+
+    python -m benchmarks.gateway.cache --data-dir CORPORA
+
+Two streams of text are taken apart and looked up as the gateway does it. No model runs: what is
+kept for a text is as long as the text, as its translation about is.
+
+- pages: the pages in `docs`, each translated again, whole, after every commit that changed it, as a
+  site does that keeps its pages translated;
+- dialogue: the messages of `dialog-en-de`, in their order, each by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from dragoman_client import Translation
+from dragoman_gateway.core.cache import Cache, Keys
+from dragoman_gateway.core.text_units import take_apart
+
+from benchmarks.conditions import close
+from benchmarks.report import markdown_table, percent
+
+_MODULE = "benchmarks.gateway.cache"
+_KIB = 1024
+_SIZES_KIB = (64, 256, 1024, 4096, 16_384, 65_536)
+_DIRECTION = ("en", "de")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}", description=__doc__)
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the corpora")
+    parser.add_argument("--most", type=int, help="commits and messages; default: all")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    words = sys.argv[1:] if words is None else words
+    arguments, load_1min = parser.parse_args(words), os.getloadavg()[0]
+    streams = {
+        "pages": list(pages(Path.cwd(), arguments.most)),
+        "dialogue": list(messages(arguments.data_dir, arguments.most)),
+    }
+    rows, results = [], {}
+    for name, texts in streams.items():
+        units = [list(units_of(text)) for text in texts]
+        every = [unit for of_text in units for unit in of_text]
+        rates = [rate(every, size_kib * _KIB) for size_kib in _SIZES_KIB]
+        results[name] = dict(zip(map(str, _SIZES_KIB), rates, strict=True))
+        rows.append([name, f"{len(texts):,}", f"{len(every):,}", *map(percent, rates)])
+    sizes = [f"{size_kib / _KIB:g} MiB" for size_kib in _SIZES_KIB]
+    print(markdown_table(["stream", "texts", "units", *sizes], rows))
+    close(_MODULE, words, load_1min, {"hit_rates_by_kib": results}, arguments.json)
+
+
+def units_of(text: str) -> Iterator[str]:
+    """What the gateway looks up of a text."""
+    apart = take_apart(text, _DIRECTION[0], keeps_placeholders=False)
+    return (unit for unit in apart.units if unit.strip())
+
+
+def rate(units: Iterable[str], most_bytes: int) -> float:
+    """Part of the characters that a cache of some size has answers for."""
+    cache, keys = Cache(most_bytes), Keys(b"", {})
+    found = characters = 0
+    for unit in units:
+        key = keys.key(unit, _DIRECTION, {})
+        if cache.get(key) is None:
+            cache.put(key, Translation(unit, 1, "stop"))
+        else:
+            found += len(unit)
+        characters += len(unit)
+    return found / characters if characters else 0.0
+
+
+def pages(repository: Path, most: int | None) -> Iterator[str]:
+    """Every version of every page in `docs`, the oldest first."""
+    commits = _git(repository, "log", "--reverse", "--no-merges", "--format=%H", "--", "docs")
+    for commit in commits.split()[-most if most else None :]:
+        changed = ("diff-tree", "--no-commit-id", "--root", "-r", "--name-only", "--diff-filter=AM")
+        for path in _git(repository, *changed, commit, "--", "docs").splitlines():
+            if path.endswith(".md"):
+                yield _git(repository, "show", f"{commit}:{path}")
+
+
+def messages(data_dir: Path, most: int | None) -> Iterator[str]:
+    """The messages of dialogues, in their order."""
+    with gzip.open(data_dir / "dialog-en-de" / "train.en.gz", "rt", encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    yield from lines[:most]
+
+
+def _git(repository: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(repository), *words],
+        capture_output=True,
+        check=True,
+    )
+    return done.stdout.decode("utf-8", "replace")
+
+
+if __name__ == "__main__":
+    main()

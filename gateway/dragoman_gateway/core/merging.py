@@ -1,0 +1,154 @@
+"""Single texts that wait with the same options go to the server in one request.
+
+A call of Python's gRPC costs the gateway about as much as the rest of a request. Under load, texts
+that arrive while some calls are under way wait for one of them to end, and then go together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from dragoman_client import Translation
+from dragoman_options.table import requested_outputs, sampled
+
+from dragoman_gateway.core.errors import GatewayError, InvalidInput
+
+_CALLS = 4
+"""Under way for one set of options, before texts wait."""
+_MOST_TEXTS = 64
+"""In a request."""
+_MOST_CHARACTERS = 400
+"""Of a text: a longer one would hold up those that go with it."""
+_ALONE = frozenset(("glossary", "prefix"))
+"""Options that each text has its own of."""
+_OF_TEXTS = frozenset(("bundle", "detected_language", "detected_probability"))
+
+Send = Callable[[Sequence[str], Mapping[str, Any]], Awaitable[list[Translation]]]
+_Key = tuple[tuple[str, Any], ...]
+
+
+def can_be_merged(text: str, options: Mapping[str, Any]) -> bool:
+    """Whether a text may go with others."""
+    return (
+        len(text) <= _MOST_CHARACTERS
+        and _ALONE.isdisjoint(options)
+        and not sampled(options)
+        and _OF_TEXTS.issuperset(requested_outputs(options))
+    )
+
+
+class Merging:
+    """Sends single texts, those that have to wait together."""
+
+    def __init__(self, send: Send) -> None:
+        """Begin.
+
+        Args:
+            send: asks the server for texts with options.
+        """
+        self._send = send
+        self._lines: dict[_Key, _Line] = {}
+
+    async def translate(self, text: str, options: Mapping[str, Any]) -> Translation:
+        """The translation of a text that can be merged.
+
+        A request of several texts has no deadline or priority but the usual ones. It is cancelled
+        when nobody waits for any of its texts any more. If it is refused, each text is asked for
+        alone.
+
+        Args:
+            text: to translate.
+            options: as `dragoman_options.table.check` returns them.
+        """
+        key = tuple(sorted(options.items()))
+        line = self._lines.get(key)
+        if line is None:
+            line = _Line(self._send, options, lambda: self._lines.pop(key, None))
+            self._lines[key] = line
+        return await line.translate(text)
+
+
+class _Line:
+    """The texts of one set of options."""
+
+    def __init__(self, send: Send, options: Mapping[str, Any], ended: Callable[[], object]) -> None:
+        self._send, self._options, self._ended = send, options, ended
+        self._waiting: dict[asyncio.Future[Translation], str] = {}
+        self._calls: set[asyncio.Task[None]] = set()
+
+    async def translate(self, text: str) -> Translation:
+        future: asyncio.Future[Translation] = asyncio.get_running_loop().create_future()
+        self._waiting[future] = text
+        self._go_on()
+        try:
+            return await future
+        finally:
+            self._waiting.pop(future, None)
+
+    def _go_on(self) -> None:
+        """Let what waits be sent, if not too many calls are under way."""
+        if self._waiting and len(self._calls) < _CALLS:
+            # It begins when all that has arrived by now is there.
+            call = asyncio.create_task(self._call())
+            self._calls.add(call)
+            call.add_done_callback(self._end)
+
+    def _end(self, call: asyncio.Task[None]) -> None:
+        self._calls.discard(call)
+        self._go_on()
+        if not self._calls:
+            self._ended()
+
+    async def _call(self) -> None:
+        batch = dict(islice(self._waiting.items(), _MOST_TEXTS))
+        if not batch:
+            return
+        call = asyncio.current_task()
+        assert call is not None
+        left = _Waiters(call, len(batch))
+        for future in batch:
+            del self._waiting[future]
+            future.add_done_callback(left.leave)
+        await self._answer(batch)
+
+    async def _answer(self, batch: Mapping[asyncio.Future[Translation], str]) -> None:
+        try:
+            found = await self._send(list(batch.values()), self._options)
+        except InvalidInput as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+            else:
+                await asyncio.gather(
+                    *(self._answer({future: text}) for future, text in batch.items())
+                )
+        except Exception as error:
+            _fail(batch, error)
+        else:
+            for future, one in zip(batch, found, strict=True):
+                if not future.done():
+                    future.set_result(one)
+
+
+class _Waiters:
+    """Cancels a task when nobody waits for what it does."""
+
+    def __init__(self, task: asyncio.Task[None], number: int) -> None:
+        self._task, self._number = task, number
+
+    def leave(self, future: asyncio.Future[Translation]) -> None:
+        """One waits no more; it has its answer, or was cancelled."""
+        self._number -= 1
+        if not self._number and future.cancelled():
+            self._task.cancel()
+
+
+def _fail(batch: Mapping[asyncio.Future[Translation], str], error: Exception) -> None:
+    for future in batch:
+        if not future.done():
+            own = error
+            if isinstance(error, GatewayError):  # each task raises it with a traceback of its own
+                own = type(error)(str(error), error.retry_after_s)
+            future.set_exception(own)

@@ -1,0 +1,172 @@
+"""Single texts that wait with the same options go to the server in one request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from dragoman_client import Translation
+from dragoman_gateway.core.errors import InvalidInput, Unavailable
+from dragoman_gateway.core.merging import Merging, can_be_merged
+
+from tests.unit.gateway.core.test_translations import until
+
+
+class Server:
+    """Answers when it is let go, a text in capitals."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[str], Mapping[str, Any]]] = []
+        self.let_go = asyncio.Event()
+        self.cancelled = 0
+        self.error: Exception | None = None
+        self.merging = Merging(self.send)
+
+    async def send(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:
+        self.asked.append((list(texts), options))
+        try:
+            await self.let_go.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if self.error is not None:
+            raise self.error
+        if any("refused" in text for text in texts):
+            raise InvalidInput(f"text {[*texts].index('refused')} is refused")
+        return [Translation(text.upper(), 1, "stop") for text in texts]
+
+    def ask(self, *texts: str, **options: Any) -> list[asyncio.Task[Translation]]:
+        return [asyncio.create_task(self.merging.translate(one, options)) for one in texts]
+
+    async def fill(self) -> list[asyncio.Task[Translation]]:
+        """Let as many calls be under way as may be."""
+        tasks = []
+        for number in range(4):
+            tasks += self.ask(f"first {number}")
+            await until(lambda n=number: len(self.asked) == n + 1)  # type: ignore[misc]
+        return tasks
+
+
+def run(work: Callable[[Server], Awaitable[None]]) -> None:
+    async def main() -> None:
+        server = Server()
+        await work(server)
+        await until(lambda: not server.merging._lines)
+
+    asyncio.run(main())
+
+
+def test_what_waits_goes_together() -> None:
+    async def work(server: Server) -> None:
+        tasks = await server.fill()
+        tasks += server.ask("a", "b", "c")
+        await asyncio.sleep(0.01)
+        assert [texts for texts, _ in server.asked] == [[f"first {n}"] for n in range(4)]
+        server.let_go.set()
+        found = [one.text for one in await asyncio.gather(*tasks)]
+        assert found == [*(f"FIRST {n}" for n in range(4)), "A", "B", "C"]
+        assert server.asked[4][0] == ["a", "b", "c"]
+
+    run(work)
+
+
+def test_what_arrives_at_once_goes_together() -> None:
+    async def work(server: Server) -> None:
+        server.let_go.set()
+        await asyncio.gather(*server.ask(*map(str, range(100))))
+        assert [len(texts) for texts, _ in server.asked] == [64, 36]
+
+    run(work)
+
+
+def test_other_options_go_by_themselves() -> None:
+    async def work(server: Server) -> None:
+        tasks = [*server.ask("a", "b", beam_width=1), *server.ask("c", beam_width=2)]
+        server.let_go.set()
+        await asyncio.gather(*tasks)
+        assert server.asked == [(["a", "b"], {"beam_width": 1}), (["c"], {"beam_width": 2})]
+
+    run(work)
+
+
+def test_one_that_is_refused_does_not_cost_the_others() -> None:
+    async def work(server: Server) -> None:
+        server.let_go.set()
+        found = await asyncio.gather(*server.ask("a", "refused", "b"), return_exceptions=True)
+        assert [getattr(one, "text", str(one)) for one in found] == ["A", "text 0 is refused", "B"]
+        assert [texts for texts, _ in server.asked] == [
+            *(["a", "refused", "b"], ["a"], ["refused"], ["b"]),
+        ]
+
+    run(work)
+
+
+def test_other_errors_are_those_of_all() -> None:
+    async def work(server: Server) -> None:
+        server.let_go.set()
+        server.error = Unavailable("busy", 2.0)
+        found = await asyncio.gather(*server.ask("a", "b"), return_exceptions=True)
+        assert [(str(one), one.retry_after_s) for one in found] == [("busy", 2.0)] * 2  # type: ignore[union-attr]
+        assert found[0] is not found[1]
+        assert len(server.asked) == 1
+
+    run(work)
+
+
+def test_a_request_is_cancelled_when_nobody_waits_for_it() -> None:
+    async def work(server: Server) -> None:
+        tasks = server.ask("a", "b", "c")
+        await until(lambda: bool(server.asked))
+        for number, task in enumerate(tasks):
+            assert server.cancelled == 0, number
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.sleep(0.01)
+        assert server.cancelled == 1
+
+    run(work)
+
+
+def test_one_that_waits_and_leaves_is_not_sent() -> None:
+    async def work(server: Server) -> None:
+        tasks = await server.fill()
+        left, stays = server.ask("left", "stays")
+        await asyncio.sleep(0)
+        left.cancel()
+        await asyncio.gather(left, return_exceptions=True)
+        server.let_go.set()
+        await asyncio.gather(*tasks, stays)
+        assert server.asked[-1][0] == ["stays"]
+
+    run(work)
+
+
+def test_an_answer_reaches_who_stays() -> None:
+    async def work(server: Server) -> None:
+        left, stays = server.ask("left", "stays")
+        await until(lambda: bool(server.asked))
+        left.cancel()
+        server.let_go.set()
+        assert (await stays).text == "STAYS"
+        assert server.cancelled == 0
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "can"),
+    [
+        ("Hello.", {}, True),
+        ("Hello.", {"beam_width": 4, "suppress": ("a",), "return_bundle": True}, True),
+        ("Hello.", {"source_language": "auto"}, True),
+        ("x" * 401, {}, False),
+        ("Hello.", {"glossary": {"a": "b"}}, False),
+        ("Hello.", {"prefix": ("a",)}, False),
+        ("Hello.", {"temperature": 1.0}, False),
+        ("Hello.", {"return_alignments": "hard"}, False),
+    ],
+)
+def test_which_can_be_merged(text: str, options: dict[str, Any], can: bool) -> None:
+    assert can_be_merged(text, options) == can
