@@ -13,4 +13,4 @@ def test_the_first_request(gateway: RunningGateway) -> None:
     answer = json.loads(
         run(["bash", "-c", code.replace("localhost:5000", f"localhost:{gateway.port}")])
     )
-    assert answer["translations"][0]["text"].startswith("Je ")
+    assert "café" in answer["translations"][0]["text"]
