@@ -28,6 +28,7 @@ class Server:
         self.asked.append((list(texts), options))
         try:
             await self.let_go.wait()
+            await asyncio.sleep(0)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
@@ -76,17 +77,18 @@ def test_what_arrives_at_once_goes_together() -> None:
     async def work(server: Server) -> None:
         server.let_go.set()
         await asyncio.gather(*server.ask(*map(str, range(100))))
-        assert [len(texts) for texts, _ in server.asked] == [64, 36]
+        assert [len(texts) for texts, _ in server.asked] == [1, 64, 35]
 
     run(work)
 
 
 def test_other_options_go_by_themselves() -> None:
     async def work(server: Server) -> None:
-        tasks = [*server.ask("a", "b", beam_width=1), *server.ask("c", beam_width=2)]
+        tasks = [*server.ask("a", "b", "c", beam_width=1), *server.ask("d", beam_width=2)]
         server.let_go.set()
         await asyncio.gather(*tasks)
-        assert server.asked == [(["a", "b"], {"beam_width": 1}), (["c"], {"beam_width": 2})]
+        one, other = {"beam_width": 1}, {"beam_width": 2}
+        assert server.asked == [(["a"], one), (["d"], other), (["b", "c"], one)]
 
     run(work)
 
@@ -94,9 +96,10 @@ def test_other_options_go_by_themselves() -> None:
 def test_one_that_is_refused_does_not_cost_the_others() -> None:
     async def work(server: Server) -> None:
         server.let_go.set()
-        found = await asyncio.gather(*server.ask("a", "refused", "b"), return_exceptions=True)
+        asked = server.ask("first", "a", "refused", "b")
+        _, *found = await asyncio.gather(*asked, return_exceptions=True)
         assert [getattr(one, "text", str(one)) for one in found] == ["A", "text 0 is refused", "B"]
-        assert [texts for texts, _ in server.asked] == [
+        assert [texts for texts, _ in server.asked[1:]] == [
             *(["a", "refused", "b"], ["a"], ["refused"], ["b"]),
         ]
 
@@ -107,24 +110,28 @@ def test_other_errors_are_those_of_all() -> None:
     async def work(server: Server) -> None:
         server.let_go.set()
         server.error = Unavailable("busy", 2.0)
-        found = await asyncio.gather(*server.ask("a", "b"), return_exceptions=True)
+        asked = server.ask("first", "a", "b")
+        _, *found = await asyncio.gather(*asked, return_exceptions=True)
         assert [(str(one), one.retry_after_s) for one in found] == [("busy", 2.0)] * 2  # type: ignore[union-attr]
         assert found[0] is not found[1]
-        assert len(server.asked) == 1
+        assert len(server.asked) == 2
 
     run(work)
 
 
 def test_a_request_is_cancelled_when_nobody_waits_for_it() -> None:
     async def work(server: Server) -> None:
-        tasks = server.ask("a", "b", "c")
-        await until(lambda: bool(server.asked))
+        first, *tasks = server.ask("first", "a", "b", "c")
+        await until(lambda: len(server.asked) == 2)
         for number, task in enumerate(tasks):
             assert server.cancelled == 0, number
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await asyncio.sleep(0.01)
         assert server.cancelled == 1
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert server.cancelled == 2
 
     run(work)
 
@@ -145,11 +152,12 @@ def test_one_that_waits_and_leaves_is_not_sent() -> None:
 
 def test_an_answer_reaches_who_stays() -> None:
     async def work(server: Server) -> None:
-        left, stays = server.ask("left", "stays")
-        await until(lambda: bool(server.asked))
+        first, left, stays = server.ask("first", "left", "stays")
+        await until(lambda: len(server.asked) == 2)
         left.cancel()
         server.let_go.set()
         assert (await stays).text == "STAYS"
+        assert (await first).text == "FIRST"
         assert server.cancelled == 0
 
     run(work)
