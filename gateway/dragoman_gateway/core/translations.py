@@ -35,6 +35,9 @@ from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.term_index import TermIndex
 from dragoman_gateway.core.text_units import UnitText, take_apart, whole
 
+_RETRIES = 3
+"""Enough for a Triton that restarts. A client has retries of its own, and is to learn of an overload
+before its request is given up as lost."""
 _CONFIRMED_S = 1.0
 """For so long what the server said of itself is taken for true. A server takes longer to start, so
 that nothing of a former model is answered once another one is there."""
@@ -82,8 +85,9 @@ class Translations:
             requests: a connection for all but streams; None: one of its own.
         """
         # Of two ways, since each is safe to leave early for one kind of request.
-        self._requests = requests or AsyncTranslator(settings.triton, timeout_s=settings.timeout_s)
-        self._streams = AsyncTranslator(settings.triton_http, timeout_s=settings.timeout_s)
+        how: dict[str, Any] = {"timeout_s": settings.timeout_s, "retries": _RETRIES}
+        self._requests = requests or AsyncTranslator(settings.triton, **how)
+        self._streams = AsyncTranslator(settings.triton_http, **how)
         self._access, self._glossaries = access, glossaries
         self._cache, self._flights = Cache(settings.cache_bytes), Flights()
         self._merging = Merging(self._send)
