@@ -36,8 +36,8 @@ from dragoman_gateway.core.term_index import TermIndex
 from dragoman_gateway.core.text_units import UnitText, take_apart, whole
 
 _RETRIES = 3
-"""Enough for a Triton that restarts. A client has retries of its own, and is to learn of an overload
-before its request is given up as lost."""
+"""Enough for a Triton that restarts. A client has retries of its own, and learns of an overload
+before it takes its request for lost."""
 _CONFIRMED_S = 1.0
 """For so long what the server said of itself is taken for true. A server takes longer to start, so
 that nothing of a former model is answered once another one is there."""
