@@ -30,6 +30,7 @@ from dragoman_gateway.core.errors import GatewayError, InvalidInput, of_client
 from dragoman_gateway.core.flights import Flight, Flights
 from dragoman_gateway.core.glossaries import Glossaries, Terms
 from dragoman_gateway.core.languages import Languages
+from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.merging import Merging, can_be_merged
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.term_index import TermIndex
@@ -49,6 +50,10 @@ _APART = frozenset(("source_language", "target_language", "glossary", "prefix", 
 _UNCUT_TOKENS = 36
 """Below the server's default of `max_sentence_tokens`."""
 _MOST_TERMS = 1000
+_MOST_GLOSSARIES = 20
+"""Of a request; each is looked through for each text."""
+_LONG_CHARACTERS = 2000
+"""Of a text whose taking apart, which takes milliseconds and more, must not hold up others."""
 _TermsPerDirection = dict[tuple[str, str], Terms]
 
 
@@ -146,6 +151,7 @@ class Translations:
         Raises:
             GatewayError: the request failed.
         """
+        check_number(texts)
         async with self._access.admitted(caller, sum(map(len, texts))):
             return await self.translate_admitted(caller, texts, options, store=store)
 
@@ -158,6 +164,7 @@ class Translations:
         store: bool = True,
     ) -> list[Translation]:
         """As `translate`, for a caller that was admitted before."""
+        check_number(texts)
         if not texts:
             return []
         ids, checked = _read_options(options)
@@ -177,10 +184,7 @@ class Translations:
             return await self._ask(texts, checked)
         terms = await self._terms_of(caller, ids, checked, found, strict=not detects)
         cutting = _Cutting(checked, Keys(server, _key_options(checked)), terms, keeps)
-        parts = [
-            cutting.units(text, direction, index)
-            for index, (text, direction) in enumerate(zip(texts, found, strict=True))
-        ]
+        parts = await cutting.all_units(texts, found)
         units = {unit.key: unit for _, of_text in parts for unit in of_text}
         try:
             translated = await self._translated(units, checked, info, keeps)
@@ -189,7 +193,7 @@ class Translations:
                 raise
             # Its number is that among what was sent; asked as it came, the server says the right
             # one.
-            return await self._ask(texts, checked | cutting.all_terms(texts, found))
+            return await self._ask(texts, checked | await cutting.all_terms(texts, found))
         wants_bundle = "return_bundle" in checked
         return [
             _finished(apart.joined([translated[u.key] for u in of_text]), direction, wants_bundle)
@@ -265,10 +269,13 @@ class Translations:
     ) -> list[PairScore]:
         """Score given translations of texts.
 
+        The characters of the translations count too, as they are read by the model likewise.
+
         Raises:
             GatewayError: the request failed.
         """
-        async with self._access.admitted(caller, sum(map(len, texts))):
+        check_number(texts)
+        async with self._access.admitted(caller, sum(map(len, (*texts, *targets)))):
             with _client_errors():
                 return await self._requests.score(texts, targets, **options)
 
@@ -346,7 +353,7 @@ class Translations:
         detects = str(checked.get("source_language")).lower() == AUTO
         terms = await self._terms_of(caller, ids, checked, [direction], strict=not detects)
         cutting = _Cutting(checked, Keys(server, {}), terms, keeps=False)
-        return checked | cutting.all_terms([text], [direction])
+        return checked | await cutting.all_terms([text], [direction])
 
     async def _translated(
         self,
@@ -383,9 +390,9 @@ class Translations:
                 try:
                     found[key] = await flight.translation(key)
                     self._cache.counts.shared += 1
-                except InvalidInput:
-                    raise
-                except GatewayError:  # its deadline was an earlier one
+                except GatewayError:
+                    # Its deadline was an earlier one, or what was refused, and is named by the
+                    # message, is another text or a term of who sent it.
                     again[key] = units[key]
         if again:
             found |= await self._translated(again, options, info, keeps, joins=False)
@@ -474,7 +481,36 @@ class _Cutting:
         # A long run without white space may be cut in two, if it has most tokens of a piece.
         self._uncut_bytes = max(1, options.get("max_sentence_tokens", _UNCUT_TOKENS) // 3)
 
-    def units(self, text: str, direction: Direction, index: int) -> tuple[UnitText, list[_Unit]]:
+    async def all_units(
+        self, texts: Sequence[str], directions: Sequence[Direction]
+    ) -> list[tuple[UnitText, list[_Unit]]]:
+        """Texts taken apart, and their units."""
+        found = []
+        for index, (text, direction) in enumerate(zip(texts, directions, strict=True)):
+            if len(text) > _LONG_CHARACTERS:
+                found.append(await asyncio.to_thread(self._units, text, direction, index))
+            else:
+                found.append(self._units(text, direction, index))
+            if index % 64 == 63:
+                await asyncio.sleep(0)
+        return found
+
+    async def all_terms(
+        self, texts: Sequence[str], directions: Sequence[Direction]
+    ) -> dict[str, Mapping[str, str]]:
+        """The option `glossary` for all texts together, if any has a term."""
+        found: dict[str, str] = {}
+        for index, (text, direction) in enumerate(zip(texts, directions, strict=True)):
+            terms = self._terms[direction.languages]
+            if len(text) > _LONG_CHARACTERS:
+                found |= await asyncio.to_thread(terms.occurring, text, self._uncut_bytes)
+            else:
+                found |= terms.occurring(text, self._uncut_bytes)
+            if index % 64 == 63:
+                await asyncio.sleep(0)
+        return {"glossary": found} if found else {}
+
+    def _units(self, text: str, direction: Direction, index: int) -> tuple[UnitText, list[_Unit]]:
         """A text taken apart, and its units."""
         languages = direction.languages
         apart = whole(text)
@@ -489,15 +525,6 @@ class _Cutting:
             key = self._keys.key(one, languages, terms, prefix)
             units.append(_Unit(one, languages, terms, prefix, key))
         return apart, units
-
-    def all_terms(
-        self, texts: Sequence[str], directions: Sequence[Direction]
-    ) -> dict[str, Mapping[str, str]]:
-        """The option `glossary` for all texts together, if any has a term."""
-        found: dict[str, str] = {}
-        for text, direction in zip(texts, directions, strict=True):
-            found |= self._terms[direction.languages].occurring(text, self._uncut_bytes)
-        return {"glossary": found} if found else {}
 
 
 def is_of_one_text(error: InvalidInput) -> bool:
@@ -515,6 +542,8 @@ def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, 
     ids = given.pop("glossary_ids", None) or ()
     if isinstance(ids, str) or not all(isinstance(one, str) for one in ids):
         raise InvalidInput("glossary_ids: give a list of ids")
+    if len(ids) > _MOST_GLOSSARIES:
+        raise InvalidInput(f"glossary_ids: {len(ids)} ids: give up to {_MOST_GLOSSARIES}")
     with _client_errors():
         if ids and not given.get("glossary"):
             # A glossary does not go with some options, whether a text has a term of it or not.
