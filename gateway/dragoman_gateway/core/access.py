@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from dragoman_gateway.core.caller import ANONYMOUS, NO_LIMITS, Caller
-from dragoman_gateway.core.errors import GatewayError, KeyMissing
+from dragoman_gateway.core.errors import KeyMissing
 from dragoman_gateway.core.keys import Keys
 from dragoman_gateway.core.limits import LocalShares, Shares, check_size, refusal
 from dragoman_gateway.core.record import note_caller, note_standing
@@ -94,13 +94,14 @@ class Access:
                 "a key is required: send it as Authorization: Bearer KEY, or as your program "
                 "names it; who runs this gateway makes keys with dragoman keys add"
             )
-        return Caller(f"{ANONYMOUS.name} {_site(address)}", limits=self._anonymous_limits)
+        name = f"{ANONYMOUS.name} {_site(address)}"
+        return Caller(name, limits=self._anonymous_limits, is_stranger=True)
 
     @asynccontextmanager
     async def admitted(self, caller: Caller, characters: int) -> AsyncGenerator[None, None]:
         """Admit a request for as long as it runs.
 
-        Its characters count for the month unless it ends with a `GatewayError`.
+        Its characters count for the month unless it fails; one that its client breaks off counts.
 
         Args:
             caller: who sends it.
@@ -128,7 +129,7 @@ class Access:
         unused = 0
         try:
             yield
-        except GatewayError:
+        except Exception:  # not that the task is cancelled, or a generator closed
             unused = characters
             raise
         finally:
@@ -136,6 +137,19 @@ class Access:
                 self._ledger.add(name, month.name, -unused, 0)
             if standing is not None:
                 await self._shares.give_back(caller, standing, month.name, unused)
+
+    async def refund(self, caller: Caller, characters: int, admitted_s: float) -> None:
+        """Give back characters of work that was admitted, but failed after its request had ended.
+
+        Args:
+            caller: who was admitted, with its limits at that time.
+            characters: of source text.
+            admitted_s: when, as Unix time.
+        """
+        month, name = Month.of(admitted_s).name, _counted_as(caller)
+        self._ledger.add(name, month, -characters, 0)
+        if caller.limits != NO_LIMITS:
+            await self._shares.refund(caller, month, characters)
 
     async def usage(self, caller: Caller) -> Usage:
         """What a caller has used in this month, or all without a key together.

@@ -22,6 +22,7 @@ from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.term_index import TermIndex, merged
 
 _MOST_NAME = 1024
+_STORED = "stored glossaries"
 _MOST_DICTIONARIES = 100
 """Of a glossary."""
 _INDEX_BYTES = 256 << 20
@@ -77,7 +78,7 @@ class Glossaries:
     """The glossaries of all callers; each sees its own.
 
     All methods raise `NotFound` for a glossary or a dictionary that the caller does not have, and
-    `InvalidInput` for terms that cannot be used.
+    `InvalidInput` for terms that cannot be used; strangers are refused with `KeyMissing`.
     """
 
     def __init__(self, settings: GatewaySettings, store: Store) -> None:
@@ -101,6 +102,7 @@ class Glossaries:
             TooManyRequests: the caller has as many as it may have.
             TooLarge: a dictionary has too many entries.
         """
+        caller.check_owns(_STORED)
         name = _checked_name(name)
         directions = [(one.source_language, one.target_language) for one in dictionaries]
         for number, direction in enumerate(directions):
@@ -128,6 +130,7 @@ class Glossaries:
 
     async def all(self, caller: Caller) -> list[Glossary]:
         """The caller's, without entries, oldest first."""
+        caller.check_owns(_STORED)
 
         def work(connection: sqlite3.Connection) -> list[str]:
             ids = "SELECT id FROM glossaries WHERE owner = ? ORDER BY created, rowid"
@@ -140,10 +143,12 @@ class Glossaries:
 
     async def get(self, caller: Caller, glossary_id: str, entries: bool = False) -> Glossary:
         """One of them."""
+        caller.check_owns(_STORED)
         return await self._store.read(lambda db: _glossary(db, caller, glossary_id, entries))
 
     async def rename(self, caller: Caller, glossary_id: str, name: str) -> Glossary:
         """Give it another name."""
+        caller.check_owns(_STORED)
         name = _checked_name(name)
 
         def work(connection: sqlite3.Connection) -> Glossary:
@@ -161,6 +166,7 @@ class Glossaries:
         Raises:
             TooLarge: it has too many entries.
         """
+        caller.check_owns(_STORED)
         row = self._written(dictionary)
 
         def work(connection: sqlite3.Connection) -> Glossary:
@@ -181,6 +187,7 @@ class Glossaries:
         self, caller: Caller, glossary_id: str, source_language: str, target_language: str
     ) -> None:
         """Remove the dictionary of a direction."""
+        caller.check_owns(_STORED)
 
         def work(connection: sqlite3.Connection) -> None:
             found = _own(connection, caller, glossary_id)
@@ -199,6 +206,7 @@ class Glossaries:
 
     async def delete(self, caller: Caller, glossary_id: str) -> None:
         """Remove a glossary."""
+        caller.check_owns(_STORED)
 
         def work(connection: sqlite3.Connection) -> None:
             found = _own(connection, caller, glossary_id)
@@ -221,6 +229,8 @@ class Glossaries:
         Raises:
             InvalidInput: one must and has not.
         """
+        if glossary_ids:
+            caller.check_owns(_STORED)
 
         def work(connection: sqlite3.Connection) -> list[tuple[str, int, str] | None]:
             return [_fitting(connection, caller, one, direction) for one in glossary_ids]

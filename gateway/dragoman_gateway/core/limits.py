@@ -77,6 +77,10 @@ class Shares(Protocol):
         """
         ...
 
+    async def refund(self, caller: Caller, month: str, characters: int) -> None:
+        """Give back characters of a month, of a request that has ended before."""
+        ...
+
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
         """Characters that a caller has used in a month.
 
@@ -137,6 +141,9 @@ class LocalShares:
     ) -> None:
         """See `Shares`; the month is the ledger's."""
         standing.lease.running -= 1
+
+    async def refund(self, caller: Caller, month: str, characters: int) -> None:
+        """See `Shares`; the month is the ledger's."""
 
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
         """See `Shares`."""

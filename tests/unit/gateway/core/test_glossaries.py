@@ -13,6 +13,7 @@ from dragoman_gateway.core.caller import ANONYMOUS, Caller
 from dragoman_gateway.core.errors import (
     GatewayError,
     InvalidInput,
+    KeyMissing,
     NotFound,
     TooLarge,
     TooManyRequests,
@@ -143,3 +144,23 @@ def test_an_owner_has_so_many_and_no_more() -> None:
         await of.create(BERT, "a", [])
 
     run(work, glossaries_per_owner=3)
+
+
+def test_strangers_have_no_glossaries() -> None:
+    async def work(of: Glossaries) -> None:
+        stranger = Caller("anonymous 10.0.0.1", is_stranger=True)
+        for asked in (
+            of.create(stranger, "a", []),
+            of.all(stranger),
+            of.get(stranger, "a"),
+            of.rename(stranger, "a", "b"),
+            of.put(stranger, "a", terms()),
+            of.delete_dictionary(stranger, "a", "en", "de"),
+            of.delete(stranger, "a"),
+            of.terms(stranger, ["a"], ("en", "de"), strict=True),
+        ):
+            with pytest.raises(KeyMissing, match="stored glossaries need a key"):
+                await asked
+        assert not (await of.terms(stranger, [], ("en", "de"), strict=True)).indexes
+
+    run(work)

@@ -53,6 +53,7 @@ def run(work: Callable[[Server], Awaitable[None]]) -> None:
     async def main() -> None:
         server = Server()
         await work(server)
+        await asyncio.sleep(0)  # in which the last call is counted as ended
         assert not server.merging._lines
 
     asyncio.run(main())
