@@ -48,6 +48,9 @@ class GatewaySettings:
         document_workers: documents that are translated at once.
         glossaries_per_owner: most glossaries of a key, or of everybody without one.
         glossary_bytes: longest dictionary of a glossary, as JSON.
+        glossary_bytes_per_owner: likewise, of all dictionaries of a key, or of everybody without
+            one.
+        glossary_bytes_together: likewise, of all dictionaries.
         glossary_entries: most entries of a dictionary.
         libretranslate_title: whether `/spec` has the title "LibreTranslate": some clients, such as
             Dialect, take no other.
@@ -93,6 +96,8 @@ class GatewaySettings:
     document_workers: int = 2
     glossaries_per_owner: int = 1000
     glossary_bytes: int = 10 << 20
+    glossary_bytes_per_owner: int = 64 << 20
+    glossary_bytes_together: int = 1 << 30
     glossary_entries: int = 100_000
     libretranslate_title: bool = False
     access_log: bool = False
