@@ -139,11 +139,11 @@ class LocalShares:
     async def give_back(
         self, caller: Caller, standing: Standing, month: str, characters: int
     ) -> None:
-        """See `Shares`; the month is the ledger's."""
+        """See `Shares`; the month is the usage counter's."""
         standing.lease.running -= 1
 
     async def refund(self, caller: Caller, month: str, characters: int) -> None:
-        """See `Shares`; the month is the ledger's."""
+        """See `Shares`; the month is the usage counter's."""
 
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
         """See `Shares`."""

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.gateway.core.model_server import ModelServer, asked_of, translations_of
-from tests.unit.gateway.core.test_text_units import TEXTS
+from tests.unit.gateway.core.test_segmentation import TEXTS
 
 TO_GERMAN = {"source_language": "en", "target_language": "de"}
 
