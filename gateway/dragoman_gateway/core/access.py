@@ -13,14 +13,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from dragoman_gateway.core.caller import ANONYMOUS, NO_LIMITS, Caller
-from dragoman_gateway.core.errors import GatewayError, KeyMissing
+from dragoman_gateway.core.errors import KeyMissing
 from dragoman_gateway.core.keys import Keys
 from dragoman_gateway.core.limits import LocalShares, Shares, check_size, refusal
 from dragoman_gateway.core.record import note_caller, note_standing
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.shared_limits import RedisShares
 from dragoman_gateway.core.store import Store
-from dragoman_gateway.core.usage import Ledger, Month, Usage
+from dragoman_gateway.core.usage import Month, Usage, UsageCounter
 
 _SITE_BITS = 64
 """Of an IPv6 address, those that a site cannot choose."""
@@ -35,7 +35,7 @@ class Access:
         Raises:
             UsageError: Redis is not installed, or its URL is wrong.
         """
-        self._keys, self._ledger = Keys(store), Ledger(store)
+        self._keys, self._usage = Keys(store), UsageCounter(store)
         self._shares: Shares = LocalShares()
         if settings.limits_url is not None:
             self._shares = RedisShares(settings.limits_url, store, self._shares)
@@ -46,11 +46,11 @@ class Access:
 
     async def open(self) -> None:
         """Start writing what is used."""
-        self._ledger.open()
+        self._usage.open()
 
     async def close(self) -> None:
         """Write the rest; requests have ended by now."""
-        await self._ledger.close()
+        await self._usage.close()
         await self._shares.close()
 
     async def is_open(self) -> bool:
@@ -87,20 +87,21 @@ class Access:
         # Some programs cannot do without sending a key: before there is one, none can be meant.
         if secret and (has_keys or not self._is_anonymous_allowed):
             caller = await self._keys.caller(secret, protocol)
-            self._ledger.note_use(caller.name, datetime.now(UTC).date().isoformat())
+            self._usage.note_use(caller.name, datetime.now(UTC).date().isoformat())
             return caller
         if not self._is_anonymous_allowed:
             raise KeyMissing(
                 "a key is required: send it as Authorization: Bearer KEY, or as your program "
                 "names it; who runs this gateway makes keys with dragoman keys add"
             )
-        return Caller(f"{ANONYMOUS.name} {_site(address)}", limits=self._anonymous_limits)
+        name = f"{ANONYMOUS.name} {_site(address)}"
+        return Caller(name, limits=self._anonymous_limits, is_stranger=True)
 
     @asynccontextmanager
     async def admitted(self, caller: Caller, characters: int) -> AsyncGenerator[None, None]:
         """Admit a request for as long as it runs.
 
-        Its characters count for the month unless it ends with a `GatewayError`.
+        Its characters count for the month unless it fails; one that its client breaks off counts.
 
         Args:
             caller: who sends it.
@@ -116,26 +117,39 @@ class Access:
         standing = None
         if limits != NO_LIMITS:
             if limits.characters_per_month is not None:
-                await self._ledger.read(name, month.name)
-            used, _ = self._ledger.total(name, month.name)
+                await self._usage.read(name, month.name)
+            used, _ = self._usage.total(name, month.name)
             standing = await self._shares.take(caller, characters, month.name, used)
             left_s = month.end.timestamp() - time.time()
             note_standing(standing, left_s)
             if standing.refused:
                 raise refusal(standing, characters, left_s)
-        self._ledger.add(name, month.name, characters, 1)
+        self._usage.add(name, month.name, characters, 1)
         note_caller(caller, characters)
         unused = 0
         try:
             yield
-        except GatewayError:
+        except Exception:  # not that the task is cancelled, or a generator closed
             unused = characters
             raise
         finally:
             if unused:
-                self._ledger.add(name, month.name, -unused, 0)
+                self._usage.add(name, month.name, -unused, 0)
             if standing is not None:
                 await self._shares.give_back(caller, standing, month.name, unused)
+
+    async def refund(self, caller: Caller, characters: int, admitted_s: float) -> None:
+        """Give back characters of work that was admitted, but failed after its request had ended.
+
+        Args:
+            caller: who was admitted, with its limits at that time.
+            characters: of source text.
+            admitted_s: when, as Unix time.
+        """
+        month, name = Month.of(admitted_s).name, _counted_as(caller)
+        self._usage.add(name, month, -characters, 0)
+        if caller.limits != NO_LIMITS:
+            await self._shares.refund(caller, month, characters)
 
     async def usage(self, caller: Caller) -> Usage:
         """What a caller has used in this month, or all without a key together.
@@ -144,8 +158,8 @@ class Access:
             Unavailable: the store cannot be used now.
         """
         month, name = self._present_month(), _counted_as(caller)
-        await self._ledger.read(name, month.name)
-        own, requests = self._ledger.total(name, month.name)
+        await self._usage.read(name, month.name)
+        own, requests = self._usage.total(name, month.name)
         characters = await self._shares.month_used(caller, month.name, own)
         limit = caller.limits.characters_per_month
         return Usage(characters, requests, limit, month.begin, month.end)

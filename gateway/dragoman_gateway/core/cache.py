@@ -74,7 +74,7 @@ class Cache:
         self.counts.entries = len(self._entries)
 
 
-class Keys:
+class CacheKeys:
     """Makes the keys of a request's texts, which tell apart all that changes an answer."""
 
     def __init__(self, server: bytes, options: Mapping[str, Any]) -> None:

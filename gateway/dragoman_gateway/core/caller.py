@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dragoman_gateway.core.errors import KeyMissing
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -37,17 +39,32 @@ class Caller:
         key_id: of its key; None: anonymous.
         limits: its own.
         caches: whether its translations may be kept in the cache and come from it.
+        is_stranger: whether it has no key although access is not open: what it leaves here would be
+            of all strangers together.
     """
 
     name: str
     key_id: str | None = None
     limits: Limits = NO_LIMITS
     caches: bool = True
+    is_stranger: bool = False
 
     @property
     def owner(self) -> str:
         """Whose glossaries and jobs it sees: its key's, or those of everybody without a key."""
         return self.key_id or ""
+
+    def check_owns(self, what: str) -> None:
+        """Refuse a stranger, who must not see or change what other strangers have left.
+
+        Args:
+            what: in the plural, for the message.
+
+        Raises:
+            KeyMissing: a key is required.
+        """
+        if self.is_stranger:
+            raise KeyMissing(f"{what} need a key: without one they would be everybody's")
 
 
 ANONYMOUS = Caller("anonymous")

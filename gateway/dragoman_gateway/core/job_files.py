@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
+import logging
 import os
+import re
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +19,10 @@ from dragoman_gateway.core.errors import InvalidInput
 State = Literal["queued", "translating", "done", "failed", "cancelled"]
 _CHUNK_BYTES = 1 << 18
 _SAMPLE_CHARACTERS = 4000
+_LOG = logging.getLogger(__name__)
 _SOURCE, _PARTIAL, _RESULT, _RECORD = "source", "partial", "result", "job.json"
+_NEW_RECORD = "job.new"
+_ID = re.compile("[0-9a-f]{32}")
 
 
 @dataclass
@@ -39,6 +45,7 @@ class JobRecord:
         done_paragraphs: likewise.
         partial_bytes: length of the translation's file then.
         error: code and message.
+        is_limited: whether the caller has limits.
     """
 
     id: str
@@ -56,6 +63,7 @@ class JobRecord:
     done_paragraphs: int = 0
     partial_bytes: int = 0
     error: tuple[str, str] | None = field(default=None)
+    is_limited: bool = False
 
     @property
     def done(self) -> float:
@@ -110,25 +118,48 @@ def inspect_text(path: Path) -> TextFacts:
                 return TextFacts(characters, sample)
 
 
+class FolderInUse(Exception):
+    """Another process has the folder of documents."""
+
+
 class JobFiles:
     """Reads and writes the files of jobs; nobody else can read them."""
 
     def __init__(self, folder: Path) -> None:
         """Keep the folder."""
         self._folder = folder
+        self._lock: int | None = None
 
     def open(self) -> list[JobRecord]:
-        """Make the folder, remove what is not whole, and read the jobs."""
+        """Make the folder, lock it, remove uploads that are not whole, and read the jobs.
+
+        The folder may have been somebody's before: what jobs have not made stays as it is.
+
+        Raises:
+            FolderInUse: another process has it.
+        """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = self._folder.with_suffix(".lock")
+        self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise FolderInUse(str(self._folder)) from None
         found = []
         for folder in self._folder.iterdir():
-            try:
-                record = msgspec.json.decode((folder / _RECORD).read_bytes(), type=JobRecord)
-            except (OSError, msgspec.DecodeError):
-                shutil.rmtree(folder, ignore_errors=True)  # its upload was not complete
-            else:
-                found.append(record)
-        return found
+            if _ID.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
+                try:
+                    found.append(_read(folder))
+                except (OSError, ValueError) as error:
+                    _LOG.warning("document %s is left out: %s", folder.name, type(error).__name__)
+        return [record for record in found if record is not None]
+
+    def close(self) -> None:
+        """Let another process have the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def begin(self, job_id: str) -> Path:
         """Make the folder of a job.
@@ -154,7 +185,7 @@ class JobFiles:
     def write(self, record: JobRecord) -> None:
         """Keep how far a job is."""
         path = self._folder / record.id / _RECORD
-        beside = path.with_suffix(".new")
+        beside = path.with_name(_NEW_RECORD)
         beside.write_bytes(msgspec.json.encode(record))
         os.replace(beside, path)
 
@@ -186,3 +217,22 @@ class JobFiles:
     def remove(self, job_id: str) -> None:
         """Remove all files of a job."""
         shutil.rmtree(self._folder / job_id, ignore_errors=True)
+
+
+def _read(folder: Path) -> JobRecord | None:
+    """The record of a job; None: its upload was not complete, and its folder is removed.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is none, or another job's.
+    """
+    path = folder / _RECORD
+    if not path.exists():
+        if not {one.name for one in folder.iterdir()} <= {_SOURCE, _PARTIAL, _NEW_RECORD}:
+            raise ValueError
+        shutil.rmtree(folder)
+        return None
+    record = msgspec.json.decode(path.read_bytes(), type=JobRecord)
+    if record.id != folder.name:
+        raise ValueError
+    return record

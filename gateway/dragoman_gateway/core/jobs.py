@@ -13,13 +13,14 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from traceback import format_tb
 from typing import Any
 
 from dragoman_client import Document
 from dragoman_options.table import AUTO, check, requested_outputs
 
 from dragoman_gateway.core.access import Access
-from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.caller import NO_LIMITS, Caller, Limits
 from dragoman_gateway.core.errors import (
     GatewayError,
     Internal,
@@ -28,9 +29,10 @@ from dragoman_gateway.core.errors import (
     TooLarge,
     TooManyRequests,
     Unavailable,
+    Unsupported,
     WrongMediaType,
 )
-from dragoman_gateway.core.job_files import JobFiles, JobRecord, State, inspect_text
+from dragoman_gateway.core.job_files import FolderInUse, JobFiles, JobRecord, State, inspect_text
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.text_translation import translate_text_file
 from dragoman_gateway.core.translations import Translations
@@ -42,6 +44,7 @@ _LONGEST_WORK_S = 24 * 3600.0
 _LONGEST_WAIT_S = 60.0
 _MOST_NAME = 200
 _SWEEP_S = 10.0
+_FULL = "the gateway keeps as many documents as it may: try later"
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,10 @@ class Jobs:
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._temporary: str | None = None
-        self._receiving_bytes = self._receiving = 0
-        """Of documents that are being uploaded."""
+        self._receiving: dict[str, _Upload] = {}
+        """Documents that are being uploaded, by id."""
+        self._is_taken = False
+        """Whether another gateway has the folder."""
 
     async def open(self) -> None:
         """Read what is in the folder, and go on with what was not done."""
@@ -100,7 +105,13 @@ class Jobs:
             self._temporary = tempfile.mkdtemp(prefix="dragoman-gateway-")
             folder = Path(self._temporary)
         self._files = JobFiles(folder / "documents")
-        for record in await asyncio.to_thread(self._files.open):
+        try:
+            records = await asyncio.to_thread(self._files.open)
+        except FolderInUse as error:
+            _LOG.warning("%s is another gateway's: this one translates no documents", error)
+            self._is_taken = True
+            return
+        for record in records:
             self._jobs[record.id] = _Running(record)
         workers = [self._work() for _ in range(self._settings.document_workers)]
         self._tasks = [asyncio.create_task(one) for one in (*workers, self._sweep())]
@@ -110,6 +121,7 @@ class Jobs:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._files.close()
         if self._temporary is not None:
             await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
 
@@ -132,28 +144,33 @@ class Jobs:
             WrongMediaType: a format that is not translated.
             TooLarge: a document above the bound of a file.
             InvalidInput: text that is not UTF-8, or an option that does not fit.
-            TooManyRequests: the store is full.
+            TooManyRequests: the store is full, or the caller's part of it.
+            Unsupported: another gateway has the folder.
         """
+        if self._is_taken:
+            raise Unsupported(
+                "another gateway translates the documents of this folder: ask that one, or give "
+                "this one a folder of its own with --folder"
+            )
         name = _checked_name(file_name, self.formats)
         options = _checked_options(options)
-        if len(self._jobs) + self._receiving >= self._settings.document_number:
-            raise TooManyRequests("the gateway keeps as many documents as it may: try later")
+        self._check_number(caller)
         job_id = secrets.token_hex(16)
-        self._receiving += 1
-        size_bytes = 0
+        upload = self._receiving[job_id] = _Upload(caller.name)
         try:
             path = await asyncio.to_thread(self._files.begin, job_id)
             with path.open("wb") as file:
                 async for chunk in content:
-                    size_bytes += len(chunk)
-                    self._receiving_bytes += len(chunk)
-                    self._check_size(size_bytes)
+                    upload.size_bytes += len(chunk)
+                    self._check_size(upload)
                     file.write(chunk)
             found = await asyncio.to_thread(inspect_text, path)
             if str(options.get("source_language")).lower() == AUTO and found.sample.strip():
                 options |= await self._translations.languages_of(found.sample, options)
             await self._check_glossaries(caller, options)
-            async with self._access.admitted(caller, found.characters):
+            # At least one, so that empty documents do not go uncounted.
+            charged = max(1, found.characters)
+            async with self._access.admitted(caller, charged):
                 now_s = time.time()
                 record = JobRecord(
                     id=job_id,
@@ -164,17 +181,17 @@ class Jobs:
                     options=options,
                     state="queued",
                     characters=found.characters,
-                    size_bytes=size_bytes,
+                    size_bytes=upload.size_bytes,
                     created_s=now_s,
                     expires_s=now_s + max(_LONGEST_WORK_S, self._settings.document_expiry_s),
+                    is_limited=caller.limits != NO_LIMITS,
                 )
                 await asyncio.to_thread(self._files.write, record)
         except BaseException:
             self._files.remove(job_id)
             raise
         finally:
-            self._receiving -= 1
-            self._receiving_bytes -= size_bytes
+            del self._receiving[job_id]
         running = self._jobs[job_id] = _Running(record)
         async with self._changed:
             self._changed.notify_all()
@@ -191,7 +208,12 @@ class Jobs:
         return running.job
 
     async def all(self, caller: Caller) -> list[Job]:
-        """The caller's jobs, newest first."""
+        """The caller's jobs, newest first.
+
+        Raises:
+            KeyMissing: for a stranger, who reaches a document by its id alone.
+        """
+        caller.check_owns("lists of documents")
         own = [one for one in self._jobs.values() if one.record.owner == caller.owner]
         return [one.job for one in sorted(own, key=lambda one: -one.record.created_s)]
 
@@ -230,19 +252,43 @@ class Jobs:
         running.ended.set()
         await asyncio.to_thread(self._files.remove, job_id)
 
-    def _check_size(self, size_bytes: int) -> None:
+    def _check_number(self, caller: Caller) -> None:
+        """Refuse an upload where there are as many documents as there may be.
+
+        Raises:
+            TooManyRequests: of the caller, or of all.
+        """
+        settings, callers = self._settings, self._kept_bytes()
+        if len(callers) >= settings.document_number:
+            raise TooManyRequests(_FULL)
+        own = sum(name == caller.name for name, _ in callers)
+        if own >= settings.document_number_per_caller:
+            raise TooManyRequests(f"you have {own} documents here: delete one, or try later")
+
+    def _check_size(self, upload: _Upload) -> None:
         """Refuse an upload that goes on beyond a bound.
 
         Raises:
             TooLarge: of a document.
-            TooManyRequests: of all.
+            TooManyRequests: of all documents, or of all that the caller has.
         """
-        if size_bytes > self._settings.file_bytes:
-            raise TooLarge(f"the document has more than {self._settings.file_bytes:,} bytes")
-        kept = sum(one.record.kept_bytes for one in self._jobs.values())
+        settings = self._settings
+        if upload.size_bytes > settings.file_bytes:
+            raise TooLarge(f"the document has more than {settings.file_bytes:,} bytes")
+        kept = self._kept_bytes()
+        if sum(size for _, size in kept) > settings.document_bytes:
+            raise TooManyRequests(_FULL)
+        own = sum(size for name, size in kept if name == upload.caller)
+        if own > settings.document_bytes_per_caller:
+            raise TooManyRequests(
+                "your documents here have as many bytes as they may: delete one, or try later"
+            )
+
+    def _kept_bytes(self) -> list[tuple[str, int]]:
+        """Of each document, also while it is uploaded: its caller's name, and about its bytes."""
+        kept = [(one.record.caller, one.record.kept_bytes) for one in self._jobs.values()]
         # A translation is about as long as its text.
-        if kept + 2 * self._receiving_bytes > self._settings.document_bytes:
-            raise TooManyRequests("the gateway keeps as many documents as it may: try later")
+        return kept + [(one.caller, 2 * one.size_bytes) for one in self._receiving.values()]
 
     async def _check_glossaries(self, caller: Caller, options: Mapping[str, Any]) -> None:
         """Refuse glossaries that the caller does not have now, rather than later."""
@@ -280,26 +326,51 @@ class Jobs:
         record = running.record
         running.begun_s, running.begun_at = time.monotonic(), record.done_characters
         try:
+            await self._translate_and_write(record)
+        except Exception as error:  # such as a full disk: what is in memory is right all the same
+            _log("the state of a document was not written", error)
+        finally:
+            running.ended.set()
+
+    async def _translate_and_write(self, record: JobRecord) -> None:
+        try:
             await translate_text_file(record, self._files, self._translations)
             await asyncio.to_thread(self._files.finish, record)
             record.state = "done"
         except GatewayError as error:
             record.state, record.error = "failed", (error.code, str(error))
         except Exception as error:
-            # Of a foreign error only the class is told: its message may quote the text.
-            _LOG.error("a document failed: %s", type(error).__name__, exc_info=error)
+            _log("a document failed", error)
             message = "the document could not be translated: see the gateway's log"
             record.state, record.error = "failed", (Internal.code, message)
         record.expires_s = time.time() + self._settings.document_expiry_s
+        if record.state == "failed":
+            await self._refund(record)
         await asyncio.to_thread(self._files.write, record)
-        running.ended.set()
+
+    async def _refund(self, record: JobRecord) -> None:
+        """Give back the characters of a document that was not translated."""
+        limits = Limits(characters_per_month=0) if record.is_limited else NO_LIMITS
+        caller = Caller(record.caller, record.owner or None, limits)
+        await self._access.refund(caller, max(1, record.characters), record.created_s)
 
     async def _sweep(self) -> None:
         """Remove what has expired."""
         while True:
             await asyncio.sleep(min(_SWEEP_S, self._settings.document_expiry_s / 4))
             for job_id in [one.record.id for one in self._jobs.values() if one.is_expired]:
-                await self._remove(job_id)
+                try:
+                    await self._remove(job_id)
+                except Exception as error:
+                    _log("a document was not removed", error)
+
+
+@dataclass
+class _Upload:
+    """A document that is being uploaded: who sends it, and how much has come."""
+
+    caller: str
+    size_bytes: int = 0
 
 
 class _Running:
@@ -378,6 +449,12 @@ def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:
             f"a document has no {', '.join(sorted(outputs))}: leave such options out"
         )
     return checked | ({"glossary_ids": list(ids)} if ids else {})
+
+
+def _log(what: str, error: Exception) -> None:
+    """Log a foreign error without its message, which may quote a text."""
+    where = "".join(format_tb(error.__traceback__))
+    _LOG.error("%s: %s\n%s", what, type(error).__name__, where)
 
 
 def _error_of(code: str, message: str) -> GatewayError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -23,6 +23,8 @@ _TOLERANCE = 1e-6
 """Of sums of parts of a request or a character."""
 _RETRY_S = 1.0
 """When another request may have ended."""
+MOST_TEXTS = 20_000
+"""Of a request; as many sentences as the server takes by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,10 @@ class Shares(Protocol):
             month: in which it was admitted.
             characters: that do not count for the month, because they were not translated.
         """
+        ...
+
+    async def refund(self, caller: Caller, month: str, characters: int) -> None:
+        """Give back characters of a month, of a request that has ended before."""
         ...
 
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
@@ -133,8 +139,11 @@ class LocalShares:
     async def give_back(
         self, caller: Caller, standing: Standing, month: str, characters: int
     ) -> None:
-        """See `Shares`; the month is the ledger's."""
+        """See `Shares`; the month is the usage counter's."""
         standing.lease.running -= 1
+
+    async def refund(self, caller: Caller, month: str, characters: int) -> None:
+        """See `Shares`; the month is the usage counter's."""
 
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
         """See `Shares`."""
@@ -185,6 +194,16 @@ def _refusal(limits: Limits, used: _Used, characters: int, month_used: int) -> N
 
 def _is_above(number: float, limit: int | None) -> bool:
     return limit is not None and number > limit + _TOLERANCE
+
+
+def check_number(texts: Sequence[str]) -> None:
+    """Refuse more texts than a request may have; empty ones cost no characters, but time.
+
+    Raises:
+        TooLarge: they are too many.
+    """
+    if len(texts) > MOST_TEXTS:
+        raise TooLarge(f"{len(texts):,} texts: send up to {MOST_TEXTS:,} in a request")
 
 
 def check_size(limits: Limits, characters: int) -> None:

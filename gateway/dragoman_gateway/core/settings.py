@@ -41,11 +41,16 @@ class GatewaySettings:
         file_bytes: longest uploaded file.
         cache_bytes: memory of the cache of translations; 0: no cache.
         document_bytes: of all documents and their translations that are kept.
+        document_bytes_per_caller: likewise, of a key, or of a network address without one.
         document_expiry_s: time after which a document and its translation are removed.
         document_number: most documents that are kept.
+        document_number_per_caller: likewise, of a key, or of a network address without one.
         document_workers: documents that are translated at once.
         glossaries_per_owner: most glossaries of a key, or of everybody without one.
         glossary_bytes: longest dictionary of a glossary, as JSON.
+        glossary_bytes_per_owner: likewise, of all dictionaries of a key, or of everybody without
+            one.
+        glossary_bytes_together: likewise, of all dictionaries.
         glossary_entries: most entries of a dictionary.
         libretranslate_title: whether `/spec` has the title "LibreTranslate": some clients, such as
             Dialect, take no other.
@@ -84,11 +89,15 @@ class GatewaySettings:
     file_bytes: int = 32 << 20
     cache_bytes: int = 64 << 20
     document_bytes: int = 1 << 30
+    document_bytes_per_caller: int = 256 << 20
     document_expiry_s: float = 3600.0
     document_number: int = 1000
+    document_number_per_caller: int = 200
     document_workers: int = 2
     glossaries_per_owner: int = 1000
     glossary_bytes: int = 10 << 20
+    glossary_bytes_per_owner: int = 64 << 20
+    glossary_bytes_together: int = 1 << 30
     glossary_entries: int = 100_000
     libretranslate_title: bool = False
     access_log: bool = False

@@ -155,6 +155,11 @@ class RedisShares:
         )
         return None
 
+    async def refund(self, caller: Caller, month: str, characters: int) -> None:
+        """See `Shares`."""
+        _, running, months = _names(caller, month)
+        await self._end(running, "", months, characters)  # there is no such lease any more
+
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
         """See `Shares`."""
         months, gateway_id = _names(caller, month)[2], await self._own_id()

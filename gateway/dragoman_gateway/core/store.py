@@ -70,6 +70,12 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     ),
+    (
+        "ALTER TABLE dictionaries ADD COLUMN size_bytes INTEGER NOT NULL DEFAULT 0",
+        "UPDATE dictionaries SET size_bytes = length(CAST(entries AS BLOB))",
+        # By which sizes are summed up without reading entries.
+        "CREATE INDEX dictionary_sizes ON dictionaries (glossary_id, size_bytes)",
+    ),
 )
 """Statements that lead from each version to the next. A version that was released never changes:
 append another one. SQLite 3.34 must understand them: no STRICT, no RETURNING."""

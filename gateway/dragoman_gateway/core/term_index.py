@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from dragoman.kernel.sentences import LineBreaks
@@ -37,6 +37,8 @@ class TermIndex:
         self._entries = {term.strip().casefold(): (term, tgt) for term, tgt in terms.items()}
         self._sorted = sorted(self._entries)
         self._shorter = _longest_prefixes(self._sorted)
+        self._far_shorter = _far_prefixes(self._shorter)
+        self._first_characters = {term[:1] for term in self._sorted}
         self._longest = max(map(len, self._sorted), default=0)
 
     def __len__(self) -> int:
@@ -52,6 +54,9 @@ class TermIndex:
     def occurring(self, text: str, uncut_bytes: int) -> dict[str, str]:
         """Terms that may be found in a text, however it is cut.
 
+        The time grows linearly with the text: terms that begin with other terms are reached by
+        jumps, and a term that was found once is not looked at again.
+
         Args:
             text: any text.
             uncut_bytes: of UTF-8; a run of fewer without white space is never cut in two. Within
@@ -63,7 +68,7 @@ class TermIndex:
         if not self._entries:
             return {}
         # The engine takes line breaks out of sentences, but not out of a text that it leaves whole.
-        found: dict[str, None] = {}
+        found = _Found(self._shorter)
         for written in {text.casefold(): None, LineBreaks.of(text).line.casefold(): None}:
             long_runs = [
                 run.span()
@@ -72,23 +77,61 @@ class TermIndex:
                 and len(run[0].encode("utf-8", "replace")) >= uncut_bytes
             ]
             for start in _START.finditer(written):
-                found.update(dict.fromkeys(self._at(written, start.start(), long_runs)))
+                self._find_at(written, start.start(), long_runs, found)
             for begin, end in long_runs:
                 for at in range(begin + 1, end):
-                    found.update(dict.fromkeys(self._at(written, at, long_runs)))
-        return dict(self._entries[term] for term in found)
+                    self._find_at(written, at, long_runs, found)
+        return dict(self._entries[term] for term in found.terms)
 
-    def _at(self, text: str, begin: int, long_runs: Sequence[tuple[int, int]]) -> Iterator[str]:
-        """All terms that stand there and end with a word, or where a long run may be cut."""
+    def _find_at(
+        self, text: str, begin: int, long_runs: Sequence[tuple[int, int]], found: _Found
+    ) -> None:
+        """Add all terms at a position that end with a word, or where a long run may be cut."""
+        if text[begin] not in self._first_characters:
+            return
+        term = found.not_found(self._longest_at(text, begin))
+        while term is not None:
+            end = begin + len(term)
+            if not _WORD.match(text, end) or _is_within(long_runs, end):
+                found.add(term)
+            term = found.not_found(self._shorter[term])
+
+    def _longest_at(self, text: str, begin: int) -> str | None:
+        """The longest term at a position, wherever it ends."""
         index = bisect_right(self._sorted, text[begin : begin + self._longest])
         term = self._sorted[index - 1] if index else None
-        while term:
-            end = begin + len(term)
-            if text.startswith(term, begin) and (
-                not _WORD.match(text, end) or _is_within(long_runs, end)
-            ):
-                yield term
+        # If a prefix does not match, nothing longer does.
+        while term is not None and not text.startswith(term, begin):
+            far = self._far_shorter.get(term)
+            if far is not None and not text.startswith(far, begin):
+                term = far
             term = self._shorter[term]
+        return term
+
+
+class _Found:
+    """Terms that were found, and the way past them to shorter ones (disjoint sets)."""
+
+    def __init__(self, shorter: Mapping[str, str | None]) -> None:
+        self._shorter = shorter
+        self._next: dict[str, str | None] = {}
+
+    @property
+    def terms(self) -> Iterable[str]:
+        return self._next
+
+    def add(self, term: str) -> None:
+        self._next[term] = self._shorter[term]
+
+    def not_found(self, term: str | None) -> str | None:
+        """The term, or the longest of its prefixes that was not found yet."""
+        passed = []
+        while term is not None and term in self._next:
+            passed.append(term)
+            term = self._next[term]
+        for one in passed:
+            self._next[one] = term
+        return term
 
 
 def _is_within(spans: Sequence[tuple[int, int]], at: int) -> bool:
@@ -114,4 +157,25 @@ def _longest_prefixes(terms: Sequence[str]) -> dict[str, str | None]:
             prefixes.pop()
         found[term] = prefixes[-1] if prefixes else None
         prefixes.append(term)
+    return found
+
+
+def _far_prefixes(shorter: Mapping[str, str | None]) -> dict[str, str]:
+    """A much shorter prefix of each term that has prefixes, so that few jumps reach any of them.
+
+    Source: Myers, An applicative random-access stack (1983): jump pointers.
+
+    Args:
+        shorter: the longest prefix of each term; prefixes come before what begins with them.
+    """
+    depths: dict[str, int] = {}
+    found: dict[str, str] = {}
+    for term, prefix in shorter.items():
+        if prefix is None:
+            continue
+        depths[term] = depths.get(prefix, 0) + 1
+        far = found.get(prefix, prefix)
+        farther = found.get(far, far)
+        is_even = depths.get(prefix, 0) + depths.get(farther, 0) == 2 * depths.get(far, 0)
+        found[term] = farther if is_even else prefix
     return found

@@ -23,17 +23,18 @@ from dragoman_options.table import AUTO, check, requested_outputs, sampled, spli
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.language import Detected, OtherLanguage, detect_language, detectable_languages
 from dragoman_gateway.core.access import Access
-from dragoman_gateway.core.cache import Cache, CacheCounts, Keys, fingerprint
+from dragoman_gateway.core.cache import Cache, CacheCounts, CacheKeys, fingerprint
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.directions import Direction, Directions
 from dragoman_gateway.core.errors import GatewayError, InvalidInput, of_client
 from dragoman_gateway.core.flights import Flight, Flights
 from dragoman_gateway.core.glossaries import Glossaries, Terms
 from dragoman_gateway.core.languages import Languages
+from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.merging import Merging, can_be_merged
+from dragoman_gateway.core.segmentation import SegmentedText, split, whole
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.term_index import TermIndex
-from dragoman_gateway.core.text_units import UnitText, take_apart, whole
 
 _RETRIES = 3
 """Enough for a Triton that restarts. A client has retries of its own, and learns of an overload
@@ -46,12 +47,16 @@ _OF_ONE_TEXT = re.compile(r"text \d+ ")
 _FAULTS = frozenset(("repetition", "short", "long"))
 """What the server searches again for, unless it is overloaded: another time it may be right."""
 _OF_TEXTS = frozenset(("bundle", "detected_language", "detected_probability"))
-"""Outputs that do not keep a text from being taken apart."""
+"""Outputs that do not keep a text from being split."""
 _APART = frozenset(("source_language", "target_language", "glossary", "prefix", "return_bundle"))
 """Options that each text has its own of, or that change nothing of an answer but what it holds."""
 _UNCUT_TOKENS = 36
 """Below the server's default of `max_sentence_tokens`."""
 _MOST_TERMS = 1000
+_MOST_GLOSSARIES = 20
+"""Of a request; each is looked through for each text."""
+_LONG_CHARACTERS = 2000
+"""Of a text whose splitting, which takes milliseconds and more, must not hold up others."""
 _TermsPerDirection = dict[tuple[str, str], Terms]
 
 
@@ -150,6 +155,7 @@ class Translations:
         Raises:
             GatewayError: the request failed.
         """
+        check_number(texts)
         async with self._access.admitted(caller, sum(map(len, texts))):
             return await self.translate_admitted(caller, texts, options, store=store)
 
@@ -162,6 +168,7 @@ class Translations:
         store: bool = True,
     ) -> list[Translation]:
         """As `translate`, for a caller that was admitted before."""
+        check_number(texts)
         if not texts:
             return []
         ids, checked = _read_options(options)
@@ -180,11 +187,8 @@ class Translations:
         if found is None or is_other or not _fit(texts, info) or prefixes not in (1, len(texts)):
             return await self._ask(texts, checked)
         terms = await self._terms_of(caller, ids, checked, found, strict=not detects)
-        cutting = _Cutting(checked, Keys(server, _key_options(checked)), terms, keeps)
-        parts = [
-            cutting.units(text, direction, index)
-            for index, (text, direction) in enumerate(zip(texts, found, strict=True))
-        ]
+        segmenter = _Segmenter(checked, CacheKeys(server, _key_options(checked)), terms, keeps)
+        parts = await segmenter.all_units(texts, found)
         units = {unit.key: unit for _, of_text in parts for unit in of_text}
         try:
             translated = await self._translated(units, checked, info, keeps)
@@ -193,11 +197,13 @@ class Translations:
                 raise
             # Its number is that among what was sent; asked as it came, the server says the right
             # one.
-            return await self._ask(texts, checked | cutting.all_terms(texts, found))
+            return await self._ask(texts, checked | await segmenter.all_terms(texts, found))
         wants_bundle = "return_bundle" in checked
         return [
-            _finished(apart.joined([translated[u.key] for u in of_text]), direction, wants_bundle)
-            for (apart, of_text), direction in zip(parts, found, strict=True)
+            _finished(
+                segmented.joined([translated[u.key] for u in of_text]), direction, wants_bundle
+            )
+            for (segmented, of_text), direction in zip(parts, found, strict=True)
         ]
 
     async def languages_of(self, sample: str, options: Mapping[str, Any]) -> dict[str, str]:
@@ -269,10 +275,13 @@ class Translations:
     ) -> list[PairScore]:
         """Score given translations of texts.
 
+        The characters of the translations count too, as they are read by the model likewise.
+
         Raises:
             GatewayError: the request failed.
         """
-        async with self._access.admitted(caller, sum(map(len, texts))):
+        check_number(texts)
+        async with self._access.admitted(caller, sum(map(len, (*texts, *targets)))):
             with _client_errors():
                 return await self._requests.score(texts, targets, **options)
 
@@ -349,8 +358,8 @@ class Translations:
             return checked
         detects = str(checked.get("source_language")).lower() == AUTO
         terms = await self._terms_of(caller, ids, checked, [direction], strict=not detects)
-        cutting = _Cutting(checked, Keys(server, {}), terms, keeps=False)
-        return checked | cutting.all_terms([text], [direction])
+        segmenter = _Segmenter(checked, CacheKeys(server, {}), terms, keeps=False)
+        return checked | await segmenter.all_terms([text], [direction])
 
     async def _translated(
         self,
@@ -387,9 +396,9 @@ class Translations:
                 try:
                     found[key] = await flight.translation(key)
                     self._cache.counts.shared += 1
-                except InvalidInput:
-                    raise
-                except GatewayError:  # its deadline was an earlier one
+                except GatewayError:
+                    # Its deadline was an earlier one, or what was refused, and is named by the
+                    # message, is another text or a term of who sent it.
                     again[key] = units[key]
         if again:
             found |= await self._translated(again, options, info, keeps, joins=False)
@@ -459,17 +468,17 @@ class _Server:
         self._confirmed_s = begin_s
 
 
-class _Cutting:
+class _Segmenter:
     """How the texts of a request become units."""
 
     def __init__(
-        self, options: Mapping[str, Any], keys: Keys, terms: _TermsPerDirection, keeps: bool
+        self, options: Mapping[str, Any], keys: CacheKeys, terms: _TermsPerDirection, keeps: bool
     ) -> None:
         self._keys, self._terms = keys, terms
         self._prefixes: Sequence[str] = options.get("prefix", ())
         self._keeps_placeholders = "keep_placeholders" in options
-        # Only what is kept is worth taking apart.
-        self._takes_apart = (
+        # Only what is kept is worth splitting.
+        self._splits = (
             keeps
             and splits(options)
             and not sampled(options)
@@ -478,30 +487,52 @@ class _Cutting:
         # A long run without white space may be cut in two, if it has most tokens of a piece.
         self._uncut_bytes = max(1, options.get("max_sentence_tokens", _UNCUT_TOKENS) // 3)
 
-    def units(self, text: str, direction: Direction, index: int) -> tuple[UnitText, list[_Unit]]:
-        """A text taken apart, and its units."""
-        languages = direction.languages
-        apart = whole(text)
-        if self._takes_apart:
-            apart = take_apart(text, languages[0], self._keeps_placeholders)
-        prefix = None
-        if self._prefixes:
-            prefix = self._prefixes[index if len(self._prefixes) > 1 else 0]
-        units = []
-        for one in apart.units:
-            terms = self._terms[languages].occurring(one, self._uncut_bytes)
-            key = self._keys.key(one, languages, terms, prefix)
-            units.append(_Unit(one, languages, terms, prefix, key))
-        return apart, units
+    async def all_units(
+        self, texts: Sequence[str], directions: Sequence[Direction]
+    ) -> list[tuple[SegmentedText, list[_Unit]]]:
+        """Texts that are split, and their units."""
+        found = []
+        for index, (text, direction) in enumerate(zip(texts, directions, strict=True)):
+            if len(text) > _LONG_CHARACTERS:
+                found.append(await asyncio.to_thread(self._units, text, direction, index))
+            else:
+                found.append(self._units(text, direction, index))
+            if index % 64 == 63:
+                await asyncio.sleep(0)
+        return found
 
-    def all_terms(
+    async def all_terms(
         self, texts: Sequence[str], directions: Sequence[Direction]
     ) -> dict[str, Mapping[str, str]]:
         """The option `glossary` for all texts together, if any has a term."""
         found: dict[str, str] = {}
-        for text, direction in zip(texts, directions, strict=True):
-            found |= self._terms[direction.languages].occurring(text, self._uncut_bytes)
+        for index, (text, direction) in enumerate(zip(texts, directions, strict=True)):
+            terms = self._terms[direction.languages]
+            if len(text) > _LONG_CHARACTERS:
+                found |= await asyncio.to_thread(terms.occurring, text, self._uncut_bytes)
+            else:
+                found |= terms.occurring(text, self._uncut_bytes)
+            if index % 64 == 63:
+                await asyncio.sleep(0)
         return {"glossary": found} if found else {}
+
+    def _units(
+        self, text: str, direction: Direction, index: int
+    ) -> tuple[SegmentedText, list[_Unit]]:
+        """A text that is split, and its units."""
+        languages = direction.languages
+        segmented = whole(text)
+        if self._splits:
+            segmented = split(text, languages[0], self._keeps_placeholders)
+        prefix = None
+        if self._prefixes:
+            prefix = self._prefixes[index if len(self._prefixes) > 1 else 0]
+        units = []
+        for one in segmented.units:
+            terms = self._terms[languages].occurring(one, self._uncut_bytes)
+            key = self._keys.key(one, languages, terms, prefix)
+            units.append(_Unit(one, languages, terms, prefix, key))
+        return segmented, units
 
 
 def is_of_one_text(error: InvalidInput) -> bool:
@@ -519,6 +550,8 @@ def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, 
     ids = given.pop("glossary_ids", None) or ()
     if isinstance(ids, str) or not all(isinstance(one, str) for one in ids):
         raise InvalidInput("glossary_ids: give a list of ids")
+    if len(ids) > _MOST_GLOSSARIES:
+        raise InvalidInput(f"glossary_ids: {len(ids)} ids: give up to {_MOST_GLOSSARIES}")
     with _client_errors():
         if ids and not given.get("glossary"):
             # A glossary does not go with some options, whether a text has a term of it or not.
@@ -533,7 +566,7 @@ def _key_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fit(texts: Sequence[str], info: ServerInfo) -> bool:
-    """Whether the server takes texts of such length; taken apart they would pass."""
+    """Whether the server takes texts of such length; split they would pass."""
     lengths = [len(text) for text in texts]
     most, together = (info.limits.get(f"{name}_characters") for name in ("text", "request"))
     if most is not None and max(lengths) > most:

@@ -79,7 +79,7 @@ class _Count:
         return _sum(_sum(self.written or (0, 0), self.being_written), self.waiting)
 
 
-class Ledger:
+class UsageCounter:
     """Counts characters and requests by name and month.
 
     A process that is killed loses what the last second counted. One that stops in order loses

@@ -44,7 +44,6 @@ async def translate_texts(
     Raises:
         GatewayError: the request failed.
     """
-    sources = await sources_of(gateway.translations, texts, source, target)
     asked = gateway.translations.translate_admitted
     # With `auto`, a glossary need not have a dictionary for every text's language.
     options = how.options | {"source_language": source or AUTO, "target_language": target}
@@ -66,5 +65,6 @@ async def translate_texts(
         return [one.text for one in await asked(caller, these, options)]
 
     async with gateway.access.admitted(caller, sum(map(len, texts))):
+        sources = await sources_of(gateway.translations, texts, source, target)
         found = await translate_by_source(texts, sources, target, translate, str)
     return [TranslatedText(text, source) for text, source in zip(found, sources, strict=True)]

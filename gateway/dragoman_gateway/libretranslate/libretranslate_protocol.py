@@ -127,8 +127,6 @@ class LibreTranslateProtocol:
     async def _translated(
         self, caller: Caller, texts: list[str], source: str | None, target: str, others: int
     ) -> tuple[list[Source], list[Candidates]]:
-        sources = await sources_of(self._translations, texts, source, target)
-
         async def translate(these: Sequence[str], src: str) -> list[Candidates]:
             if others:
                 return await best_translations(
@@ -139,6 +137,7 @@ class LibreTranslateProtocol:
             return [Candidates(one.text) for one in found]
 
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
+            sources = await sources_of(self._translations, texts, source, target)
             found = await translate_by_source(texts, sources, target, translate, Candidates)
         return sources, found
 

@@ -188,8 +188,8 @@ def test_a_failed_request_does_not_count_for_the_month() -> None:
         caller = await access.caller(
             await new_key(store, Limits(characters_per_month=10)), "own", ""
         )
-        for error in (InvalidInput("no"), GatewayError("no")):
-            with pytest.raises(GatewayError):
+        for error in (InvalidInput("no"), GatewayError("no"), RuntimeError("a defect")):
+            with pytest.raises(type(error)):
                 async with access.admitted(caller, 10):
                     raise error
         await use(access, caller, 4)
@@ -201,7 +201,7 @@ def test_a_failed_request_does_not_count_for_the_month() -> None:
         return used.characters, used.requests
 
     # One that is cancelled may have been translated, and so counts.
-    assert run(work, address=EVERYWHERE) == (9, 4)
+    assert run(work, address=EVERYWHERE) == (9, 5)
 
 
 def test_slots_are_free_again_however_requests_end() -> None:
@@ -356,3 +356,32 @@ def test_a_wrong_url_of_redis_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(UsageError, match="limits_url") as caught:
         run(lambda access, store: asyncio.sleep(0), limits_url=url)
     assert "pa55word" not in str(caught.value)
+
+
+def test_characters_of_work_that_failed_later_are_given_back() -> None:
+    async def work(access: Access, store: Store) -> None:
+        secret = await new_key(store, Limits(characters_per_month=10))
+        caller = await access.caller(secret, "own", "")
+        await use(access, caller, 10)
+        await access.refund(caller, 10, time.time())
+        assert (await access.usage(caller)).characters == 0
+        await use(access, caller, 10)
+
+    run(work)
+
+
+def test_who_has_no_key_where_one_is_needed_is_a_stranger() -> None:
+    async def strangers(access: Access, store: Store) -> None:
+        caller = await access.caller(None, "own", "10.0.0.1")
+        assert caller.is_stranger
+        with pytest.raises(KeyMissing, match="lists of documents need a key"):
+            caller.check_owns("lists of documents")
+        secret = await new_key(store)
+        await asyncio.sleep(0.6)
+        assert not (await access.caller(secret, "own", "10.0.0.1")).is_stranger
+
+    async def locals_(access: Access, store: Store) -> None:
+        assert not (await access.caller(None, "own", "127.0.0.1")).is_stranger
+
+    run(strangers, address=EVERYWHERE, anonymous=True)
+    run(locals_, anonymous=True)

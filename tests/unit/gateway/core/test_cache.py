@@ -7,7 +7,7 @@ import tracemalloc
 from typing import Any
 
 from dragoman_client import ServerInfo, TokenScores, Translation
-from dragoman_gateway.core.cache import Cache, Keys, fingerprint
+from dragoman_gateway.core.cache import Cache, CacheKeys, fingerprint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +28,7 @@ REQUESTS = st.tuples(
 
 def key_of(request: tuple[Any, ...]) -> bytes:
     server, options, text, direction, terms, prefix = request
-    return Keys(server, options).key(text, direction, terms, prefix)
+    return CacheKeys(server, options).key(text, direction, terms, prefix)
 
 
 def form(request: tuple[Any, ...]) -> str:

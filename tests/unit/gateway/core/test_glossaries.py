@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dragoman_gateway.core.caller import ANONYMOUS, Caller
 from dragoman_gateway.core.errors import (
     GatewayError,
     InvalidInput,
+    KeyMissing,
     NotFound,
     TooLarge,
     TooManyRequests,
@@ -143,3 +145,62 @@ def test_an_owner_has_so_many_and_no_more() -> None:
         await of.create(BERT, "a", [])
 
     run(work, glossaries_per_owner=3)
+
+
+def test_strangers_have_no_glossaries() -> None:
+    async def work(of: Glossaries) -> None:
+        stranger = Caller("anonymous 10.0.0.1", is_stranger=True)
+        for asked in (
+            of.create(stranger, "a", []),
+            of.all(stranger),
+            of.get(stranger, "a"),
+            of.rename(stranger, "a", "b"),
+            of.put(stranger, "a", terms()),
+            of.delete_dictionary(stranger, "a", "en", "de"),
+            of.delete(stranger, "a"),
+            of.terms(stranger, ["a"], ("en", "de"), strict=True),
+        ):
+            with pytest.raises(KeyMissing, match="stored glossaries need a key"):
+                await asked
+        assert not (await of.terms(stranger, [], ("en", "de"), strict=True)).indexes
+
+    run(work)
+
+
+def test_glossaries_of_an_owner_and_of_all_are_bounded_in_bytes(tmp_path: Path) -> None:
+    async def work(of: Glossaries) -> None:
+        made = await of.create(ANNA, "a", [terms(a="b" * 150)])
+        for _ in range(3):  # what replaces does not add up
+            await of.put(ANNA, made.id, terms(a="b" * 150))
+        with pytest.raises(TooLarge, match="more than 300 bytes together"):
+            await of.put(ANNA, made.id, terms("de", "en", a="b" * 150))
+        with pytest.raises(TooLarge):
+            await of.create(ANNA, "b", [terms(a="b" * 150)])
+        assert len(await of.all(ANNA)) == 1
+        assert len((await of.get(ANNA, made.id)).dictionaries) == 1
+        await of.create(BERT, "a", [terms(a="b" * 150)])
+        with pytest.raises(TooManyRequests, match="as many glossaries as it may"):
+            await of.create(Caller("c", "c"), "a", [terms(a="b" * 150)])
+        await of.delete(ANNA, made.id)
+        await of.create(Caller("c", "c"), "a", [terms(a="b" * 150)])
+
+    run(work, tmp_path, glossary_bytes_per_owner=300, glossary_bytes_together=400)
+
+
+def test_many_entries_are_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set()
+    written = Glossaries._written
+
+    def noted(self: Glossaries, dictionary: Dictionary) -> tuple[str, str, str, int]:
+        threads.add(threading.current_thread())
+        return written(self, dictionary)
+
+    monkeypatch.setattr(Glossaries, "_written", noted)
+
+    async def work(of: Glossaries) -> None:
+        made = await of.create(ANNA, "a", [terms()])
+        await of.put(ANNA, made.id, terms())
+        assert threads
+        assert threading.main_thread() not in threads
+
+    run(work)

@@ -13,15 +13,17 @@ import pytest
 from dragoman_client import ServerUnavailable
 from dragoman_gateway.core import jobs as module
 from dragoman_gateway.core.access import Access
-from dragoman_gateway.core.caller import ANONYMOUS, Caller
+from dragoman_gateway.core.caller import ANONYMOUS, NO_LIMITS, Caller, Limits
 from dragoman_gateway.core.errors import (
     GatewayError,
     InvalidInput,
+    KeyMissing,
     NotFound,
     QuotaUsedUp,
     TooLarge,
     TooManyRequests,
     Unavailable,
+    Unsupported,
     WrongMediaType,
 )
 from dragoman_gateway.core.jobs import Job, Jobs
@@ -39,6 +41,10 @@ class Admission:
     def __init__(self) -> None:
         self.characters: list[int] = []
         self.refuses = False
+        self.refunded: list[tuple[str, int, bool]] = []
+
+    async def refund(self, caller: Caller, characters: int, admitted_s: float) -> None:
+        self.refunded.append((caller.name, characters, caller.limits == NO_LIMITS))
 
     @asynccontextmanager
     async def admitted(self, caller: Caller, characters: int) -> AsyncIterator[None]:
@@ -181,7 +187,8 @@ def test_a_restart_goes_on(tmp_path: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     with (folder / "partial").open("ab") as file:
         file.write(b"half a wri")  # as a crash leaves it
-    (tmp_path / "documents" / "half").mkdir()  # of an upload
+    (tmp_path / "documents" / ("a" * 32)).mkdir()  # of an upload
+    (tmp_path / "documents" / ("a" * 32) / "source").write_text("Hel")
     server.let_go = asyncio.Event()
     server.let_go.set()
     run(go_on, tmp_path, server)
@@ -321,7 +328,13 @@ def test_a_caller_who_is_not_admitted_leaves_nothing(tmp_path: Path) -> None:
     run(work, tmp_path)
 
 
-@pytest.mark.parametrize("given", [{"document_number": 2}, {"document_bytes": 5000}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"document_number": 2}, {"document_bytes": 5000}),
+        *({"document_number_per_caller": 2}, {"document_bytes_per_caller": 5000}),
+    ],
+)
 def test_a_full_store_takes_no_more(given: dict[str, Any]) -> None:
     async def work(office: Office) -> None:
         content = b"word " * 200
@@ -356,3 +369,148 @@ def test_a_job_that_fails_says_why() -> None:
         assert "secret" not in str(caught.value)
 
     run(work)
+
+
+def test_one_caller_leaves_space_to_others() -> None:
+    async def work(office: Office) -> None:
+        anna, bert = Caller("anna", "anna"), Caller("bert", "bert")
+        await office.submit(b"Hello.", caller=anna)
+        with pytest.raises(TooManyRequests, match="you have 1 documents"):
+            await office.submit(b"Hello.", caller=anna)
+        await office.submit(b"Hello.", caller=bert)
+
+    run(work, document_number_per_caller=1)
+
+
+def test_an_empty_document_counts_as_a_character() -> None:
+    async def work(office: Office) -> None:
+        await office.result(await office.submit(b""))
+        assert office.access.characters == [1]
+
+    run(work)
+
+
+def test_strangers_reach_a_document_by_its_id_alone() -> None:
+    async def work(office: Office) -> None:
+        one = Caller("anonymous 1.2.3.4", limits=Limits(8), is_stranger=True)
+        other = Caller("anonymous 5.6.7.8", limits=Limits(8), is_stranger=True)
+        job = await office.submit(b"Hello.", caller=one)
+        for caller in (one, other):
+            with pytest.raises(KeyMissing, match="need a key"):
+                await office.jobs.all(caller)
+        assert (await office.jobs.get(one, job.id, wait_s=10)).state == "done"
+
+    run(work)
+
+
+def test_only_what_jobs_have_made_is_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The folder may be a person's own, as with `--folder ~`."""
+    documents = tmp_path / "documents"
+    kept = [
+        *("letters/a.txt", f"{'a' * 32}/a.txt", f"{'b' * 32}/job.json", "notes.txt"),
+        *(f"{'c' * 31}/source", f"{'D' * 32}/source"),
+    ]
+    for path in (*kept, f"{'e' * 32}/source"):
+        (documents / path).parent.mkdir(parents=True, exist_ok=True)
+        (documents / path).write_text("mine")
+
+    async def work(office: Office) -> None:
+        assert await office.jobs.all(ANONYMOUS) == []
+
+    run(work, tmp_path)
+    found = [str(path.relative_to(documents)) for path in documents.rglob("*") if path.is_file()]
+    assert sorted(found) == sorted(kept)
+    assert not (documents / ("e" * 32)).exists()
+    assert "a" * 32 in caplog.text
+    assert "b" * 32 in caplog.text
+
+
+def test_of_two_gateways_of_a_folder_one_has_the_documents(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(office: Office) -> None:
+        office.server.let_go.clear()
+        job = await office.submit(b"Hello.")
+
+        async def beside(other: Office) -> None:
+            with pytest.raises(Unsupported, match="--folder"):
+                await other.submit(b"Hello.")
+            assert await other.jobs.all(ANONYMOUS) == []
+
+        other = Office(tmp_path, ModelServer())
+        await other.jobs.open()
+        await beside(other)
+        await other.jobs.close()
+        assert "another gateway's" in caplog.text
+        office.server.let_go.set()
+        await office.result(job)
+
+    async def later(office: Office) -> None:
+        assert len(await office.jobs.all(ANONYMOUS)) == 1
+
+    run(work, tmp_path)
+    run(later, tmp_path)
+
+
+def test_a_full_disk_ends_a_document_but_not_the_work(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(office: Office) -> None:
+        office.server.let_go.clear()
+        job = await office.submit(b"Hello.")
+        files = office.jobs._files
+        message = "no space left: secret text"
+        with monkeypatch.context() as full:
+
+            def write(record: Any) -> None:
+                raise OSError(28, message)
+
+            full.setattr(files, "write", write)
+            office.server.let_go.set()
+            assert (await office.jobs.get(ANONYMOUS, job.id, wait_s=10)).state == "failed"
+        await office.result(await office.submit(b"Bye."))
+
+    run(work, document_workers=1)
+    assert "OSError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_the_sweep_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SWEEP_S", 0.02)
+
+    async def work(office: Office) -> None:
+        remove, failures = office.jobs._files.remove, [OSError()]
+
+        def once(job_id: str) -> None:
+            if failures:
+                raise failures.pop()
+            remove(job_id)
+
+        monkeypatch.setattr(office.jobs._files, "remove", once)
+        for text in (b"Hello.", b"Bye."):
+            await office.result(await office.submit(text))
+        second = (await office.jobs.all(ANONYMOUS))[0]
+        async with asyncio.timeout(10):
+            while second.id in office.jobs._jobs:
+                await asyncio.sleep(0.01)
+        assert not failures
+        assert not any(task.done() for task in office.jobs._tasks)
+
+    run(work, document_expiry_s=0.5)
+
+
+def test_a_document_that_failed_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(office: Office) -> None:
+        office.server.failing = [RuntimeError("secret text")]
+        caller = Caller("a", "a", Limits(8))
+        job = await office.submit(b"Hello.", caller=caller)
+        assert (await office.jobs.get(caller, job.id, wait_s=10)).state == "failed"
+        assert office.access.refunded == [("a", 6, False)]
+        await office.result(await office.submit(b"Hello."))
+        assert len(office.access.refunded) == 1
+
+    run(work)
+    assert "RuntimeError" in caplog.text
+    assert "secret" not in caplog.text

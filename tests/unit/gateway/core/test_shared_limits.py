@@ -190,6 +190,17 @@ class TestRedis:
 
         run(redis.url, work)
 
+    def test_what_failed_later_is_given_back(self, redis: Redis) -> None:
+        async def work(both: list[Access]) -> None:
+            caller = new_caller(Limits(characters_per_month=100))
+            assert await ask(both[0], caller, 100)
+            await both[0].refund(caller, 60, time.time())
+            assert (await both[1].usage(caller)).characters == 40
+            assert not await ask(both[1], caller, 61)
+            assert await ask(both[1], caller, 60)
+
+        run(redis.url, work)
+
     def test_the_month_survives_a_redis_that_forgets_all(self, redis: Redis) -> None:
         async def work(both: list[Access]) -> None:
             caller = new_caller(Limits(characters_per_month=100))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
-from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.errors import InvalidInput, TooLarge
 from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
 from dragoman_gateway.core.translations import Translations
@@ -75,3 +75,26 @@ def test_texts_of_a_language_go_together_and_come_back_in_order() -> None:
     found = translate_by_source(["a", "b", "c", "1"], sources, "en", translate, str.upper)
     assert asyncio.run(found) == ["de:a", "B", "de:c", "1"]
     assert asked == [("de", ["a", "c"])]
+
+
+def test_many_texts_hold_up_nobody() -> None:
+    async def work() -> None:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(others())
+        await sources_of(cast(Translations, Served()), [ENGLISH] * 640, None, "de")
+        task.cancel()
+        assert turns >= 9
+
+    asyncio.run(work())
+
+
+def test_too_many_texts_are_refused_at_once() -> None:
+    with pytest.raises(TooLarge, match="20,001 texts: send up to 20,000"):
+        find(["a"] * 20_001, None, "de")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from dragoman_gateway.core.term_index import TermIndex, merged
 from dragoman_serving.request.glossary import Glossary
 from hypothesis import given, settings
@@ -86,3 +87,18 @@ def test_time_does_not_grow_with_the_number_of_terms() -> None:
         seconds.append(min(end - begin for begin, end in zip(begins_s, ends_s, strict=True)))
         assert index.size_bytes > 400 * count
     assert seconds[1] < 10 * seconds[0]
+
+
+@pytest.mark.parametrize("text", ["a", "aaab", "a-", "aaaaaa ", "-" * 40 + "a" * 40 + " "])
+def test_time_grows_with_the_text_alone_where_terms_begin_with_each_other(text: str) -> None:
+    whole = (text * 20_000)[:20_000]
+    # Every prefix of the text is a term, and so is every row of one letter.
+    terms = {whole[:length]: "x" for length in range(1, 201)}
+    terms |= {"a" * length: "x" for length in range(1, 201)}
+    index = TermIndex(terms)
+    begin_s = time.process_time()
+    found = index.occurring(whole, UNCUT_BYTES)
+    assert time.process_time() - begin_s < 1.2  # 2 s and more with a step for each pair
+    assert set(found) <= set(terms)
+    every, those = Glossary(terms), Glossary(found)
+    assert those.targets_of(whole[:300]) == every.targets_of(whole[:300])

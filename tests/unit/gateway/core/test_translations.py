@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from dragoman_client import DeadlineExceeded, ServerUnavailable
+from dragoman_client import DeadlineExceeded, InvalidRequest, ServerUnavailable
 from dragoman_gateway.core import translations as module
-from dragoman_gateway.core.caller import ANONYMOUS, Caller
-from dragoman_gateway.core.errors import InvalidInput, NotFound, Unavailable
-from dragoman_gateway.core.glossaries import Dictionary
+from dragoman_gateway.core.caller import ANONYMOUS, Caller, Limits
+from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge, Unavailable
+from dragoman_gateway.core.glossaries import Dictionary, Terms
 from dragoman_gateway.core.translations import Translations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.gateway.core.model_server import ModelServer, asked_of, translations_of
-from tests.unit.gateway.core.test_text_units import TEXTS
+from tests.unit.gateway.core.test_segmentation import TEXTS
 
 TO_GERMAN = {"source_language": "en", "target_language": "de"}
 
@@ -295,6 +296,70 @@ def test_more_terms_than_a_request_may_have_go_in_several() -> None:
         text = " ".join(f"{number:x}y" for number in range(1010))
         with pytest.raises(InvalidInput, match="1,010 terms occur in one text"):
             await ask(of, text, glossary_ids=[stored.id], store=False)
+
+    run(work)
+
+
+def test_who_waits_for_anothers_request_never_reads_its_refusal() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        await of.info()
+        server.let_go.clear()
+        server.failing = [InvalidRequest("glossary: the term 'secret of another' is refused")]
+        tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(2)]
+        await until(lambda: len(server.asked) == 1)
+        server.let_go.set()
+        first, second = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(first, InvalidInput)
+        assert not isinstance(second, BaseException)
+
+    run(work)
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_too_many_texts_are_refused_before_any_work(store: bool) -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        with pytest.raises(TooLarge, match="20,001 texts: send up to 20,000"):
+            await of.translate(ANONYMOUS, [""] * 20_001, TO_GERMAN, store=store)
+        with pytest.raises(TooLarge):
+            await ask(of, *[""] * 20_001, store=store)
+        with pytest.raises(TooLarge):
+            await of.score(ANONYMOUS, [""] * 20_001, [""] * 20_001, TO_GERMAN)
+        assert (server.asked, server.informed) == ([], 0)
+
+    run(work)
+
+
+def test_too_many_glossaries_are_refused() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        with pytest.raises(InvalidInput, match="21 ids: give up to 20"):
+            await ask(of, "Hello.", glossary_ids=["a"] * 21)
+
+    run(work)
+
+
+def test_a_long_text_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set()
+    occurring = Terms.occurring
+
+    def noted(self: Terms, text: str, uncut_bytes: int) -> dict[str, str]:
+        threads.add(threading.current_thread())
+        return occurring(self, text, uncut_bytes)
+
+    monkeypatch.setattr(Terms, "occurring", noted)
+
+    async def work(server: ModelServer, of: Translations) -> None:
+        await ask(of, "x" * 4000)
+        assert threads
+        assert threading.main_thread() not in threads
+
+    run(work)
+
+
+def test_given_translations_count_as_texts_do() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        caller = Caller("a", "a", Limits(characters_per_request=10))
+        with pytest.raises(TooLarge):
+            await of.score(caller, ["12345"], ["123456"], TO_GERMAN)
 
     run(work)
 

@@ -13,39 +13,39 @@ from dragoman_gateway.core import usage as usage_module
 from dragoman_gateway.core.errors import Unavailable
 from dragoman_gateway.core.keys import add_key, get_key
 from dragoman_gateway.core.store import Store
-from dragoman_gateway.core.usage import Ledger, Month, month_usage
+from dragoman_gateway.core.usage import Month, UsageCounter, month_usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 MONTH = "2026-11"
 
 
-def run(folder: Path | None, work: Callable[[Ledger, Store], Awaitable[Any]]) -> Any:
-    """With a ledger of a gateway that starts and stops."""
+def run(folder: Path | None, work: Callable[[UsageCounter, Store], Awaitable[Any]]) -> Any:
+    """With a counter of a gateway that starts and stops."""
 
     async def whole() -> Any:
         store = Store(folder)
-        ledger = Ledger(store)
-        ledger.open()
+        counter = UsageCounter(store)
+        counter.open()
         try:
-            return await work(ledger, store)
+            return await work(counter, store)
         finally:
-            await ledger.close()
+            await counter.close()
             store.close()
 
     return asyncio.run(whole())
 
 
-async def total(ledger: Ledger, name: str = "one") -> tuple[int, int]:
-    await ledger.read(name, MONTH)
-    return ledger.total(name, MONTH)
+async def total(counter: UsageCounter, name: str = "one") -> tuple[int, int]:
+    await counter.read(name, MONTH)
+    return counter.total(name, MONTH)
 
 
 def test_a_restart_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
-    async def use(ledger: Ledger, store: Store) -> tuple[int, int]:
-        before = await total(ledger)
+    async def use(counter: UsageCounter, store: Store) -> tuple[int, int]:
+        before = await total(counter)
         for _ in range(10):
-            ledger.add("one", MONTH, 3, 1)
+            counter.add("one", MONTH, 3, 1)
         return before
 
     assert [run(tmp_path, use) for _ in range(4)] == [(0, 0), (30, 10), (60, 20), (90, 30)]
@@ -54,8 +54,8 @@ def test_a_restart_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> Non
 def test_it_is_written_each_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_module, "_FLUSH_S", 0.02)
 
-    async def use(ledger: Ledger, store: Store) -> dict[str, tuple[int, int]]:
-        ledger.add("one", MONTH, 3, 1)
+    async def use(counter: UsageCounter, store: Store) -> dict[str, tuple[int, int]]:
+        counter.add("one", MONTH, 3, 1)
         await asyncio.sleep(0.2)
         return await store.read(lambda db: month_usage(db, MONTH))
 
@@ -77,7 +77,7 @@ STEPS = st.lists(
 def test_every_order_of_events_counts_right(steps: list[tuple[str, str, int]]) -> None:
     async def work() -> None:
         store = Store(None)
-        ledger = Ledger(store)
+        counter = UsageCounter(store)
         expected = {"one": 0, "other": 0}
         flushes: list[asyncio.Task[None]] = []
         real = store.write
@@ -91,26 +91,26 @@ def test_every_order_of_events_counts_right(steps: list[tuple[str, str, int]]) -
 
         for step, name, size in steps:
             if step == "add":
-                ledger.add(name, MONTH, size, 1)
+                counter.add(name, MONTH, size, 1)
                 expected[name] += size
             elif step == "flush":
-                await ledger.flush()
+                await counter.flush()
             elif step == "flush beside":
-                flushes.append(asyncio.create_task(ledger.flush()))
+                flushes.append(asyncio.create_task(counter.flush()))
                 await asyncio.sleep(0)
             elif step == "flush that fails":
                 store.write = failing  # type: ignore[method-assign]
-                await asyncio.gather(ledger.flush(), return_exceptions=True)
+                await asyncio.gather(counter.flush(), return_exceptions=True)
                 store.write = real  # type: ignore[method-assign]
             elif step == "read":
-                await ledger.read(name, MONTH)
-                assert ledger.total(name, MONTH)[0] == expected[name]
+                await counter.read(name, MONTH)
+                assert counter.total(name, MONTH)[0] == expected[name]
             else:
                 await asyncio.gather(*flushes, return_exceptions=True)
-                await ledger.close()
-                ledger = Ledger(store)
+                await counter.close()
+                counter = UsageCounter(store)
         await asyncio.gather(*flushes, return_exceptions=True)
-        await ledger.close()
+        await counter.close()
         found = await store.read(lambda db: month_usage(db, MONTH))
         assert {name: found.get(name, (0, 0))[0] for name in expected} == expected
         store.close()
@@ -119,7 +119,7 @@ def test_every_order_of_events_counts_right(steps: list[tuple[str, str, int]]) -
 
 
 def test_what_is_being_written_is_not_read_beside_it(tmp_path: Path) -> None:
-    async def use(ledger: Ledger, store: Store) -> tuple[int, int]:
+    async def use(counter: UsageCounter, store: Store) -> tuple[int, int]:
         real, is_written, go_on = store.write, asyncio.Event(), asyncio.Event()
 
         async def slow(work: Any) -> Any:
@@ -128,11 +128,11 @@ def test_what_is_being_written_is_not_read_beside_it(tmp_path: Path) -> None:
             await go_on.wait()
             return found
 
-        ledger.add("one", MONTH, 3, 1)
+        counter.add("one", MONTH, 3, 1)
         store.write = slow  # type: ignore[method-assign]
-        flushing = asyncio.create_task(ledger.flush())
+        flushing = asyncio.create_task(counter.flush())
         await is_written.wait()
-        reading = asyncio.create_task(total(ledger))
+        reading = asyncio.create_task(total(counter))
         await asyncio.wait([reading], timeout=0.1)
         go_on.set()
         await flushing
@@ -144,18 +144,18 @@ def test_what_is_being_written_is_not_read_beside_it(tmp_path: Path) -> None:
 def test_two_gateways_with_one_folder_add_up(tmp_path: Path) -> None:
     async def work() -> tuple[tuple[int, int], tuple[int, int]]:
         stores = Store(tmp_path), Store(tmp_path)
-        ledgers = [Ledger(store) for store in stores]
+        counters = [UsageCounter(store) for store in stores]
         for _ in range(20):
-            for ledger in ledgers:
-                ledger.add("one", MONTH, 5, 1)
-            await asyncio.gather(*(ledger.flush() for ledger in ledgers))
-        ledgers[0].add("one", MONTH, 0, 1)
-        ledgers[1].add("one", MONTH, 0, 1)
-        for ledger in ledgers:
-            await ledger.flush()
-        ledgers[0].add("one", MONTH, 0, 1)
-        await ledgers[0].flush()
-        found = ledgers[0].total("one", MONTH), ledgers[1].total("one", MONTH)
+            for counter in counters:
+                counter.add("one", MONTH, 5, 1)
+            await asyncio.gather(*(counter.flush() for counter in counters))
+        counters[0].add("one", MONTH, 0, 1)
+        counters[1].add("one", MONTH, 0, 1)
+        for counter in counters:
+            await counter.flush()
+        counters[0].add("one", MONTH, 0, 1)
+        await counters[0].flush()
+        found = counters[0].total("one", MONTH), counters[1].total("one", MONTH)
         for store in stores:
             store.close()
         return found
@@ -168,7 +168,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
 ) -> None:
     monkeypatch.setattr(usage_module, "_FLUSH_S", 0.01)
 
-    async def use(ledger: Ledger, store: Store) -> tuple[int, int]:
+    async def use(counter: UsageCounter, store: Store) -> tuple[int, int]:
         real = store.write
 
         async def failing(work: Any) -> Any:
@@ -176,11 +176,11 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
 
         store.write = failing  # type: ignore[method-assign]
         for _ in range(10):
-            ledger.add("one", MONTH, 3, 1)
+            counter.add("one", MONTH, 3, 1)
             await asyncio.sleep(0.02)
         store.write = real  # type: ignore[method-assign]
-        await ledger.flush()
-        return await total(ledger)
+        await counter.flush()
+        return await total(counter)
 
     assert run(tmp_path, use) == (30, 10)
     assert len(caplog.records) == 1
@@ -190,11 +190,11 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
 def test_counts_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_module, "_KEPT", 5)
 
-    async def use(ledger: Ledger, store: Store) -> tuple[int, dict[str, tuple[int, int]]]:
+    async def use(counter: UsageCounter, store: Store) -> tuple[int, dict[str, tuple[int, int]]]:
         for number in range(30):
-            ledger.add(f"key {number}", MONTH, 1, 1)
-            await ledger.flush()
-        return len(ledger._counts), await store.read(lambda db: month_usage(db, MONTH))
+            counter.add(f"key {number}", MONTH, 1, 1)
+            await counter.flush()
+        return len(counter._counts), await store.read(lambda db: month_usage(db, MONTH))
 
     kept, written = run(None, use)
     assert kept <= 6
@@ -202,12 +202,12 @@ def test_counts_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_day_of_the_last_use_is_written_once_a_day(tmp_path: Path) -> None:
-    async def use(ledger: Ledger, store: Store) -> list[str | None]:
+    async def use(counter: UsageCounter, store: Store) -> list[str | None]:
         key, _ = await store.write(lambda db: add_key(db, ""))
         days = []
         for day in ("2026-11-23", "2026-11-23", "2026-11-24"):
-            ledger.note_use(key.id, day)
-            await ledger.flush()
+            counter.note_use(key.id, day)
+            await counter.flush()
             days.append((await store.read(lambda db: get_key(db, key.id))).last_used_day)
         return days
 

@@ -1,4 +1,4 @@
-"""Texts taken apart into what can be translated, and kept, by itself."""
+"""Texts split into what can be translated, and kept, by itself."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _BLANK_LINE = re.compile(r"\n\s*\n|\r\s*\r")
 
 
 @dataclass(frozen=True, slots=True)
-class UnitText:
-    """A text taken apart: units to translate, each with what follows it and stays as it is.
+class SegmentedText:
+    """A text that was split: units to translate, each with what follows it and stays as it is.
 
     Attributes:
         before: stays as it is before the first one.
-        units: sentences, and paragraphs that cannot be taken apart.
+        units: sentences, and paragraphs that cannot be split.
         kept: what follows each.
     """
 
@@ -34,7 +34,7 @@ class UnitText:
     def joined(self, found: Sequence[Translation]) -> Translation:
         """The translation of the text, of those of its units.
 
-        What was asked for beside the text is not put together: texts are taken apart only where
+        What was asked for beside the text is not put together: texts are split only where
         nothing is.
         """
         if len(found) == 1 and not self.before and not self.kept[0]:
@@ -53,13 +53,13 @@ class UnitText:
         )
 
 
-def whole(text: str) -> UnitText:
+def whole(text: str) -> SegmentedText:
     """A text as one unit."""
-    return UnitText("", (text,), ("",))
+    return SegmentedText("", (text,), ("",))
 
 
-def take_apart(text: str, language: str, keeps_placeholders: bool) -> UnitText:
-    """Take a text apart so that the server translates each unit as it would within the text.
+def split(text: str, language: str, keeps_placeholders: bool) -> SegmentedText:
+    """Split a text so that the server translates each unit as it would within the text.
 
     The server cuts every text into sentences. A sentence is a unit if it would be cut the same way
     by itself. One that goes over two lines of a wrapped paragraph often would not: then the lines
@@ -81,7 +81,7 @@ def take_apart(text: str, language: str, keeps_placeholders: bool) -> UnitText:
     if not spans:
         return whole(text)
     begins, ends = zip(*spans, strict=True)
-    return UnitText(
+    return SegmentedText(
         text[: begins[0]],
         tuple(text[begin:end] for begin, end in spans),
         tuple(text[end:begin] for end, begin in zip(ends, (*begins[1:], len(text)), strict=True)),

@@ -1,11 +1,11 @@
-"""Texts taken apart into what the server translates alone as within the text."""
+"""Texts split into what the server translates alone as within the text."""
 
 from __future__ import annotations
 
 import asyncio
 
 from dragoman_client import Translation
-from dragoman_gateway.core.text_units import take_apart
+from dragoman_gateway.core.segmentation import split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,16 +42,22 @@ def translated(texts: list[str], language: str) -> list[Translation]:
 @given(TEXTS, st.sampled_from(["en", "de"]))
 @settings(max_examples=300, deadline=None)
 def test_units_make_up_the_translation_of_the_text(text: str, language: str) -> None:
-    apart = take_apart(text, language, keeps_placeholders=False)
-    assert apart.before + "".join(map("".join, zip(apart.units, apart.kept, strict=True))) == text
-    assert apart.joined(translated(list(apart.units), language)) == translated([text], language)[0]
+    segmented = split(text, language, keeps_placeholders=False)
+    assert (
+        segmented.before + "".join(map("".join, zip(segmented.units, segmented.kept, strict=True)))
+        == text
+    )
+    assert (
+        segmented.joined(translated(list(segmented.units), language))
+        == translated([text], language)[0]
+    )
 
 
 def test_sentences_are_units() -> None:
-    apart = take_apart("- Hello there. How are you?  \n\nFine.\n", "en", False)
-    assert apart.before == "- "
-    assert apart.units == ("Hello there.", "How are you?", "Fine.")
-    assert apart.kept == (" ", "  \n\n", "\n")
+    segmented = split("- Hello there. How are you?  \n\nFine.\n", "en", False)
+    assert segmented.before == "- "
+    assert segmented.units == ("Hello there.", "How are you?", "Fine.")
+    assert segmented.kept == (" ", "  \n\n", "\n")
 
 
 def test_the_sentences_of_a_wrapped_paragraph_stay_together() -> None:
@@ -60,11 +66,11 @@ def test_the_sentences_of_a_wrapped_paragraph_stay_together() -> None:
         "Smith. Then comes a second sentence which goes on and on until in the\n"
         "Year of its third line, which is full as well, and so it ends at last.\n"
     )
-    apart = take_apart(f"First.\n\n{paragraph}\nLast one. Really.", "en", False)
-    assert apart.units == ("First.", paragraph.strip(), "Last one.", "Really.")
+    segmented = split(f"First.\n\n{paragraph}\nLast one. Really.", "en", False)
+    assert segmented.units == ("First.", paragraph.strip(), "Last one.", "Really.")
 
 
 def test_placeholders_that_may_span_sentences_keep_a_text_whole() -> None:
     for text in ("A {b. C} d. E.", "<b>Bold. Not.</b> So."):
-        assert take_apart(text, "en", True).units == (text,)
-    assert take_apart("Mail 12 of it. Go on.", "en", True).units == ("Mail 12 of it.", "Go on.")
+        assert split(text, "en", True).units == (text,)
+    assert split("Mail 12 of it. Go on.", "en", True).units == ("Mail 12 of it.", "Go on.")
