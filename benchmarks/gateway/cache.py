@@ -4,7 +4,7 @@ Run from the project's folder, in a clone with its history:
 
     python -m benchmarks.gateway.cache --data-dir CORPORA
 
-Two streams of text are taken apart and looked up as the gateway does it. No model runs: what is
+Two streams of text are taken segmented and looked up as the gateway does it. No model runs: what is
 kept for a text is as long as the text, as its translation about is.
 
 - pages: the pages in `docs`, each translated again, whole, after every commit that changed it, as a
@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from dragoman_client import Translation
-from dragoman_gateway.core.cache import Cache, Keys
-from dragoman_gateway.core.text_units import take_apart
+from dragoman_gateway.core.cache import Cache, CacheKeys
+from dragoman_gateway.core.segmentation import split
 
 from benchmarks.conditions import close
 from benchmarks.report import markdown_table, percent
@@ -61,13 +61,13 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def units_of(text: str) -> Iterator[str]:
     """What the gateway looks up of a text."""
-    apart = take_apart(text, _DIRECTION[0], keeps_placeholders=False)
-    return (unit for unit in apart.units if unit.strip())
+    segmented = split(text, _DIRECTION[0], keeps_placeholders=False)
+    return (unit for unit in segmented.units if unit.strip())
 
 
 def rate(units: Iterable[str], most_bytes: int) -> float:
     """Part of the characters that a cache of some size has answers for."""
-    cache, keys = Cache(most_bytes), Keys(b"", {})
+    cache, keys = Cache(most_bytes), CacheKeys(b"", {})
     found = characters = 0
     for unit in units:
         key = keys.key(unit, _DIRECTION, {})
