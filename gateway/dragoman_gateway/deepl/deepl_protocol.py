@@ -114,6 +114,10 @@ class DeepLProtocol:
         """See `ProtocolPackage`."""
         return path.startswith(("/v2/", "/v3/"))
 
+    def key_of(self, request: GatewayRequest) -> str | None:
+        """See `ProtocolPackage`."""
+        return _key_of_header(request) or _bare(request.query_params.get("auth_key"))
+
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
         message = str(error)

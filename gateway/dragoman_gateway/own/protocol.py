@@ -50,6 +50,10 @@ class OwnProtocol:
         """See `ProtocolPackage`; the last one, so that every path is its."""
         return True
 
+    def key_of(self, request: GatewayRequest) -> str | None:
+        """See `ProtocolPackage`."""
+        return request.bearer
+
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
         return refuse(request, error)

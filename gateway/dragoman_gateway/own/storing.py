@@ -146,11 +146,8 @@ class Documents:
                 f"send {MULTIPART} with the document in the field {_FILE!r}, "
                 "and options in other fields"
             )
-        try:
-            file, options = await self._read(await request.read_fields())
-            job = await self._jobs.submit(caller, file.filename or "", content_of(file), options)
-        finally:
-            await request.close()
+        file, options = await self._read(await request.read_fields())
+        job = await self._jobs.submit(caller, file.filename or "", content_of(file), options)
         headers = {**NO_STORE, "location": f"{request.url.path}/{job.id}"}
         return reply(job_answer(job, request.request_id), 202, headers)
 

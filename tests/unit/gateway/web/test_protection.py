@@ -22,7 +22,7 @@ from dragoman.kernel.errors import UsageError
 from tests.unit.gateway.asgi import Answer, Application
 
 PROXY = ("127.0.0.0/8",)
-OPEN_ANYWHERE = {"anonymous": True, "address": "0.0.0.0"}
+OPEN_ANYWHERE: dict[str, Any] = {"anonymous": True, "address": "0.0.0.0"}
 TEXT = {"text": "Guten Tag.", "target_language": "en"}
 EVIL = "https://evil.example"
 TRANSLATE = "/api/v1/translate"
@@ -166,10 +166,20 @@ def test_with_keys_alone_other_pages_need_one() -> None:
 
 
 def test_anonymous_use_is_not_for_other_pages() -> None:
-    with Application(**OPEN_ANYWHERE) as app:
+    with Application(**OPEN_ANYWHERE, allowed_hosts=("translate.example",)) as app:
         page = {"host": "translate.example", "origin": "https://translate.example"}
         assert post(app, page).status == 200
         assert post(app, {**page, "origin": EVIL}).status == 403
+
+
+def test_a_name_that_points_to_anonymous_use_is_refused() -> None:
+    rebound = {"host": "evil.example", "origin": "http://evil.example"}
+    for how in (OPEN_ANYWHERE, {"anonymous": True, "trusted_proxies": PROXY}):
+        with Application(**how, public_url="https://translate.example") as app:
+            for path in (TRANSLATE, "/translate", "/v2/translate", "/metrics", "/readyz"):
+                assert post(app, rebound, path).status == 403
+            for host in ("translate.example", "192.168.1.5:5000", "localhost:5000"):
+                assert post(app, {"host": host}).status == 200
 
 
 def test_a_proxy_that_nobody_named_opens_nothing(app: Application) -> None:
