@@ -122,7 +122,7 @@ class DeepLProtocol:
         """See `ProtocolPackage`."""
         message = str(error)
         if isinstance(error, NotFound):
-            path = request.url.path
+            path = request.scope["path"]
             for begin, what in _NOT_OFFERED.items():
                 if path == begin or path.startswith(f"{begin}/"):
                     message = f"Not offered here: {what}"

@@ -41,6 +41,7 @@ from dragoman_gateway.libretranslate.specification import specification
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
+from dragoman_gateway.web.public_urls import public_url
 from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest, while_connected
 from dragoman_gateway.web.responses import error_headers, json_response
 from dragoman_gateway.web.uploads import content_of
@@ -258,7 +259,9 @@ class LibreTranslateProtocol:
         # Whoever has the link may have the file, with a key or without, as with LibreTranslate.
         owner = f"_{caller.owner}" if caller.owner else ""
         name = f"{_DOWNLOADS}{job.id}{owner}.{quote(job.file_name, safe='')}"
-        return json_response({"translatedFileUrl": self._public_url(request) + name})
+        return json_response(
+            {"translatedFileUrl": public_url(request, self._gateway.settings) + name}
+        )
 
     async def _ended(self, caller: Caller, job: Job) -> Job:
         while job.state in ("queued", "translating"):
@@ -286,7 +289,7 @@ class LibreTranslateProtocol:
     async def _specification(self, request: GatewayRequest) -> Response:
         settings = self._gateway.settings
         title = "LibreTranslate" if settings.libretranslate_title else "Dragoman"
-        return json_response(specification(title, self._public_url(request)))
+        return json_response(specification(title, public_url(request, settings)))
 
     async def _caller(self, request: GatewayRequest, fields: Fields) -> Caller:
         key = fields.text("api_key") or request.bearer
@@ -314,10 +317,6 @@ class LibreTranslateProtocol:
             if found := fold_language(name, codes):
                 return found
         raise InvalidInput(f"{written[:40]} is not supported")
-
-    def _public_url(self, request: GatewayRequest) -> str:
-        settings = self._gateway.settings
-        return (settings.public_url or str(request.base_url)).rstrip("/")
 
 
 def _refusal(error: GatewayError) -> tuple[int, str]:

@@ -31,7 +31,8 @@ def take_marks(texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _without_marks(text: str, found: dict[str, str]) -> str:
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     while (begin := text.find(_BEGIN, at)) >= 0:
         inside = begin + len(_BEGIN)
         if (end := text.find(_END, inside)) < 0:

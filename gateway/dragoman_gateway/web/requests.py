@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -222,7 +222,7 @@ class BoundedBody:
         self.held = 0
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, _Result]) -> _Result:
+async def while_connected(receive: Receive, work: Awaitable[_Result]) -> _Result:
     """Do something for a client whose body has arrived; cancel it when the client leaves.
 
     Raises:

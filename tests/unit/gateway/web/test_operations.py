@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from dragoman_gateway.application import application
-from dragoman_gateway.core.errors import TooManyRequests
+from dragoman_gateway.core.errors import TooManyRequests, Unavailable
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.web.forwarding import Networks
@@ -41,6 +41,18 @@ def test_the_server_is_asked_once_by_all_who_ask_whether_it_is_ready(
             for _ in range(3):
                 assert app.call("GET", path).status == 200
     assert len(asked) <= 2  # the first of them may have been long ago
+
+
+def test_probes_do_not_wait_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail() -> bool:
+        raise Unavailable("the store cannot be used now")
+
+    with Application(address="0.0.0.0") as app:
+        monkeypatch.setattr(app.gateway.access, "is_open", fail)
+        monkeypatch.setattr(app.gateway.access, "needs_no_key", fail)
+        for path in ("/livez", "/readyz", "/metrics"):
+            assert app.call("GET", path, headers={"host": "gateway:5000"}).status == 200
+        assert app.call("GET", "/languages").status == 503
 
 
 def test_detection_is_limited_in_every_protocol(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -320,6 +320,30 @@ def test_links_lead_through_the_proxy() -> None:
         assert b"/other" in moved.body
 
 
+@pytest.mark.parametrize(
+    ("how", "headers", "prefix"),
+    [
+        ({"path_prefix": "/mt"}, {}, "/mt"),
+        ({"trusted_proxies": PROXY, "anonymous": True}, {"x-forwarded-prefix": "/other"}, "/other"),
+        ({"public_url": "https://localhost/sub/", "anonymous": True}, {}, "/sub"),
+        ({}, {}, ""),
+    ],
+)
+def test_urls_in_answers_have_the_prefix(
+    how: dict[str, Any], headers: dict[str, str], prefix: str
+) -> None:
+    with Application(**how) as app:
+        made = app.post("/api/v1/glossaries", {"name": "a"}, **headers)
+        assert made.headers["location"] == f"{prefix}/api/v1/glossaries/{made.json['id']}"
+        described = app.call("GET", "/api/v1/openapi.json", headers=headers)
+        assert described.json["servers"] == [{"url": prefix or "/"}]
+        assert f"localhost{'' if 'public_url' in how else ':5000'}{prefix}/api/v1/" in str(
+            described.json
+        )
+        found = app.call("GET", "/v2/admin/x", headers=headers).json["message"]
+        assert found.startswith("Not offered here")
+
+
 @pytest.mark.parametrize("path", ["/mt/api/v1/languages", "/api/v1/languages"])
 def test_a_prefix_may_be_there_or_taken_away(path: str) -> None:
     with Application(path_prefix="/mt/") as app:
