@@ -297,7 +297,11 @@ def test_only_named_proxies_are_believed() -> None:
 
 
 def test_limits_are_those_of_the_address_behind_the_proxy() -> None:
-    how = {"anonymous": True, "trusted_proxies": PROXY, "anonymous_requests_per_minute": 1}
+    how: dict[str, Any] = {
+        "anonymous": True,
+        "trusted_proxies": PROXY,
+        "anonymous_requests_per_minute": 1,
+    }
     with Application(**how) as app:
         found = [
             post(app, {"x-forwarded-for": one}).status
