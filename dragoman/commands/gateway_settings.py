@@ -16,6 +16,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 from dragoman.commands.serve_settings import Setting
 from dragoman.kernel.errors import UsageError
@@ -30,6 +31,7 @@ REQUIRED = (
     *("starlette", "uvicorn", "uvloop"),
 )
 """Modules that the gateway needs, of its extra."""
+_SECRET = ("limits_url",)
 OF_SERVER = ("triton", "triton_http")
 """Fields that `dragoman serve` knows by itself."""
 
@@ -55,6 +57,7 @@ def gateway_settings() -> tuple[Setting, ...]:
                 kind=list if is_list else kind,
                 default=[*default] if is_list else default,
                 short_flag=f"--{field.name.replace('_', '-')}",
+                is_secret=field.name in _SECRET,
             )
         )
     return tuple(found)
@@ -95,11 +98,18 @@ def refuse_passwords(arguments: argparse.Namespace) -> None:
     Raises:
         UsageError: the URL of Redis has one.
     """
-    if "@" in (arguments.gateway_limits_url or ""):
+    if _has_password(arguments.gateway_limits_url or ""):
         raise UsageError(
             "a password on the command line can be read by every user of the machine: give the "
             f"URL of Redis in {PREFIX_OF_VARIABLES}LIMITS_URL or in a settings file"
         )
+
+
+def _has_password(url: str) -> bool:
+    """Whether a URL of Redis has one, before its host or in its query, or may have one."""
+    _, _, query = url.partition("?")
+    names = (name for name, _ in parse_qsl(query, keep_blank_values=True, separator="&"))
+    return "@" in url or any("pass" in name.lower() for name in names)
 
 
 def as_environment(values: Mapping[str, Any]) -> dict[str, str]:

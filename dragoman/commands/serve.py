@@ -101,4 +101,5 @@ def _gateway(resolved: Resolved) -> GatewayOptions | None:
         environment=as_environment(given),
         restart=settings["on_failure"] == "restart",
         timeout_s=settings["engine_timeout"],
+        stop_delay_s=settings["gateway_stop_delay_s"],
     )

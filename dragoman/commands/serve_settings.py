@@ -24,7 +24,7 @@ class Setting:
 
     `kind` is its type; a list is of words. With `of_engine` it is a parameter of the engine's
     models, which the repository's `config.pbtxt` may have too. `short_flag` is the flag of a
-    command that has the settings of the gateway alone.
+    command that has the settings of the gateway alone. A value with `is_secret` is not printed.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     of_engine: bool = False
     short_flag: str | None = None
+    is_secret: bool = False
 
     @property
     def flag(self) -> str:
@@ -176,7 +177,8 @@ class Resolved:
 
     def _shown(self, setting: Setting) -> Any:
         value = self.values[setting.name]
-        return "***" if isinstance(value, str) and "@" in value else value  # a URL with a password
+        has_password = isinstance(value, str) and "@" in value  # a URL
+        return "***" if setting.is_secret or has_password else value
 
 
 def declare(

@@ -33,7 +33,7 @@ def application(gateway: Gateway, log: AccessLog | None = None) -> ASGIApp:
         DeepLProtocol(gateway),
         own,
     )
-    dispatcher = Dispatcher(protocols, gateway.settings)
+    dispatcher = Dispatcher(protocols, gateway.access, gateway.settings)
     protected = Protection(dispatcher, gateway.access, gateway.settings)
     observed = Observed(protected, gateway.metrics, log)
 

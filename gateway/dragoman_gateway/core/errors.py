@@ -20,6 +20,9 @@ GatewayError             a message for a person: it names the value and the fix
 
 from __future__ import annotations
 
+import logging
+from traceback import format_tb
+
 import dragoman_client
 
 
@@ -136,6 +139,17 @@ class DeadlineExceeded(GatewayError):
     """No answer in time."""
 
     status, code = 504, "deadline_exceeded"
+
+
+def log_fault(log: logging.Logger, what: str, error: BaseException) -> None:
+    """Log an unforeseen error: its class and place, not its message, which may quote a text.
+
+    Args:
+        log: takes it.
+        what: failed, such as the name of an endpoint; not a path, which may hold a secret.
+        error: the error.
+    """
+    log.error("%s: %s\n%s", what, type(error).__name__, "".join(format_tb(error.__traceback__)))
 
 
 def of_client(error: dragoman_client.TranslationError) -> GatewayError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,9 @@ class GatewaySettings:
         triton: gRPC URL of Triton, for requests that are answered at once.
         triton_http: HTTP URL of Triton, for streams: one that is broken off over gRPC can crash
             Triton 24.10.
-        folder: of the gateway's state: keys, usage, glossaries, documents. None: in memory, or a
-            temporary folder; the commands take `~/.local/state/dragoman` then.
+        folder: of the gateway's state: keys, usage, glossaries, documents. None: the commands
+            take `~/.local/state/dragoman`; a `Gateway` alone keeps documents in a temporary folder
+            and the rest in memory.
         path_prefix: path under which a proxy publishes the gateway, such as `/translate`.
         public_url: how people reach the gateway, for absolute URLs in answers; None: as requested.
         trusted_proxies: networks whose `X-Forwarded-*` headers are believed, such as `10.0.0.0/8`.
@@ -112,6 +114,16 @@ class GatewaySettings:
     anonymous_characters_per_request: int | None = 10_000
     anonymous_concurrent_requests: int | None = 8
     limits_url: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the gateway is reached from its own machine alone, as far as it knows."""
+        if self.trusted_proxies or self.public_url is not None:
+            return False
+        try:
+            return ipaddress.ip_address(self.address).is_loopback
+        except ValueError:
+            return self.address == "localhost"
 
     @property
     def anonymous_limits(self) -> Limits:

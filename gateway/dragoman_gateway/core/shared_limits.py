@@ -16,8 +16,8 @@ import logging
 import secrets
 import sqlite3
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman.kernel.errors import UsageError
 from dragoman_gateway.core.caller import Caller
@@ -27,6 +27,7 @@ from dragoman_gateway.core.store import Store
 if TYPE_CHECKING:
     import redis.asyncio
 
+_Result = TypeVar("_Result")
 _LOG = logging.getLogger(__name__)
 _CONNECTIONS = 32
 """More requests at once wait for one."""
@@ -81,6 +82,16 @@ redis.call('EXPIRE', months, 40 * 86400)
 return {refused, string.format('%.6f', requests), string.format('%.6f', characters), month, count}
 """
 
+_RENEW = """
+local clock = redis.call('TIME')
+local until_s = tonumber(clock[1]) + tonumber(clock[2]) / 1000000 + tonumber(ARGV[2])
+if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+    redis.call('ZADD', KEYS[1], until_s, ARGV[1])
+    redis.call('EXPIRE', KEYS[1], 2 * tonumber(ARGV[2]))
+end
+"""
+"""By Redis's clock, as all else: that of a gateway may go wrong."""
+
 
 class RedisShares:
     """Counts for all gateways that use the same Redis; see `Shares`."""
@@ -99,15 +110,43 @@ class RedisShares:
         self._errors, self._client = _connect(url)
         self._store, self._otherwise = store, otherwise
         self._take = self._client.register_script(_TAKE)
+        self._renew = self._client.register_script(_RENEW)
         self._gateway_id: str | None = None
         self._failed_s = -_PAUSE_S
         self._is_failing = False
         self._leases: dict[str, str] = {}
         """Keys of the sets in which they are."""
         self._renewing: asyncio.Task[None] | None = None
+        self._going: set[asyncio.Task[Any]] = set()
+        """What ends although the request for which it is has been cancelled."""
 
     async def take(self, caller: Caller, characters: int, month: str, month_used: int) -> Standing:
         """See `Shares`."""
+        asked = self._kept(self._taken(caller, characters, month, month_used))
+        try:
+            return await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            # Redis may have counted the request, of which nobody would say that it ended.
+            self._kept(self._undo(asked, caller, month, characters))
+            raise
+
+    async def _undo(
+        self, asked: asyncio.Task[Standing], caller: Caller, month: str, characters: int
+    ) -> None:
+        standing = await asked
+        if not standing.refused:
+            await self.give_back(caller, standing, month, characters)
+
+    def _kept(self, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
+        """A task that lasts until its end: the event loop alone would not keep it."""
+        task = asyncio.create_task(work)
+        self._going.add(task)
+        task.add_done_callback(self._going.discard)
+        return task
+
+    async def _taken(
+        self, caller: Caller, characters: int, month: str, month_used: int
+    ) -> Standing:
         limits, lease = caller.limits, secrets.token_hex(8)
         if time.monotonic() - self._failed_s < _PAUSE_S:
             return await self._otherwise.take(caller, characters, month, month_used)
@@ -150,9 +189,8 @@ class RedisShares:
         if running is None:
             return None
         # It ends although the task is cancelled, as when a client hangs up.
-        await asyncio.shield(
-            self._end(running, standing.lease, _names(caller, month)[2], characters)
-        )
+        end = self._end(running, standing.lease, _names(caller, month)[2], characters)
+        await asyncio.shield(self._kept(end))
         return None
 
     async def refund(self, caller: Caller, month: str, characters: int) -> None:
@@ -175,6 +213,8 @@ class RedisShares:
 
     async def close(self) -> None:
         """See `Shares`."""
+        while self._going:
+            await asyncio.wait(self._going)
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
@@ -203,14 +243,12 @@ class RedisShares:
         """Say of long requests that they still run."""
         while True:
             await asyncio.sleep(_RENEW_S)
-            until_s = time.time() + _LEASE_S
             leases = dict(self._leases)
             try:
                 async with asyncio.timeout(_RENEW_S):
                     for lease, running in leases.items():
                         if lease in self._leases:
-                            await self._client.zadd(running, {lease: until_s}, xx=True)
-                            await self._client.expire(running, 2 * _LEASE_S)
+                            await self._renew(keys=[running], args=[lease, _LEASE_S])
             except self._errors as error:
                 self._note_failure(error)
 

@@ -1,4 +1,4 @@
-"""The gateway's state: one SQLite file for keys, usage, glossaries and jobs.
+"""The gateway's state: one SQLite file for keys, usage and glossaries.
 
 The file is opened and brought up to date by `open_database`. While the gateway runs, one thread
 writes and one thread reads, so that the event loop never waits for a disk. Functions that take a

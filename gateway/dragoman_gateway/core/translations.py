@@ -42,6 +42,10 @@ before it takes its request for lost."""
 _CONFIRMED_S = 1.0
 """For so long what the server said of itself is taken for true. A server takes longer to start, so
 that nothing of a former model is answered once another one is there."""
+_FRESH_S = 0.25
+"""For so long the server is not asked again whether it is ready."""
+_READY_S = 2.0
+"""The longest that it may take to say."""
 _OF_ONE_TEXT = re.compile(r"text \d+ ")
 """How the server begins when one text, and not an option, is at fault."""
 _FAULTS = frozenset(("repetition", "short", "long"))
@@ -97,6 +101,7 @@ class Translations:
         self._cache, self._flights = Cache(settings.cache_bytes), Flights()
         self._merging = Merging(self._send)
         self._server = _Server(self._requests)
+        self._asking, self._asked_s, self._was_ready = asyncio.Lock(), -_FRESH_S, False
 
     @property
     def cache_counts(self) -> CacheCounts:
@@ -109,8 +114,16 @@ class Translations:
         await self._streams.close()
 
     async def is_ready(self) -> bool:
-        """Whether the server can translate now."""
-        return await self._requests.is_ready()
+        """Whether the server can translate now, or could just now: probes do not load it."""
+        async with self._asking:
+            if time.monotonic() - self._asked_s >= _FRESH_S:
+                try:
+                    async with asyncio.timeout(_READY_S):
+                        self._was_ready = await self._requests.is_ready()
+                except TimeoutError:
+                    self._was_ready = False
+                self._asked_s = time.monotonic()
+            return self._was_ready
 
     async def info(self) -> ServerInfo:
         """What the server says of itself, or last said if it cannot be asked now.

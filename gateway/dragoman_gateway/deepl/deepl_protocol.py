@@ -115,11 +115,15 @@ class DeepLProtocol:
         """See `ProtocolPackage`."""
         return path.startswith(("/v2/", "/v3/"))
 
+    def key_of(self, request: GatewayRequest) -> str | None:
+        """See `ProtocolPackage`."""
+        return _key_of_header(request) or _bare(request.query_params.get("auth_key"))
+
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
         message = str(error)
         if isinstance(error, NotFound):
-            path = request.url.path
+            path = request.scope["path"]
             for begin, what in _NOT_OFFERED.items():
                 if path == begin or path.startswith(f"{begin}/"):
                     message = f"Not offered here: {what}"

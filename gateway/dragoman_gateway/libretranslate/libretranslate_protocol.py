@@ -8,6 +8,7 @@ Source: https://docs.libretranslate.com/api/
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 from typing import Any
@@ -15,20 +16,24 @@ from urllib.parse import quote
 
 from dragoman_options.languages import fold_language
 from dragoman_options.table import AUTO
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import (
+    DeadlineExceeded,
     GatewayError,
     Internal,
     InvalidInput,
     KeyMissing,
     KeyRefused,
+    NotFound,
     QuotaUsedUp,
     TooManyRequests,
     Unsupported,
 )
 from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.jobs import Job
 from dragoman_gateway.core.languages import name_of
 from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
@@ -36,7 +41,8 @@ from dragoman_gateway.libretranslate.specification import specification
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
-from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest
+from dragoman_gateway.web.public_urls import public_url
+from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest, while_connected
 from dragoman_gateway.web.responses import error_headers, json_response
 from dragoman_gateway.web.uploads import content_of
 
@@ -45,6 +51,8 @@ _ALIASES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant", "iw": "he"}
 """Codes that LibreTranslate has, or had, for others."""
 _WAIT_S = 20.0
 """For a document, until it is asked for again."""
+_MOST_WAIT_S = 300.0
+"""For a document; proxies that we ship wait a little longer."""
 _FRONTEND_TIMEOUT_MS = 500
 """After the last key, until LibreTranslate's page translates."""
 _NO_LIMIT = -1
@@ -75,6 +83,10 @@ class LibreTranslateProtocol:
     def is_for(self, path: str) -> bool:
         """See `ProtocolPackage`."""
         return path in self._paths or path.startswith(_DOWNLOADS)
+
+    def key_of(self, request: GatewayRequest) -> str | None:
+        """See `ProtocolPackage`."""
+        return request.query_params.get("api_key") or request.bearer
 
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
@@ -166,9 +178,13 @@ class LibreTranslateProtocol:
 
     async def _detect(self, request: GatewayRequest) -> Response:
         fields = Fields(await request.read_fields())
-        await self._caller(request, fields)
+        caller = await self._caller(request, fields)
         _needed(fields, "q")
         text = " ".join(fields.texts("q") or ())
+        async with self._gateway.access.admitted(caller, 0):
+            return await self._detected(text)
+
+    async def _detected(self, text: str) -> Response:
         if not any(map(str.isalpha, text)):
             languages = (await self._translations.languages()).sources
             undecided = "en" if "en" in languages else languages[0]
@@ -225,14 +241,31 @@ class LibreTranslateProtocol:
         options = {"source_language": source or AUTO, "target_language": target}
         jobs = self._gateway.jobs
         job = await jobs.submit(caller, file.filename, content_of(file), options)
-        while job.state in ("queued", "translating"):
-            job = await jobs.get(caller, job.id, _WAIT_S)
+        try:
+            async with asyncio.timeout(_MOST_WAIT_S):
+                job = await while_connected(request.receive, self._ended(caller, job))
+        except (TimeoutError, ClientDisconnect, asyncio.CancelledError) as error:
+            # Nobody else knows of it.
+            with contextlib.suppress(NotFound):
+                await jobs.delete(caller, job.id)
+            if isinstance(error, TimeoutError):
+                raise DeadlineExceeded(
+                    f"the document was not translated within {_MOST_WAIT_S:g} s: send a shorter one"
+                ) from None
+            raise
         if job.state != "done":
             raise job.error or Internal("the translation was cancelled")
         # Whoever has the link may have the file, with a key or without, as with LibreTranslate.
         owner = f"_{caller.owner}" if caller.owner else ""
         name = f"{_DOWNLOADS}{job.id}{owner}.{quote(job.file_name, safe='')}"
-        return json_response({"translatedFileUrl": self._public_url(request) + name})
+        return json_response(
+            {"translatedFileUrl": public_url(request, self._gateway.settings) + name}
+        )
+
+    async def _ended(self, caller: Caller, job: Job) -> Job:
+        while job.state in ("queued", "translating"):
+            job = await self._gateway.jobs.get(caller, job.id, _WAIT_S)
+        return job
 
     async def _download_file(self, request: GatewayRequest) -> Response:
         job_id, _, owner = request.path_params["name"].partition(".")[0].partition("_")
@@ -255,7 +288,7 @@ class LibreTranslateProtocol:
     async def _specification(self, request: GatewayRequest) -> Response:
         settings = self._gateway.settings
         title = "LibreTranslate" if settings.libretranslate_title else "Dragoman"
-        return json_response(specification(title, self._public_url(request)))
+        return json_response(specification(title, public_url(request, settings)))
 
     async def _caller(self, request: GatewayRequest, fields: Fields) -> Caller:
         key = fields.text("api_key") or request.bearer
@@ -283,10 +316,6 @@ class LibreTranslateProtocol:
             if found := fold_language(name, codes):
                 return found
         raise InvalidInput(f"{written[:40]} is not supported")
-
-    def _public_url(self, request: GatewayRequest) -> str:
-        settings = self._gateway.settings
-        return (settings.public_url or str(request.base_url)).rstrip("/")
 
 
 def _refusal(error: GatewayError) -> tuple[int, str]:

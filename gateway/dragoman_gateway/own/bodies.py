@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -157,8 +156,8 @@ def _of_form(option: Option, value: str) -> Any:
             raise InvalidInput(f"{option.name} is {brief(value)}: give a number") from None
     if option.kind == "texts" and value.startswith("["):
         try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
+            return msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             return value
     return value
 

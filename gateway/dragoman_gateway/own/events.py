@@ -9,14 +9,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable
-from traceback import format_tb
 from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dragoman_gateway.core.errors import GatewayError, Internal
+from dragoman_gateway.core.errors import GatewayError, Internal, log_fault
 from dragoman_gateway.own.replies import NO_STORE
 
 _LOG = logging.getLogger(__name__)
@@ -89,16 +88,13 @@ class EventResponse(Response):
         except GatewayError as error:
             await self._queue.put(error)
         except Exception as error:
-            # Not its message, which may quote a text.
-            where = "".join(format_tb(error.__traceback__))
-            _LOG.error("a stream failed: %s\n%s", type(error).__name__, where)
+            log_fault(_LOG, "a stream failed", error)
             await self._queue.put(Internal("the stream failed: see the log"))
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         value = await self._next()
         if isinstance(value, GatewayError):
             response = self._refuse(value)
-            scope["status"] = response.status_code
             return await response(scope, receive, send)
         head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(head)

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from dragoman_options.option import Limits, Option
@@ -47,7 +48,6 @@ def openapi_document(
     *,
     version: str,
     base: str,
-    path_prefix: str,
     limits: Limits,
     keys_required: bool,
 ) -> Schema:
@@ -57,7 +57,6 @@ def openapi_document(
         operations: all of them.
         version: of Dragoman.
         base: URL of the gateway, for examples.
-        path_prefix: under which a proxy publishes the gateway.
         limits: of the model, for the ranges of options.
         keys_required: whether requests need a key.
     """
@@ -76,7 +75,7 @@ def openapi_document(
             "description": _HEAD + error_table() + _AFTER,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": path_prefix or "/"}],
+        "servers": [{"url": urlsplit(base).path or "/"}],
         "tags": [{"name": tag} for tag in dict.fromkeys(one.tag for one in operations)],
         "paths": paths,
         "components": {

@@ -18,6 +18,7 @@ from dragoman_gateway.own.replies import refuse, reply
 from dragoman_gateway.own.storing import Documents, Glossaries
 from dragoman_gateway.own.translating import Translating
 from dragoman_gateway.web.endpoints import Endpoint
+from dragoman_gateway.web.public_urls import public_url
 from dragoman_gateway.web.requests import GatewayRequest
 
 _PAGE_HEADERS = {"content-security-policy": POLICY}
@@ -50,6 +51,10 @@ class OwnProtocol:
         """See `ProtocolPackage`; the last one, so that every path is its."""
         return True
 
+    def key_of(self, request: GatewayRequest) -> str | None:
+        """See `ProtocolPackage`."""
+        return request.bearer
+
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
         return refuse(request, error)
@@ -62,7 +67,6 @@ class OwnProtocol:
         return Response(page, headers=_PAGE_HEADERS, media_type="text/html")
 
     async def _document(self, request: GatewayRequest) -> dict[str, Any]:
-        settings = self._gateway.settings
         limits: Limits = {}
         version = "unknown"
         try:
@@ -70,9 +74,7 @@ class OwnProtocol:
             version, limits = info.version, info.limits
         except GatewayError:
             pass  # the description is useful while the server starts, too
-        url = request.url
-        here = f"{url.scheme}://{url.netloc}{settings.path_prefix}"
-        base = (settings.public_url or here).rstrip("/")
+        base = public_url(request, self._gateway.settings)
         keys_required = await self._about.keys_required()
         key = (base, version, keys_required)
         if self._described is None or self._described[0] != key:
@@ -80,7 +82,6 @@ class OwnProtocol:
                 self._operations,
                 version=version,
                 base=base,
-                path_prefix=settings.path_prefix,
                 limits=limits,
                 keys_required=keys_required,
             )

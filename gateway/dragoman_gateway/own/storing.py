@@ -10,7 +10,7 @@ from typing import Any
 from dragoman_client.glossary_files import GlossaryForm, format_glossary, parse_glossary
 from dragoman_options.table import TRANSLATE
 from starlette.datastructures import UploadFile
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, NotFound, WrongMediaType
@@ -31,6 +31,8 @@ from dragoman_gateway.own.shapes import (
     JobsAnswer,
     RenameRequest,
 )
+from dragoman_gateway.web.downloads import file_response
+from dragoman_gateway.web.public_urls import public_path
 from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest
 from dragoman_gateway.web.uploads import content_of
 
@@ -57,7 +59,10 @@ class Glossaries:
             for one in fields.dictionaries
         ]
         found = await self._store.create(caller, fields.name, dictionaries)
-        headers = {**NO_STORE, "location": f"{request.url.path}/{found.id}"}
+        headers = {
+            **NO_STORE,
+            "location": f"{public_path(request, self._gateway.settings)}/{found.id}",
+        }
         return reply(glossary_answer(found, request.request_id), 201, headers)
 
     async def all(self, request: GatewayRequest) -> Response:
@@ -154,12 +159,12 @@ class Documents:
                 f"send {MULTIPART} with the document in the field {_FILE!r}, "
                 "and options in other fields"
             )
-        try:
-            file, options = await self._read(await request.read_fields())
-            job = await self._jobs.submit(caller, file.filename or "", content_of(file), options)
-        finally:
-            await request.close()
-        headers = {**NO_STORE, "location": f"{request.url.path}/{job.id}"}
+        file, options = await self._read(await request.read_fields())
+        job = await self._jobs.submit(caller, file.filename or "", content_of(file), options)
+        headers = {
+            **NO_STORE,
+            "location": f"{public_path(request, self._gateway.settings)}/{job.id}",
+        }
         return reply(job_answer(job, request.request_id), 202, headers)
 
     async def all(self, request: GatewayRequest) -> Response:
@@ -180,9 +185,7 @@ class Documents:
         job_id = request.path_params["id"]
         path = await self._jobs.result(caller, job_id)
         job = await self._jobs.get(caller, job_id)
-        # As a file to save: a browser must not show in this origin what somebody has uploaded.
-        kind = "application/octet-stream"
-        return FileResponse(path, 200, NO_STORE, kind, filename=job.file_name)
+        return await file_response(path, job.file_name)
 
     async def delete(self, request: GatewayRequest) -> Response:
         """Cancel a document, and remove its files."""

@@ -44,6 +44,10 @@ class PageProtocol:
         """See `ProtocolPackage`."""
         return path == "/" or path.startswith(_FOLDER)
 
+    def key_of(self, request: GatewayRequest) -> str | None:
+        """See `ProtocolPackage`."""
+        return request.bearer
+
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
         return self._own.refuse(request, error)

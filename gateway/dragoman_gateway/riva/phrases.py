@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
-_MARKED = re.compile(r"<dnt>(.*?)</dnt>", re.DOTALL)
+_BEGIN, _END = "<dnt>", "</dnt>"
 
 
 def read_phrases(written: Iterable[str]) -> dict[str, str]:
@@ -23,10 +22,24 @@ def read_phrases(written: Iterable[str]) -> dict[str, str]:
 
 
 def take_marks(texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Texts without the marks `<dnt>` and `</dnt>`, and a glossary that keeps what is in them."""
-    found = {}
-    for text in texts:
-        for phrase in _MARKED.findall(text):
-            if kept := phrase.strip():
-                found[kept] = kept
-    return [_MARKED.sub(r"\1", text) for text in texts], found
+    """Texts without the marks `<dnt>` and `</dnt>`, and a glossary that keeps what is in them.
+
+    A mark that has no other one stays. It takes one pass over a text, whatever is in it.
+    """
+    found: dict[str, str] = {}
+    return [_without_marks(text, found) for text in texts], found
+
+
+def _without_marks(text: str, found: dict[str, str]) -> str:
+    parts: list[str] = []
+    at = 0
+    while (begin := text.find(_BEGIN, at)) >= 0:
+        inside = begin + len(_BEGIN)
+        if (end := text.find(_END, inside)) < 0:
+            break
+        phrase = text[inside:end]
+        if kept := phrase.strip():
+            found[kept] = kept
+        parts += text[at:begin], phrase
+        at = end + len(_END)
+    return "".join([*parts, text[at:]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from dragoman_gateway.core.errors import (
     GatewayError,
     InvalidInput,
     Unsupported,
+    log_fault,
 )
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.languages import Languages
@@ -23,13 +25,15 @@ from dragoman_gateway.core.record import begin_record
 from dragoman_gateway.riva import messages
 from dragoman_gateway.riva.phrases import read_phrases, take_marks
 
+_LOG = logging.getLogger(__name__)
 NAME = "riva"
 MODEL = "dragoman"
 """Name of the one model that translates between all languages, or begin of those for each source
 language, if not every direction is served."""
 _MOST_VARIATION = 256
 _HEALTH_S = 1.0
-"""Time between two looks for whoever watches the health."""
+"""Time between two looks for whoever watches the health; all of them share what is asked."""
+_MOST_WATCHERS = 100
 _UNSERVED = ("StreamingTranslateSpeechToText", "StreamingTranslateSpeechToSpeech")
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
@@ -57,6 +61,7 @@ class RivaService:
                 HTTP status that its end stands for, and its record.
         """
         self._gateway, self._observe = gateway, observe
+        self._watchers = 0
 
     @property
     def handlers(self) -> list[Any]:
@@ -100,7 +105,8 @@ class RivaService:
                 raise
             except grpc.aio.AbortError:
                 raise
-            except Exception:
+            except Exception as error:
+                log_fault(_LOG, f"{NAME} {answer.__name__.strip('_')}", error)
                 status = 500
                 await context.abort(
                     grpc.StatusCode.INTERNAL, "the request failed: see the server's log"
@@ -125,10 +131,12 @@ class RivaService:
             options["source_language"] = languages.find(
                 request.source_language, languages.sources, "source_language"
             )
-        texts, kept = take_marks(request.texts)
-        if phrases := {**read_phrases(request.dnt_phrases), **kept}:
-            options["glossary"] = phrases
-        found = await self._gateway.translations.translate(caller, texts, options)
+        # Whoever is over the limits has no work done, not even that of reading marks.
+        async with self._gateway.access.admitted(caller, sum(map(len, request.texts))):
+            texts, kept = take_marks(request.texts)
+            if phrases := {**read_phrases(request.dnt_phrases), **kept}:
+                options["glossary"] = phrases
+            found = await self._gateway.translations.translate_admitted(caller, texts, options)
         response = messages.TranslateTextResponse()
         for translation in found:
             response.translations.add(
@@ -164,16 +172,23 @@ class RivaService:
         return messages.HealthCheckResponse(status=await self._health())
 
     async def _watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        told = None
-        while not self._gateway.stopping:
-            status = await self._health()
-            if request.service not in ("", messages.TRANSLATION_SERVICE):
-                status = "SERVICE_UNKNOWN"
-            if status != told:
-                told = status
-                yield messages.HealthCheckResponse(status=status)
-            await asyncio.sleep(_HEALTH_S)
-        yield messages.HealthCheckResponse(status="NOT_SERVING")
+        if self._watchers >= _MOST_WATCHERS:
+            message = f"{_MOST_WATCHERS} watch already: call Check"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
+        self._watchers += 1
+        try:
+            told = None
+            while not self._gateway.stopping:
+                status = await self._health()
+                if request.service not in ("", messages.TRANSLATION_SERVICE):
+                    status = "SERVICE_UNKNOWN"
+                if status != told:
+                    told = status
+                    yield messages.HealthCheckResponse(status=status)
+                await asyncio.sleep(_HEALTH_S)
+            yield messages.HealthCheckResponse(status="NOT_SERVING")
+        finally:
+            self._watchers -= 1
 
     async def _health(self) -> str:
         if self._gateway.stopping or not await self._gateway.translations.is_ready():

@@ -19,7 +19,7 @@ _CHUNK_BYTES = 64 << 10
 async def file_response(
     path: Path, name: str, before_end: Callable[[], Awaitable[None]] | None = None
 ) -> Response:
-    """A file to be kept under a name.
+    """A file to be kept under a name: a browser shows nothing in this origin that was uploaded.
 
     Args:
         path: of the file, which may be removed once this has returned.

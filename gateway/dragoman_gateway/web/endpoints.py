@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from traceback import format_tb
 from typing import Protocol
 
 from starlette.requests import ClientDisconnect
@@ -16,14 +14,33 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
-from dragoman_gateway.core.errors import GatewayError, Internal, NotFound, WrongMethod
+from dragoman_gateway.core.access import Access
+from dragoman_gateway.core.errors import (
+    GatewayError,
+    Internal,
+    KeyMissing,
+    NotFound,
+    WrongMethod,
+    log_fault,
+)
 from dragoman_gateway.core.settings import GatewaySettings
-from dragoman_gateway.web.requests import BoundedBody, GatewayRequest
+from dragoman_gateway.web.requests import (
+    BodiesInFlight,
+    BoundedBody,
+    GatewayRequest,
+    while_connected,
+)
 
 Handler = Callable[[GatewayRequest], Awaitable[Response]]
 _LOG = logging.getLogger(__name__)
-_CLIENT_LEFT = 499
-"""NGINX's status, for the log, of a request whose client has gone."""
+_HELD_BYTES = 256 << 20
+"""Of the bodies of all requests at once."""
+_KEYLESS_BYTES = 64 << 10
+"""Of a body before which no key has come although one is needed."""
+_LATE_KEY = (
+    f"a request whose key comes in its body may have {_KEYLESS_BYTES:,} bytes: send the key as "
+    "Authorization: Bearer KEY, or in the query"
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,10 @@ class ProtocolPackage(Protocol):
         """Whether a path belongs to it, so that a wrong one is refused in its shape."""
         ...
 
+    def key_of(self, request: GatewayRequest) -> str | None:
+        """The key in the headers or the query of a request; None: there is none."""
+        ...
+
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """An error in its shape."""
         ...
@@ -71,15 +92,20 @@ class Dispatcher:
     A client that hangs up cancels the handler of its request.
     """
 
-    def __init__(self, protocols: Sequence[ProtocolPackage], settings: GatewaySettings) -> None:
+    def __init__(
+        self, protocols: Sequence[ProtocolPackage], access: Access, settings: GatewaySettings
+    ) -> None:
         """Begin.
 
         Args:
             protocols: in the order in which they are asked whether a path is theirs; the last one
                 takes every path.
+            access: whom a body is taken from.
             settings: bounds of bodies.
         """
-        self._protocols, self._settings = protocols, settings
+        self._protocols, self._access, self._settings = protocols, access, settings
+        most_bytes = max(_HELD_BYTES, settings.body_bytes, settings.file_bytes)
+        self._bodies = BodiesInFlight(most_bytes)
         self._exact: dict[str, dict[str, tuple[ProtocolPackage, Endpoint]]] = {}
         self._patterns: list[tuple[re.Pattern[str], ProtocolPackage, Endpoint]] = []
         for protocol in protocols:
@@ -93,36 +119,62 @@ class Dispatcher:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        path = scope["path"]
-        protocol = next(one for one in self._protocols if one.is_for(path))
-        request = GatewayRequest(scope, receive, send)
+        settings = self._settings
+        body = BoundedBody(receive, settings.body_bytes, settings.upload_timeout_s, self._bodies)
+        request = GatewayRequest(scope, body, send)
+        try:
+            response = await self._response(request, body)
+            if response is not None:
+                await response(scope, receive, send)
+        finally:
+            await request.close()
+            body.let_go()
+
+    async def _response(self, request: GatewayRequest, body: BoundedBody) -> Response | None:
+        """The answer to a request; None: its client has gone."""
+        scope = request.scope
+        protocol = next(one for one in self._protocols if one.is_for(scope["path"]))
         try:
             if (refusal := scope.get("refusal")) is not None:
                 raise refusal
-            protocol, endpoint = self._find(path, scope)
+            protocol, endpoint = self._find(scope["path"], scope)
             scope["endpoint_name"] = endpoint.path
-            settings = self._settings
-            most_bytes = settings.file_bytes if endpoint.reads_body else settings.body_bytes
-            bounded = BoundedBody(receive, most_bytes, settings.upload_timeout_s)
-            request = GatewayRequest(scope, bounded, send)
+            if request.has_body:
+                await self._expect_body(request, body, protocol, endpoint)
             response = await self._answer(request, endpoint)
         except ClientDisconnect:
-            scope["status"] = _CLIENT_LEFT
-            return
+            return None
         except GatewayError as error:
             response = protocol.refuse(request, error)
             if error.retry_after_s is not None:
                 after_s = str(max(1, math.ceil(error.retry_after_s)))
                 response.headers.setdefault("retry-after", after_s)
         except Exception as error:
-            # Neither the message of a foreign error, which may quote a text, nor the path, which
-            # may hold a secret.
-            name, where = scope.get("endpoint_name", "?"), "".join(format_tb(error.__traceback__))
-            _LOG.error("%s %s: %s\n%s", scope["method"], name, type(error).__name__, where)
+            name = f"{scope['method']} {scope.get('endpoint_name', '?')}"
+            log_fault(_LOG, name, error)
             response = protocol.refuse(request, Internal("the request failed: see the log"))
-        scope["status"] = response.status_code
         scope["protocol"] = protocol.name
-        await response(scope, receive, send)
+        return response
+
+    async def _expect_body(
+        self,
+        request: GatewayRequest,
+        body: BoundedBody,
+        protocol: ProtocolPackage,
+        endpoint: Endpoint,
+    ) -> None:
+        """Decide how much of a body is read, before any of it is.
+
+        Raises:
+            GatewayError: nothing, since its key is refused.
+        """
+        if endpoint.reads_body:
+            body.bound(self._settings.file_bytes)
+        key = protocol.key_of(request)
+        if key is not None:
+            await self._access.caller(key, protocol.name, request.address)
+        elif not await self._access.needs_no_key():
+            body.bound(_KEYLESS_BYTES, KeyMissing(_LATE_KEY))
 
     def _find(self, path: str, scope: Scope) -> tuple[ProtocolPackage, Endpoint]:
         """The endpoint of a path and a method.
@@ -149,24 +201,4 @@ class Dispatcher:
         if endpoint.reads_body:
             return await endpoint.handle(request)
         request.content = await request.body()
-        task = asyncio.current_task()
-        assert task is not None
-        left = asyncio.create_task(_cancel_when_left(request.receive, task))
-        try:
-            response = await endpoint.handle(request)
-        except asyncio.CancelledError:
-            if not left.done():
-                raise  # the gateway stops
-        finally:
-            left.cancel()
-        if left.done() and not left.cancelled():
-            task.uncancel()
-            raise ClientDisconnect
-        return response
-
-
-async def _cancel_when_left(receive: Receive, task: asyncio.Task[None]) -> None:
-    """Cancel the task of a request when its client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    task.cancel()
+        return await while_connected(request.receive, endpoint.handle(request))

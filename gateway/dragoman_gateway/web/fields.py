@@ -31,8 +31,10 @@ class Fields:
     def text(self, name: str) -> str | None:
         """A text; None: not given."""
         value = self.get(name)
-        if value is None or isinstance(value, str):
+        if value is None:
             return value
+        if isinstance(value, str):
+            return _unicode(name, value)
         raise InvalidInput(f"{name}: give a text, not {_kind(value)}")
 
     def texts(self, name: str) -> list[str] | None:
@@ -44,6 +46,7 @@ class Fields:
         for one in values:
             if not isinstance(one, str):
                 raise InvalidInput(f"{name}: give a text or a list of texts, not {_kind(one)}")
+            _unicode(name, one)
         return values
 
     def listed(self, name: str) -> list[str]:
@@ -101,6 +104,19 @@ class Fields:
                 number, _, field = key.removeprefix(f"{name}[").partition("].")
                 found.setdefault(number, {})[field] = value
         return list(found.values()) or None
+
+
+def _unicode(name: str, text: str) -> str:
+    """The text, which can be written as UTF-8.
+
+    Raises:
+        InvalidInput: it has half of a surrogate pair.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name}: has half of a surrogate pair, which is no character") from None
+    return text
 
 
 def _kind(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from starlette.types import Scope
 
@@ -21,6 +21,39 @@ _PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+")
 _HOST = re.compile(rb"[A-Za-z0-9._-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?")
 
 
+class Networks:
+    """Networks of IP addresses; what reaches an IPv6 socket by IPv4 counts as IPv4."""
+
+    def __init__(self, setting: str, written: Sequence[str]) -> None:
+        """Read them.
+
+        Args:
+            setting: in which they are.
+            written: such as `10.0.0.0/8`.
+
+        Raises:
+            UsageError: one is no network.
+        """
+        self._networks: list[Network] = []
+        for one in written:
+            try:
+                self._networks.append(ipaddress.ip_network(one, strict=False))
+            except ValueError as error:
+                raise UsageError(
+                    f"{setting}: {one!r} is no network: give one such as 10.0.0.0/8"
+                ) from error
+
+    def have(self, address: str) -> bool:
+        """Whether an address is in one of them."""
+        try:
+            found = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+            found = found.ipv4_mapped
+        return any(found in one for one in self._networks)
+
+
 class Forwarding:
     """Reads the headers of trusted proxies."""
 
@@ -33,12 +66,13 @@ class Forwarding:
         Raises:
             UsageError: one is no network.
         """
-        self._networks = [_network(one) for one in trusted]
-        self._trusts = functools.lru_cache(4096)(self._looked_up)
+        networks = Networks("trusted_proxies", trusted)
+        self._trusts = functools.lru_cache(4096)(networks.have)
+        self._are_any = bool(trusted)
 
     def trusts(self, address: str) -> bool:
         """Whether an address is a trusted proxy's."""
-        return bool(self._networks) and self._trusts(address)
+        return self._are_any and self._trusts(address)
 
     def apply(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         """Put what a trusted proxy says into a request: client, scheme, host, path's prefix.
@@ -71,29 +105,11 @@ class Forwarding:
                 break
         return found
 
-    def _looked_up(self, address: str) -> bool:
-        try:
-            found = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-            found = found.ipv4_mapped
-        return any(found in one for one in self._networks)
-
 
 def replace_host(scope: Scope, host: bytes) -> None:
     """Let a request have another Host header."""
     others = [pair for pair in scope["headers"] if pair[0] != b"host"]
     scope["headers"] = [(b"host", host), *others]
-
-
-def _network(written: str) -> Network:
-    try:
-        return ipaddress.ip_network(written, strict=False)
-    except ValueError as error:
-        raise UsageError(
-            f"trusted_proxies: {written!r} is no network: give one such as 10.0.0.0/8"
-        ) from error
 
 
 def _last(headers: Mapping[bytes, bytes], name: bytes) -> bytes:

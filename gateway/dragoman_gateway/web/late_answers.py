@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
-from dragoman_gateway.core.errors import GatewayError
+from dragoman_gateway.core.errors import GatewayError, log_fault
 from dragoman_gateway.web.requests import JSON
 
+_LOG = logging.getLogger(__name__)
+_AT_ONCE = {"X-Accel-Buffering": "no"}
+"""For NGINX, which would else keep the spaces until there are 4 KiB."""
 FIRST_S, EACH_S = 5.0, 4.0
 """After which the answer begins, and between two spaces of it."""
 
@@ -33,7 +37,9 @@ async def late_answer(answer: Coroutine[Any, Any, Response]) -> Response:
     except asyncio.CancelledError:
         task.cancel()
         raise
-    return await task if task.done() else StreamingResponse(_spaced(task), media_type=JSON)
+    if task.done():
+        return await task
+    return StreamingResponse(_spaced(task), headers=_AT_ONCE, media_type=JSON)
 
 
 async def _spaced(task: asyncio.Task[Response]) -> AsyncGenerator[bytes, None]:
@@ -45,5 +51,8 @@ async def _spaced(task: asyncio.Task[Response]) -> AsyncGenerator[bytes, None]:
     except GatewayError as error:
         # The server logs this one, so it must not quote a text.
         raise ConnectionAbortedError(f"an answer failed late: {error.code}") from None
+    except Exception as error:
+        log_fault(_LOG, "an answer failed late", error)
+        raise ConnectionAbortedError("an answer failed late: internal") from None
     finally:
         task.cancel()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
-import time
-
 import msgspec
 from starlette.responses import Response
 
@@ -13,12 +9,10 @@ from dragoman_gateway.core.errors import GatewayError, KeyRefused
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.metrics import CONTENT_TYPE
 from dragoman_gateway.web.endpoints import Endpoint
+from dragoman_gateway.web.forwarding import Networks
 from dragoman_gateway.web.requests import JSON, GatewayRequest
 
-_ASK_S = 2.0
-"""The longest that the server behind may take to say whether it is ready."""
-_FRESH_S = 0.25
-"""For which its answer is used again, so that probes cannot load it."""
+PATHS = frozenset(("/livez", "/readyz", "/metrics"))
 _RETRY_S = 2
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 
@@ -29,22 +23,26 @@ class Operations:
     name = "operations"
 
     def __init__(self, gateway: Gateway) -> None:
-        """Begin."""
+        """Begin.
+
+        Raises:
+            UsageError: one of the networks that may read metrics is none.
+        """
         self._gateway = gateway
-        networks = gateway.settings.metrics_networks
-        self._networks = [ipaddress.ip_network(one, strict=False) for one in networks]
-        self._asked_s, self._is_ready = -_FRESH_S, False
-        self._asking = asyncio.Lock()
+        self._networks = Networks("metrics_networks", gateway.settings.metrics_networks)
         self.endpoints = (
             Endpoint("GET", "/livez", self._live),
             Endpoint("GET", "/readyz", self._ready),
             Endpoint("GET", "/metrics", self._metrics),
         )
-        self._paths = {one.path for one in self.endpoints}
 
     def is_for(self, path: str) -> bool:
         """See `ProtocolPackage`."""
-        return path in self._paths
+        return path in PATHS
+
+    def key_of(self, request: GatewayRequest) -> str | None:
+        """See `ProtocolPackage`."""
+        return None
 
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
@@ -56,38 +54,20 @@ class Operations:
     async def _ready(self, request: GatewayRequest) -> Response:
         if self._gateway.stopping:
             return _json({"status": "stopping"}, 503)
-        if not await self._server_is_ready():
+        if not await self._gateway.translations.is_ready():
             return _json({"status": "the server behind is not ready"}, 503)
         return _json({"status": "ok"})
 
     async def _metrics(self, request: GatewayRequest) -> Response:
         # Behind a proxy that is not named in the settings, every address is the proxy's.
         is_forwarded = any(name in request.headers for name in _FORWARDED)
-        if not self._may_read(request.address) or (
+        if not self._networks.have(request.address) or (
             is_forwarded and not self._gateway.settings.trusted_proxies
         ):
             raise KeyRefused(
                 "metrics are for this machine alone: name more networks with --metrics-networks"
             )
         return Response(self._gateway.metrics.text(), media_type=CONTENT_TYPE)
-
-    def _may_read(self, address: str) -> bool:
-        try:
-            found = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        return any(found in one for one in self._networks)
-
-    async def _server_is_ready(self) -> bool:
-        async with self._asking:
-            if time.monotonic() - self._asked_s >= _FRESH_S:
-                try:
-                    async with asyncio.timeout(_ASK_S):
-                        self._is_ready = await self._gateway.translations.is_ready()
-                except TimeoutError:
-                    self._is_ready = False
-                self._asked_s = time.monotonic()
-            return self._is_ready
 
 
 def _json(body: object, status: int = 200) -> Response:

@@ -79,7 +79,7 @@ class Origins:
             is_open: whether everybody may use the gateway without limits.
         """
         host = headers.get(b"host", b"")
-        if (is_open or self._is_checked) and not self._is_ours(host):
+        if (needs_no_key or self._is_checked) and not self._is_ours(host):
             return Forbidden(
                 f"this gateway is not called {host[:100].decode('latin-1')!r}: use its address or "
                 "localhost, or name the host in allowed_hosts"

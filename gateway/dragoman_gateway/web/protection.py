@@ -20,6 +20,7 @@ from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.record import current_record
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.web.forwarding import FORWARDED, Forwarding
+from dragoman_gateway.web.operations import PATHS as OPERATIONS
 from dragoman_gateway.web.origins import Origins
 from dragoman_gateway.web.rates import rate_headers
 
@@ -56,6 +57,7 @@ class Protection:
         self._application, self._access = application, access
         self._forwarding = Forwarding(settings.trusted_proxies)
         self._origins = Origins(settings)
+        self._may_need_no_key = settings.anonymous or settings.is_local
         self._prefix = settings.path_prefix.rstrip("/")
         if not _PREFIX.fullmatch(self._prefix):
             raise UsageError(f"path_prefix: {settings.path_prefix!r}: give one such as /translate")
@@ -109,6 +111,8 @@ class Protection:
         return request_id
 
     async def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> GatewayError | None:
+        if scope["path"] in OPERATIONS:  # whatever the store does
+            return self._origins.refusal(scope["method"], headers, self._may_need_no_key, False)
         try:
             is_open = await self._access.is_open()
             needs_no_key = is_open or await self._access.needs_no_key()

@@ -19,7 +19,8 @@ from dragoman_serving.launch.ports import PortInUse, free_ports, port_is_free
 from dragoman_serving.launch.stop_signals import signals_ignored
 
 DRAIN_S = 35.0
-"""The longest that the gateway may take to end: its own bound for requests in flight, and more."""
+"""The longest that the gateway may take to end once it takes no more requests: its own bound for
+those in flight, and more."""
 _LOOK_S = 0.5
 """Silence that one look adds at most, so that a launcher that was stopped has seen little of it."""
 _READ_BYTES = 1 << 16
@@ -40,6 +41,7 @@ class GatewayOptions:
         restart: whether to start it again when it ends by itself or hangs.
         timeout_s: an event loop that gives no sign of life for so long hangs.
         start_timeout_s: the longest that its start may take.
+        stop_delay_s: for which it still takes requests when it is to end.
     """
 
     address: str = "127.0.0.1"
@@ -48,6 +50,7 @@ class GatewayOptions:
     restart: bool = True
     timeout_s: float = 10.0
     start_timeout_s: float = 60.0
+    stop_delay_s: float = 0.0
 
     def refuse_port_in_use(self) -> None:
         """Raise an error if the gateway could not listen.
@@ -161,7 +164,7 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
             if drain:
                 self._process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(DRAIN_S)
+                    self._process.wait(self._options.stop_delay_s + DRAIN_S)
             self._process.kill()
             self._process.wait()
             os.close(self._heartbeat)

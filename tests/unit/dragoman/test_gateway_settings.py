@@ -96,3 +96,13 @@ def test_serve_goes_on_without_what_the_gateway_needs(
     assert "[gateway]'" in line
     with pytest.raises(UsageError, match="is not installed"):
         options_of_serve("--gateway")
+
+
+def test_the_url_of_redis_is_never_printed() -> None:
+    parser = argparse.ArgumentParser()
+    declare(parser, of_serve())
+    for url in ("redis://localhost?password=pa55word", "redis://h", "redis://:pa55word@h"):
+        variable = {"DRAGOMAN_GATEWAY_LIMITS_URL": url}
+        found = resolve(parser.parse_args([]), variable, of_serve(), known=SETTINGS)
+        assert found.values["gateway_limits_url"] == url
+        assert found.description == "gateway_limits_url *** (DRAGOMAN_GATEWAY_LIMITS_URL)"

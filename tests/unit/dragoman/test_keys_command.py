@@ -177,10 +177,18 @@ def test_the_default_folder_is_the_users(
 
 
 @pytest.mark.parametrize("words", [["gateway", "--limits-url"], ["serve", "--gateway-limits-url"]])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:pa55word@localhost/0",
+        "redis://localhost/0?password=pa55word",
+        "unix:///run/redis?db=1&p%61ssword=pa55word",
+    ],
+)
 def test_a_password_on_the_command_line_is_refused(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+    words: list[str], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*words, "redis://:pa55word@localhost/0"]) == 2
+    assert main([*words, url]) == 2
     printed = capsys.readouterr().err
     assert "DRAGOMAN_GATEWAY_LIMITS_URL" in printed
     assert "pa55word" not in printed

@@ -240,6 +240,7 @@ class TestRedis:
     ) -> None:
         monkeypatch.setattr(shared_limits, "_LEASE_S", 1)
         monkeypatch.setattr(shared_limits, "_RENEW_S", 0.2)
+        monkeypatch.setattr(time, "time", lambda: 86_400.0)  # a gateway whose clock is wrong
 
         async def work(both: list[Access]) -> None:
             caller = new_caller(Limits(concurrent_requests=1))
@@ -292,3 +293,32 @@ def test_a_redis_that_hangs_delays_a_request_once(monkeypatch: pytest.MonkeyPatc
         first_s, *others_s = run(f"redis://127.0.0.1:{silent.getsockname()[1]}", work)
     assert first_s < 1
     assert max(others_s) < 0.05
+
+
+@pytest.mark.parametrize("when_s", [0.05, 0.15])
+def test_a_request_that_is_cancelled_while_it_is_admitted_is_given_back(when_s: float) -> None:
+    given: list[tuple[str, int]] = []
+
+    async def take(*, keys: list[str], args: list[Any]) -> list[Any]:
+        await asyncio.sleep(0.1)
+        return [0, "1", "5", 5, 1]
+
+    async def end(running: str, lease: str, months: str, characters: int) -> None:
+        await asyncio.sleep(0.1)
+        given.append((running, characters))
+
+    async def work(access: list[Access]) -> None:
+        shares = access[0]._shares
+        assert isinstance(shares, shared_limits.RedisShares)
+        shares._take, shares._end = take, end  # type: ignore[method-assign, assignment]
+        caller = new_caller(Limits(concurrent_requests=1))
+        task = asyncio.create_task(ask(access[0], caller, 5, 60))
+        await asyncio.sleep(when_s)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await shares.close()
+        assert shares._leases == {}
+        unused = 5 if when_s < 0.1 else 0
+        assert given == [(f"dragoman:{{{caller.name}}}:{caller.name}:running", unused)]
+
+    run("redis://localhost:1/0", work, 1)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.caller import ANONYMOUS, Caller
+from dragoman_gateway.libretranslate import libretranslate_protocol
 
 from tests.unit.gateway.asgi import Answer, Application
 
@@ -47,6 +51,55 @@ def test_the_link_of_a_file_needs_no_key(app: Application, monkeypatch: pytest.M
     assert app.call("GET", path).body == b"<ONE TWO>\n"
     assert app.call("GET", path.replace("_k1", "")).status == 404
     assert app.call("GET", path.replace("_k1", "_k2")).status == 404
+
+
+async def leave(app: Application, after_s: float) -> None:
+    """Upload a file, and hang up."""
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/translate_file",
+        "query_string": b"source=en&target=de",
+        "headers": [
+            (b"host", b"localhost"),
+            (b"content-type", b"multipart/form-data; boundary=x"),
+            (b"content-length", b"99"),
+        ],
+        "client": ("127.0.0.1", 40000),
+    }
+    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    messages = [{"type": "http.request", "body": head + b"one\r\n--x--\r\n"}]
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop()
+        await asyncio.sleep(after_s)
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        pytest.fail("nobody is there to be answered")
+
+    await app._application(scope, receive, send)
+
+
+def slow(text: str) -> str:
+    time.sleep(3)
+    return text
+
+
+def test_a_document_is_removed_when_its_client_leaves() -> None:
+    with Application(slow) as app:
+        began_s = time.monotonic()
+        app._runner.run(leave(app, 0.3))
+        assert time.monotonic() - began_s < 2
+        assert app._runner.run(app.gateway.jobs.all(ANONYMOUS)) == []
+
+
+def test_the_wait_for_a_document_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libretranslate_protocol, "_MOST_WAIT_S", 0.2)
+    with Application(slow) as app:
+        assert upload(app, "a.txt").status == 504
+        assert app._runner.run(app.gateway.jobs.all(ANONYMOUS)) == []
 
 
 def test_a_public_url_is_that_of_the_link() -> None:

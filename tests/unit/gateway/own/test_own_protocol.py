@@ -275,7 +275,7 @@ def test_documents_are_translated(app: Application) -> None:
     assert made.json["id"] in [one["id"] for one in ask(app, "GET", "/documents").json["documents"]]
     result = ask(app, "GET", f"{path}/result")
     assert result.body == b"<GOOD MORNING.>"
-    assert result.headers["content-disposition"] == 'attachment; filename="letter.txt"'
+    assert result.headers["content-disposition"] == "attachment; filename*=utf-8''letter.txt"
     assert ask(app, "DELETE", path).status == 204
     assert error_of(ask(app, "GET", path))[:2] == (404, "not_found")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -54,3 +55,14 @@ def test_marked_phrases_are_kept() -> None:
         ["I use Riva 2.", " x", "no </dnt> mark"],
         {"Riva 2": "Riva 2"},
     )
+    texts = ["<dnt>a<dnt>b</dnt></dnt><dnt>c", "<dnt>d\n</dnt>", ""]
+    assert take_marks(texts) == (
+        ["a<dnt>b</dnt><dnt>c", "d\n", ""],
+        {"a<dnt>b": "a<dnt>b", "d": "d"},
+    )
+
+
+def test_marks_take_time_that_grows_as_the_text() -> None:
+    began_s = time.process_time()
+    take_marks([200_000 * "<dnt>", 200_000 * "</dnt>", 100_000 * "<dnt>a</dnt>"])
+    assert time.process_time() - began_s < 1

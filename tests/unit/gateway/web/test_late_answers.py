@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from tests.unit.gateway.asgi import Application
 
+SECRET = "a secret text"
 BODY = {"text": ["a"], "target_lang": "DE", "source_lang": "EN"}
 
 
@@ -54,6 +55,25 @@ def test_a_late_error_breaks_the_connection_off() -> None:
         with pytest.raises(ConnectionAbortedError, match="an answer failed late: invalid_input"):
             app.post("/v2/translate", BODY | {"text": ["b"]})
         assert app.post("/v2/translate", BODY).status == 200
+
+
+def test_a_late_fault_is_logged_without_its_message(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async def answer() -> Response:
+            await asyncio.sleep(0.2)
+            raise ValueError(SECRET)
+
+        response = await late_answer(answer())
+        assert response.headers["x-accel-buffering"] == "no"
+        with pytest.raises(ConnectionAbortedError, match="an answer failed late: internal") as it:
+            async for _ in response.body_iterator:  # type: ignore[attr-defined]
+                pass
+        assert it.value.__suppress_context__
+
+    asyncio.run(run())
+    assert "ValueError" in caplog.text
+    assert "in answer" in caplog.text
+    assert SECRET not in caplog.text
 
 
 @pytest.mark.parametrize("is_begun", [False, True])

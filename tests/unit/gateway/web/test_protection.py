@@ -166,10 +166,20 @@ def test_with_keys_alone_other_pages_need_one() -> None:
 
 
 def test_anonymous_use_is_not_for_other_pages() -> None:
-    with Application(**OPEN_ANYWHERE) as app:
+    with Application(**OPEN_ANYWHERE, allowed_hosts=("translate.example",)) as app:
         page = {"host": "translate.example", "origin": "https://translate.example"}
         assert post(app, page).status == 200
         assert post(app, {**page, "origin": EVIL}).status == 403
+
+
+def test_a_name_that_points_to_anonymous_use_is_refused() -> None:
+    rebound = {"host": "evil.example", "origin": "http://evil.example"}
+    for how in (OPEN_ANYWHERE, {"anonymous": True, "trusted_proxies": PROXY}):
+        with Application(**how, public_url="https://translate.example") as app:
+            for path in (TRANSLATE, "/translate", "/v2/translate", "/metrics", "/readyz"):
+                assert post(app, rebound, path).status == 403
+            for host in ("translate.example", "192.168.1.5:5000", "localhost:5000"):
+                assert post(app, {"host": host}).status == 200
 
 
 def test_a_proxy_that_nobody_named_opens_nothing(app: Application) -> None:
@@ -312,6 +322,30 @@ def test_links_lead_through_the_proxy() -> None:
             assert b"translate.example" in answer.body
         moved = app.call("GET", "/spec", headers={**through, "x-forwarded-prefix": "/other"})
         assert b"/other" in moved.body
+
+
+@pytest.mark.parametrize(
+    ("how", "headers", "prefix"),
+    [
+        ({"path_prefix": "/mt"}, {}, "/mt"),
+        ({"trusted_proxies": PROXY, "anonymous": True}, {"x-forwarded-prefix": "/other"}, "/other"),
+        ({"public_url": "https://localhost/sub/", "anonymous": True}, {}, "/sub"),
+        ({}, {}, ""),
+    ],
+)
+def test_urls_in_answers_have_the_prefix(
+    how: dict[str, Any], headers: dict[str, str], prefix: str
+) -> None:
+    with Application(**how) as app:
+        made = app.post("/api/v1/glossaries", {"name": "a"}, **headers)
+        assert made.headers["location"] == f"{prefix}/api/v1/glossaries/{made.json['id']}"
+        described = app.call("GET", "/api/v1/openapi.json", headers=headers)
+        assert described.json["servers"] == [{"url": prefix or "/"}]
+        assert f"localhost{'' if 'public_url' in how else ':5000'}{prefix}/api/v1/" in str(
+            described.json
+        )
+        found = app.call("GET", "/v2/admin/x", headers=headers).json["message"]
+        assert found.startswith("Not offered here")
 
 
 @pytest.mark.parametrize("path", ["/mt/api/v1/languages", "/api/v1/languages"])

@@ -104,3 +104,23 @@ def test_without_a_restart_an_end_is_an_error(
         pytest.raises(GatewayEnded, match="ended by itself with code 0"),
     ):
         look(gateway, 20)
+
+
+def test_it_may_take_its_delay_to_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(gateway_process, "DRAIN_S", 0.3)
+    ended = tmp_path / "ended"
+    program(
+        monkeypatch,
+        tmp_path,
+        f"""import os, signal, sys, time
+def end(*_):
+    time.sleep(0.8)
+    open({str(ended)!r}, "w").close()
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+{BEATS}""",
+    )
+    for delay_s, is_in_time in ((0.0, False), (5.0, True)):
+        with GatewayProcess(GatewayOptions(port=0, stop_delay_s=delay_s), {}, print):
+            pass
+        assert ended.exists() == is_in_time

@@ -1,0 +1,124 @@
+"""Calls of Riva without a network, before a stand-in of Triton."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from dragoman_gateway.riva import messages, riva_service
+from dragoman_gateway.riva.riva_service import RivaService
+
+from tests.unit.gateway.asgi import Application
+
+
+class Ended(Exception):
+    """A call that was ended with a status."""
+
+    def __init__(self, code: grpc.StatusCode) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Context:
+    """What gRPC gives to a handler."""
+
+    def time_remaining(self) -> None:
+        return None
+
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:4321"
+
+    async def abort(self, code: grpc.StatusCode, *told: Any) -> None:
+        raise Ended(code)
+
+
+@pytest.fixture
+def app() -> Iterator[Application]:
+    """Open to everybody, two requests a minute."""
+    with Application(
+        address="0.0.0.0",
+        anonymous=True,
+        anonymous_requests_per_minute=2,
+        anonymous_characters_per_request=1000,
+    ) as application:
+        yield application
+
+
+def service_of(app: Application) -> RivaService:
+    return RivaService(app.gateway, lambda *observed: None)
+
+
+def translate(app: Application, text: str) -> Any:
+    request = messages.TranslateTextRequest(
+        texts=[text], source_language="en", target_language="de"
+    )
+    service = service_of(app)
+    handler = service._unary(service._translate, messages.TranslateTextRequest).unary_unary
+    answered = app._runner.run(handler(request.SerializeToString(), Context()))
+    return messages.TranslateTextResponse.FromString(answered).translations[0].text
+
+
+def test_marks_are_read_of_texts_that_are_admitted(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert translate(app, "<dnt>a</dnt>b") == "<AB>"
+    monkeypatch.setattr(riva_service, "take_marks", None)
+    for text, code in (
+        (1001 * "a", grpc.StatusCode.RESOURCE_EXHAUSTED),  # too long
+        ("a", grpc.StatusCode.INTERNAL),  # nobody can read it now
+        ("a", grpc.StatusCode.RESOURCE_EXHAUSTED),  # one request too many
+    ):
+        with pytest.raises(Ended) as caught:
+            translate(app, text)
+        assert caught.value.code == code
+
+
+def test_a_fault_is_logged_without_its_message(
+    app: Application, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(texts: Any) -> None:
+        raise ValueError(texts[0])
+
+    monkeypatch.setattr(riva_service, "take_marks", fail)
+    with pytest.raises(Ended) as caught:
+        translate(app, "a secret text")
+    assert caught.value.code == grpc.StatusCode.INTERNAL
+    assert "riva translate: ValueError" in caplog.text
+    assert "in fail" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_watchers_are_bounded_and_share_what_is_asked(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(riva_service, "_MOST_WATCHERS", 20)
+    asked = []
+
+    async def is_ready() -> bool:
+        asked.append(1)
+        return True
+
+    monkeypatch.setattr(app.gateway.translations._requests, "is_ready", is_ready)
+
+    async def work() -> None:
+        service, request = service_of(app), messages.HealthCheckRequest()
+        watched = [service._watch(request, Context()) for _ in range(20)]
+        for one in watched:
+            assert (await anext(one)).status == 1
+        with pytest.raises(Ended) as caught:
+            await anext(service._watch(request, Context()))
+        assert caught.value.code == grpc.StatusCode.RESOURCE_EXHAUSTED
+        await watched[0].aclose()  # type: ignore[attr-defined]
+        assert (await anext(service._watch(request, Context()))).status == 1
+        for one in watched:
+            await one.aclose()  # type: ignore[attr-defined]
+        await asyncio.gather(*(service._check(request, Context()) for _ in range(20)))
+
+    app._runner.run(work())
+    assert len(asked) <= 2

@@ -1,0 +1,158 @@
+"""Bodies: how much of one is read, from whom, and what is held at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dragoman_gateway.core.errors import InvalidInput, Unavailable
+from dragoman_gateway.core.keys import add_key
+from dragoman_gateway.own.bodies import options_of_form
+from dragoman_gateway.web import endpoints, requests
+from dragoman_gateway.web.fields import Fields
+from dragoman_gateway.web.requests import BodiesInFlight, BoundedBody
+
+from tests.unit.gateway.asgi import Application
+
+TEXT = {"q": "Hello.", "source": "en", "target": "de"}
+JSON = {"content-type": "application/json"}
+ENDPOINTS = ["/translate", "/v2/translate", "/api/v1/translate", "/translate_file", "/v2/document"]
+LARGE = b'{"text": "' + 100_000 * b"a"
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[tuple[Application, str]]:
+    """Requires a key; with one."""
+    with Application(address="0.0.0.0") as app:
+        _, secret = app._runner.run(app.gateway.store.write(lambda c: add_key(c, "")))
+        app._runner.run(asyncio.sleep(0.6))
+        yield app, secret
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_nothing_is_read_with_a_wrong_key(
+    locked: tuple[Application, str], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(self: BoundedBody) -> Any:
+        pytest.fail("the body was read")
+
+    monkeypatch.setattr(BoundedBody, "__call__", read)
+    answer = locked[0].call("POST", path, LARGE, JSON | {"authorization": "Bearer drg_wrong"})
+    assert answer.status == 403
+
+
+@pytest.mark.parametrize("path", ["/translate?api_key=wrong", "/v2/translate?auth_key=wrong"])
+def test_a_key_in_the_query_is_looked_at_first(locked: tuple[Application, str], path: str) -> None:
+    assert locked[0].call("POST", path, LARGE, JSON).status == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [*zip(ENDPOINTS, (400, 403, 401, 400, 403), strict=True)]
+)
+def test_little_is_read_without_a_key(
+    locked: tuple[Application, str], path: str, status: int
+) -> None:
+    kinds = [JSON, {"content-type": "multipart/form-data; boundary=x"}]
+    for kind in kinds[ENDPOINTS.index(path) > 2 :]:
+        answer = locked[0].call("POST", path, LARGE, kind)
+        assert answer.status == status
+        assert b"65,536" in answer.body or path in ("/translate", "/translate_file")
+
+
+def test_a_key_in_a_short_body_is_taken(locked: tuple[Application, str]) -> None:
+    app, secret = locked
+    assert app.post("/translate", TEXT | {"api_key": secret}).status == 200
+    assert app.post("/translate", TEXT | {"api_key": "wrong"}).status == 403
+    long = TEXT | {"q": 20_000 * "Hello. "}
+    assert app.post("/translate", long | {"api_key": secret}).status == 400
+    assert app.post("/translate", long, authorization=f"Bearer {secret}").status == 200
+
+
+def test_bodies_that_are_held_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = []
+
+    def made(most_bytes: int) -> BodiesInFlight:
+        held.append(BodiesInFlight(most_bytes))
+        return held[-1]
+
+    monkeypatch.setattr(endpoints, "_HELD_BYTES", 0)
+    monkeypatch.setattr(endpoints, "BodiesInFlight", made)
+    with Application(body_bytes=100, file_bytes=100) as app:
+        for _ in range(3):  # each is let go of
+            assert app.post("/translate", TEXT).status == 200
+        (bodies,) = held
+        bodies.hold(90)
+        answer = app.post("/translate", TEXT)
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        bodies.let_go(90)
+        assert app.post("/translate", TEXT).status == 200
+
+
+def test_what_was_refused_does_not_count() -> None:
+    bodies = BodiesInFlight(10)
+    bodies.hold(8)
+    with pytest.raises(Unavailable):
+        bodies.hold(3)
+    bodies.hold(2)
+
+
+def form(kind: str, text: bytes) -> tuple[bytes, dict[str, str]]:
+    """A form with the fields of `TEXT` and the content type `multipart/form-data`, with more."""
+    fields = {name: value.encode() for name, value in TEXT.items()} | {"q": text, "text": text}
+    parts = [
+        f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode() + value + b"\r\n"
+        for name, value in (fields | {"target_lang": b"de", "source_lang": b"en"}).items()
+    ]
+    return b"".join([*parts, b"--x--\r\n"]), {
+        "content-type": "multipart/form-data; boundary=x" + kind
+    }
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
+def test_forms_are_utf_8(path: str) -> None:
+    with Application() as app:
+        for kind in ("", "; charset=UTF-8", '; charset="utf8"'):
+            assert app.call("POST", path, *form(kind, "é".encode())).status == 200
+        for kind, text in (
+            ("; charset=utf-7", b"+2AA-"),
+            ("; charset=latin-1", b"a"),
+            ("; charset=", b"\xff"),
+        ):
+            assert app.call("POST", path, *form(kind, text)).status == 400, (kind, text)
+
+
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    half = rb'"a\ud800"'
+    with Application() as app:
+        for path in ENDPOINTS[:3]:
+            for name in (b"text", b"q"):
+                body = b'{"%s": %s, "source": "en", "target": "de"}' % (name, half)
+                assert app.call("POST", path, body, JSON).status == 400
+        glossary = app.post("/api/v1/glossaries", {"name": "a"}).json["id"]
+        terms = f"/api/v1/glossaries/{glossary}/dictionaries/en/de"
+        assert app.call("PUT", terms, b'{"a": %s}' % half, JSON).status == 400
+    for value in ("a\ud800", ["b", "\udc00"]):
+        with pytest.raises(InvalidInput, match="surrogate"):
+            Fields({"q": value}).texts("q")
+    with pytest.raises(InvalidInput, match="surrogate"):
+        Fields({"q": "\ud800"}).text("q")
+    assert options_of_form({"end_sequences": '["\\ud800"]'}) == {"end_sequences": '["\\ud800"]'}
+
+
+def test_forms_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+    close = requests.GatewayRequest.close
+
+    async def noted(self: requests.GatewayRequest) -> None:
+        await close(self)
+        closed.append(self._form is not None)
+
+    monkeypatch.setattr(requests.GatewayRequest, "close", noted)
+    body = b'--x\r\nContent-Disposition: form-data; name="q"; filename="a"\r\n\r\na\r\n--x--\r\n'
+    with Application() as app:
+        for path in ENDPOINTS[:2] + ENDPOINTS[3:]:
+            kind = {"content-type": "multipart/form-data; boundary=x"}
+            assert app.call("POST", path, body, kind).status == 400
+    assert closed == [True] * 4

@@ -1,0 +1,65 @@
+"""What operators ask."""
+
+from __future__ import annotations
+
+import pytest
+from dragoman_gateway.application import application
+from dragoman_gateway.core.errors import TooManyRequests, Unavailable
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.web.forwarding import Networks
+
+from dragoman.kernel.errors import UsageError
+from tests.unit.gateway.asgi import Application
+
+
+def test_networks() -> None:
+    networks = Networks("metrics_networks", ("127.0.0.0/8", "::1/128", "10.1.2.3/8"))
+    for address in ("127.0.0.1", "::ffff:127.0.0.1", "::1", "10.9.9.9"):
+        assert networks.have(address)
+    for address in ("::ffff:8.8.8.8", "8.8.8.8", "::2", "", "unix"):
+        assert not networks.have(address)
+
+
+def test_a_wrong_network_is_named() -> None:
+    with pytest.raises(UsageError, match="metrics_networks: 'x' is no network"):
+        application(Gateway(GatewaySettings(metrics_networks=("x",))))
+
+
+def test_the_server_is_asked_once_by_all_who_ask_whether_it_is_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    async def is_ready() -> bool:
+        asked.append(1)
+        return True
+
+    with Application() as app:
+        monkeypatch.setattr(app.gateway.translations._requests, "is_ready", is_ready)
+        for path in ("/readyz", "/health", "/api/v1/health"):
+            for _ in range(3):
+                assert app.call("GET", path).status == 200
+    assert len(asked) <= 2  # the first of them may have been long ago
+
+
+def test_probes_do_not_wait_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail() -> bool:
+        raise Unavailable("the store cannot be used now")
+
+    with Application(address="0.0.0.0") as app:
+        monkeypatch.setattr(app.gateway.access, "is_open", fail)
+        monkeypatch.setattr(app.gateway.access, "needs_no_key", fail)
+        for path in ("/livez", "/readyz", "/metrics"):
+            assert app.call("GET", path, headers={"host": "gateway:5000"}).status == 200
+        assert app.call("GET", "/languages").status == 503
+
+
+def test_detection_is_limited_in_every_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Application(
+        address="0.0.0.0",
+        anonymous=True,
+        anonymous_requests_per_minute=1,
+    ) as app:
+        found = [app.post("/detect", {"q": "Hello there."}).status for _ in range(3)]
+    assert found == [200, TooManyRequests.status, TooManyRequests.status]
