@@ -39,7 +39,7 @@ class Access:
         self._shares: Shares = LocalShares()
         if settings.limits_url is not None:
             self._shares = RedisShares(settings.limits_url, store, self._shares)
-        self._is_local = _is_local(settings)
+        self._is_local = settings.is_local
         self._is_anonymous_allowed = settings.anonymous
         self._anonymous_limits = settings.anonymous_limits
         self._month = Month.of(time.time())
@@ -168,16 +168,6 @@ class Access:
         if time.time() >= self._month.end.timestamp():
             self._month = Month.of(time.time())
         return self._month
-
-
-def _is_local(settings: GatewaySettings) -> bool:
-    """Whether the gateway can be reached from its own machine alone, as far as it knows."""
-    if settings.trusted_proxies or settings.public_url is not None:
-        return False
-    try:
-        return ipaddress.ip_address(settings.address).is_loopback
-    except ValueError:
-        return settings.address == "localhost"
 
 
 def _counted_as(caller: Caller) -> str:

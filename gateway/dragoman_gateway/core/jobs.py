@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from traceback import format_tb
 from typing import Any
 
 from dragoman_client import Document
@@ -31,6 +30,7 @@ from dragoman_gateway.core.errors import (
     Unavailable,
     Unsupported,
     WrongMediaType,
+    log_fault,
 )
 from dragoman_gateway.core.job_files import FolderInUse, JobFiles, JobRecord, State, inspect_text
 from dragoman_gateway.core.settings import GatewaySettings
@@ -328,7 +328,7 @@ class Jobs:
         try:
             await self._translate_and_write(record)
         except Exception as error:  # such as a full disk: what is in memory is right all the same
-            _log("the state of a document was not written", error)
+            log_fault(_LOG, "the state of a document was not written", error)
         finally:
             running.ended.set()
 
@@ -340,7 +340,7 @@ class Jobs:
         except GatewayError as error:
             record.state, record.error = "failed", (error.code, str(error))
         except Exception as error:
-            _log("a document failed", error)
+            log_fault(_LOG, "a document failed", error)
             message = "the document could not be translated: see the gateway's log"
             record.state, record.error = "failed", (Internal.code, message)
         record.expires_s = time.time() + self._settings.document_expiry_s
@@ -362,7 +362,7 @@ class Jobs:
                 try:
                     await self._remove(job_id)
                 except Exception as error:
-                    _log("a document was not removed", error)
+                    log_fault(_LOG, "a document was not removed", error)
 
 
 @dataclass
@@ -449,12 +449,6 @@ def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:
             f"a document has no {', '.join(sorted(outputs))}: leave such options out"
         )
     return checked | ({"glossary_ids": list(ids)} if ids else {})
-
-
-def _log(what: str, error: Exception) -> None:
-    """Log a foreign error without its message, which may quote a text."""
-    where = "".join(format_tb(error.__traceback__))
-    _LOG.error("%s: %s\n%s", what, type(error).__name__, where)
 
 
 def _error_of(code: str, message: str) -> GatewayError:

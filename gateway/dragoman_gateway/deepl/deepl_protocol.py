@@ -78,6 +78,7 @@ class DeepLProtocol:
     """See `ProtocolPackage`."""
 
     name = "deepl"
+    takes_keys_in_bodies = False  # DeepL ended it in 2026; short bodies may
 
     def __init__(self, gateway: Gateway) -> None:
         """Begin."""

@@ -62,6 +62,7 @@ class LibreTranslateProtocol:
     """See `ProtocolPackage`."""
 
     name = "libretranslate"
+    takes_keys_in_bodies = True
 
     def __init__(self, gateway: Gateway) -> None:
         """Begin."""

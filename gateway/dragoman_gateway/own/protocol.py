@@ -28,6 +28,7 @@ class OwnProtocol:
     """See `ProtocolPackage`."""
 
     name = PROTOCOL
+    takes_keys_in_bodies = False
 
     def __init__(self, gateway: Gateway) -> None:
         """Begin."""

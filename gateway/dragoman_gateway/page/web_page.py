@@ -21,6 +21,7 @@ class PageProtocol:
     """See `ProtocolPackage`."""
 
     name = "page"
+    takes_keys_in_bodies = False
 
     def __init__(self, gateway: Gateway, own: ProtocolPackage) -> None:
         """Read the files.

@@ -37,10 +37,7 @@ _HELD_BYTES = 256 << 20
 """Of the bodies of all requests at once."""
 _KEYLESS_BYTES = 64 << 10
 """Of a body before which no key has come although one is needed."""
-_LATE_KEY = (
-    f"a request whose key comes in its body may have {_KEYLESS_BYTES:,} bytes: send the key as "
-    "Authorization: Bearer KEY, or in the query"
-)
+_NO_KEY = "a key is required: send it as Authorization: Bearer KEY"
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,11 @@ class ProtocolPackage(Protocol):
 
     def is_for(self, path: str) -> bool:
         """Whether a path belongs to it, so that a wrong one is refused in its shape."""
+        ...
+
+    @property
+    def takes_keys_in_bodies(self) -> bool:
+        """Whether its clients may send the key in the body."""
         ...
 
     def key_of(self, request: GatewayRequest) -> str | None:
@@ -173,8 +175,8 @@ class Dispatcher:
         key = protocol.key_of(request)
         if key is not None:
             await self._access.caller(key, protocol.name, request.address)
-        elif not await self._access.needs_no_key():
-            body.bound(_KEYLESS_BYTES, KeyMissing(_LATE_KEY))
+        elif not protocol.takes_keys_in_bodies and not await self._access.needs_no_key():
+            body.bound(_KEYLESS_BYTES, KeyMissing(_NO_KEY))
 
     def _find(self, path: str, scope: Scope) -> tuple[ProtocolPackage, Endpoint]:
         """The endpoint of a path and a method.

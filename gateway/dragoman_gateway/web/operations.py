@@ -21,6 +21,7 @@ class Operations:
     """See `ProtocolPackage`."""
 
     name = "operations"
+    takes_keys_in_bodies = False
 
     def __init__(self, gateway: Gateway) -> None:
         """Begin.

@@ -337,6 +337,8 @@ def test_urls_in_answers_have_the_prefix(
     how: dict[str, Any], headers: dict[str, str], prefix: str
 ) -> None:
     with Application(**how) as app:
+        _, secret = app._runner.run(app.gateway.store.write(lambda db: add_key(db, "")))
+        headers = {**headers, "authorization": f"Bearer {secret}"}
         made = app.post("/api/v1/glossaries", {"name": "a"}, **headers)
         assert made.headers["location"] == f"{prefix}/api/v1/glossaries/{made.json['id']}"
         described = app.call("GET", "/api/v1/openapi.json", headers=headers)
