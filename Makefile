@@ -109,9 +109,10 @@ $(DEV)/.done: $(PROJECTS) locks/build.txt locks/torch.txt locks/dev.txt
 	$(DEV)/bin/pip install --quiet --no-deps --require-hashes -r locks/torch.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --require-hashes -r locks/dev.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --editable ./client --editable '.[serve,dev]'
-# Without a browser, or the MCP server, the tests of them are skipped, and say so.
+# Without a browser, axe or the MCP server, the tests that need them are skipped, and say so.
 	-$(DEV)/bin/python -m tests.chromium_package
 	-$(DEV)/bin/python -m tests.mcp_package
+	-$(DEV)/bin/python -m tests.axe_package
 	touch $@
 
 $(GPU)/.done: $(PROJECTS)

@@ -6,7 +6,9 @@ https://chromedevtools.github.io/devtools-protocol/.
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import copy
 import json
 import os
 import select
@@ -47,6 +49,8 @@ class Page:
         """Open an empty one."""
         self._to, self._back, self.profile = to, back, profile
         self._buffer, self._number, self._session = b"", 0, ""
+        self._contexts: dict[str, int] = {}
+        self._context: int | None = None
         self.requests: list[str] = []
         """Addresses of all that was asked for."""
         self.blocked: list[str] = []
@@ -59,26 +63,123 @@ class Page:
         for domain in ("Page", "Runtime", "Network", "Log"):
             self._send(f"{domain}.enable")
 
-    def open(self, path: Path) -> None:
-        """Load a file and wait until it has run."""
-        self._send("Page.navigate", url=path.resolve().as_uri())
-        deadline_s = time.monotonic() + _ANSWER_S
-        while self.evaluate("document.readyState") != "complete":
-            assert time.monotonic() < deadline_s
-            time.sleep(0.02)
+    def open(self, page: Path | str) -> None:
+        """Load a file, or an address, and wait until it has run."""
+        url = page if isinstance(page, str) else page.resolve().as_uri()
+        self._send("Page.navigate", url=url)
+        self.wait_for("document.readyState === 'complete'")
 
     def evaluate(self, expression: str) -> Any:
-        """The value of JavaScript."""
-        answer = self._send("Runtime.evaluate", expression=expression, returnByValue=True)
+        """The value of JavaScript, or of its promise."""
+        how: dict[str, Any] = {} if self._context is None else {"contextId": self._context}
+        how |= {"returnByValue": True, "awaitPromise": True}
+        answer = self._send("Runtime.evaluate", expression=expression, **how)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def press(self, key: str, code: int) -> None:
-        """Press a key, such as Tab with code 9."""
-        for kind in ("rawKeyDown", "keyUp"):
+    def wait_for(self, expression: str) -> None:
+        """Wait until the value of JavaScript counts as true."""
+        deadline_s = time.monotonic() + _ANSWER_S
+        while not self.evaluate(f"Boolean({expression})"):
+            assert time.monotonic() < deadline_s, (expression, self.complaints[-3:])
+            time.sleep(0.02)
+
+    def press(self, key: str, code: int, modifiers: int = 0) -> None:
+        """Press a key, such as Tab with code 9; modifiers: 1 Alt, 2 Ctrl, 4 Meta, 8 Shift."""
+        text = {"Enter": "\r", " ": " "}.get(key, "") if not modifiers else ""
+        for kind in ("keyDown" if text else "rawKeyDown", "keyUp"):
             self._send(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                modifiers=modifiers,
+                text=text if kind == "keyDown" else "",
             )
+
+    def framed(self) -> Page:
+        """The document in the page's frame."""
+        tree = self._send("Page.getFrameTree")["frameTree"]
+        frame = copy.copy(self)
+        frame._context = self._contexts[tree["childFrames"][0]["frame"]["id"]]
+        return frame
+
+    def insert(self, text: str) -> None:
+        """Type a text where the focus is."""
+        self._send("Input.insertText", text=text)
+
+    def point_at(self, selector: str, click: bool = False) -> None:
+        """Move the mouse to the middle of an element, and click on it if asked."""
+        find = (
+            f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
+            " one.scrollIntoView({ block: 'nearest', behavior: 'instant' });"
+            " const box = one.getBoundingClientRect();"
+            " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+        place, before = self.evaluate(find), None
+        while place != before:  # the page may be scrolling yet
+            time.sleep(0.05)
+            place, before = self.evaluate(find), place
+        x, y = place
+        self._send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        if click:
+            for kind in ("mousePressed", "mouseReleased"):
+                self._send(
+                    *("Input.dispatchMouseEvent",), type=kind, x=x, y=y, button="left", clickCount=1
+                )
+
+    def click(self, selector: str) -> None:
+        """Click on an element."""
+        self.point_at(selector, click=True)
+
+    def drop(self, file: Path) -> None:
+        """Drop a file on the middle of the page."""
+        data = {"items": [], "files": [str(file.resolve())], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            self._send("Input.dispatchDragEvent", type=kind, x=300, y=300, data=data)
+
+    def resize(self, width: int, height: int, scale: float = 1.0) -> None:
+        """Make the window another size, in CSS pixels."""
+        self._send(
+            *("Emulation.setDeviceMetricsOverride",),
+            width=width,
+            height=height,
+            deviceScaleFactor=scale,
+            mobile=False,
+        )
+
+    def take_picture(self) -> bytes:
+        """What is to be seen, as PNG."""
+        return base64.b64decode(self._send("Page.captureScreenshot", format="png")["data"])
+
+    def go_offline(self, is_offline: bool) -> None:
+        """Cut the page off from the network, or let it back."""
+        self._send(
+            *("Network.emulateNetworkConditions",),
+            offline=is_offline,
+            latency=0,
+            downloadThroughput=-1,
+            uploadThroughput=-1,
+        )
+
+    def keep_downloads(self, folder: Path) -> None:
+        """Put what is downloaded into a folder."""
+        self._send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+
+    @contextlib.contextmanager
+    def running_first(self, script: str) -> Iterator[None]:
+        """Run JavaScript in each page that is opened, before its own."""
+        added = self._send("Page.addScriptToEvaluateOnNewDocument", source=script)
+        try:
+            yield
+        finally:
+            self._send("Page.removeScriptToEvaluateOnNewDocument", **added)
+
+    def speak(self, language: str) -> None:
+        """Let the page think that its reader's language is another one, such as `de-DE`."""
+        agent = self.evaluate("navigator.userAgent")
+        self._send("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage=language)
 
     def prefer(self, scheme: str) -> None:
         """Let the page think that the system is `light` or `dark`."""
@@ -106,6 +207,9 @@ class Page:
             self.blocked.append(told.get("blockedReason", told["errorText"]))
         elif method == "Runtime.exceptionThrown":
             self.complaints.append(str(told["exceptionDetails"]))
+        elif method == "Runtime.executionContextCreated":
+            context = told["context"]
+            self._contexts[context["auxData"]["frameId"]] = context["id"]
         elif method == "Log.entryAdded":
             self.complaints.append(told["entry"]["text"])
 

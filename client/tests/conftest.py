@@ -105,6 +105,12 @@ def url(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(f"{request.param}_url"))
 
 
+@pytest.fixture(params=["grpc", "http"])
+def triton_url(request: pytest.FixtureRequest) -> str:
+    """Each of those that speak Triton's protocols."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
 @pytest.fixture
 def http_connections(http_url: str) -> set[Any]:
     """Addresses from which the HTTP server was asked to translate since the test began."""

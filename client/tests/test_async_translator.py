@@ -28,7 +28,7 @@ def run(use: Callable[[AsyncTranslator], Awaitable[Any]], url: str, **more: Any)
     return asyncio.run(main())
 
 
-def test_texts_go_there_and_back(url: str) -> None:
+def test_texts_go_there_and_back(triton_url: str) -> None:
     """One, several, none; with options, a token and a deadline."""
     HEADERS.clear()
 
@@ -39,7 +39,7 @@ def test_texts_go_there_and_back(url: str) -> None:
         assert [t.text for t in found] == [translated(t) for t in ("a", "c\n", "b")]
         assert await translator.translate([]) == []
 
-    run(use, url, token="secret", timeout_s=5)
+    run(use, triton_url, token="secret", timeout_s=5)
     assert all(seen["authorization"] == "Bearer secret" for seen in HEADERS)
     assert all(0 < seen["timeout"] <= 5_000_000 for seen in HEADERS)
 

@@ -9,10 +9,12 @@ from dragoman_client.access import Access
 from stand_ins import HEADERS, SECRET_ONLY, TlsFiles, translated
 
 
-def test_token_headers_and_deadline_go_with_every_request(url: str) -> None:
+def test_token_headers_and_deadline_go_with_every_request(triton_url: str) -> None:
     """With names in lower case, as gRPC wants them."""
     HEADERS.clear()
-    with Translator(url, token="secret", headers={"X-Team": "Docs"}, timeout_s=2.5) as translator:
+    with Translator(
+        triton_url, token="secret", headers={"X-Team": "Docs"}, timeout_s=2.5
+    ) as translator:
         assert translator.is_ready()
         for _ in range(2):
             translator.translate("a")

@@ -30,18 +30,18 @@ def send(target: Target, *texts: str) -> Answered:
     return asyncio.run(run())
 
 
-def test_an_answer_is_counted(url: str) -> None:
+def test_an_answer_is_counted(triton_url: str) -> None:
     """Sentences and their tokens."""
     options = {"target_language": "de", "beam_width": 2}
-    found = send(Target.of(url, options=options), "abc", "d")
+    found = send(Target.of(triton_url, options=options), "abc", "d")
     assert (found.sentences, found.first_s) == (2, None)
     assert found.tokens == 4  # a letter each
 
 
-def test_a_stream_is_timed_from_its_first_part(url: str) -> None:
+def test_a_stream_is_timed_from_its_first_part(triton_url: str) -> None:
     """And counted at its end."""
     before_s = time.perf_counter()
-    found = send(Target.of(url, streamed=True), "abc")
+    found = send(Target.of(triton_url, streamed=True), "abc")
     assert (found.sentences, found.tokens) == (1, len("abc"))
     assert found.first_s is not None
     assert before_s < found.first_s < time.perf_counter()
@@ -63,21 +63,21 @@ def test_long_events_are_counted() -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_a_refusal_has_the_clients_kind(
-    url: str, text: str, kind: type[Exception], streamed: bool
+    triton_url: str, text: str, kind: type[Exception], streamed: bool
 ) -> None:
     """And keeps the server's message."""
     with pytest.raises(TranslationError) as caught:
-        send(Target.of(url, streamed=streamed), text)
+        send(Target.of(triton_url, streamed=streamed), text)
     assert type(caught.value) is kind
     assert str(caught.value) == f"refused: {text}"
 
 
-def test_no_answer_in_time_is_an_error(url: str) -> None:
+def test_no_answer_in_time_is_an_error(triton_url: str) -> None:
     """Also of a stream that has no end."""
     with pytest.raises(DeadlineExceeded):
-        send(Target.of(url, timeout_s=0.2), LATE)
+        send(Target.of(triton_url, timeout_s=0.2), LATE)
     with pytest.raises((ServerError, DeadlineExceeded)):
-        send(Target.of(url, streamed=True, timeout_s=0.5), ENDLESS)
+        send(Target.of(triton_url, streamed=True, timeout_s=0.5), ENDLESS)
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])

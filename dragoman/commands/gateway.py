@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from dragoman.commands.gateway_settings import as_settings, gateway_settings
+from dragoman.commands.gateway_settings import as_settings, gateway_settings, refuse_passwords
 from dragoman.commands.serve_settings import SETTINGS, declare, resolve
 
 HELP = "serve REST, the web page, keys and documents before a Triton that runs already"
@@ -23,6 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     from dragoman_gateway.serving import serve
 
+    refuse_passwords(arguments)
     settings = resolve(arguments, os.environ, gateway_settings(), known=SETTINGS)
     serve(as_settings(settings.values), heartbeat=arguments.heartbeat)
     return 0

@@ -6,6 +6,7 @@ has these settings where the gateway's requirements are not installed, too.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import inspect
 import re
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from dragoman_gateway.core.settings import GatewaySettings
 
 PREFIX = "gateway_"
+PREFIX_OF_VARIABLES = "DRAGOMAN_GATEWAY_"
 REQUIRED = (
     *("babel", "httptools", "msgspec", "prometheus_client", "python_multipart"),
     *("starlette", "uvicorn", "uvloop"),
@@ -87,6 +89,19 @@ def as_settings(values: Mapping[str, Any]) -> GatewaySettings:
         raise UsageError(str(error)) from error
 
 
+def refuse_passwords(arguments: argparse.Namespace) -> None:
+    """Refuse a password on the command line, which every user of the machine can read.
+
+    Raises:
+        UsageError: the URL of Redis has one.
+    """
+    if "@" in (arguments.gateway_limits_url or ""):
+        raise UsageError(
+            "a password on the command line can be read by every user of the machine: give the "
+            f"URL of Redis in {PREFIX_OF_VARIABLES}LIMITS_URL or in a settings file"
+        )
+
+
 def as_environment(values: Mapping[str, Any]) -> dict[str, str]:
     """Variables from which `dragoman gateway` reads the same values.
 
@@ -105,6 +120,16 @@ def as_environment(values: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def settings_table() -> str:
+    """All settings as the table of docs/gateway.md, in Markdown."""
+    lines = ["| flag of `dragoman gateway` | default | what it is |", "|---|---|---|"]
+    for one in gateway_settings():
+        default = " ".join(one.default) if one.kind is list else one.default
+        shown = "" if default in (None, "") else f"`{str(default).lower()}`"
+        lines.append(f"| `{one.short_flag}` | {shown} | {one.help} |")
+    return "\n".join(lines)
+
+
 def _kind(hint: Any) -> tuple[type, bool]:
     """Type of a value, and whether there may be several."""
     if typing.get_origin(hint) in (typing.Union, UnionType):
@@ -120,3 +145,7 @@ def _described(docstring: str) -> dict[str, str]:
     _, _, section = docstring.partition("Attributes:\n")
     found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()).rstrip(".") for name, text in found}
+
+
+if __name__ == "__main__":
+    print(settings_table())

@@ -9,7 +9,13 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from dragoman.commands.gateway_settings import REQUIRED, as_environment, as_settings, of_serve
+from dragoman.commands.gateway_settings import (
+    REQUIRED,
+    as_environment,
+    as_settings,
+    of_serve,
+    refuse_passwords,
+)
 from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, resolve
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.installation import install_command
@@ -34,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_serving.launch.stop_signals import Stopped, stop_on_signals
     from dragoman_serving.launch.supervision import keep_serving
 
+    refuse_passwords(arguments)
     resolved = resolve(arguments, os.environ, (*SETTINGS, *of_serve()))
     settings = resolved.values
     if settings["engine_timeout"] <= 0:

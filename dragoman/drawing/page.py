@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 import re
@@ -69,6 +71,19 @@ def write_page(
     }
     # In one pass: what stands in the texts is not looked at again.
     return _MARKER.sub(lambda marker: parts[marker[1]], _part("page.html"))
+
+
+def inline_hashes() -> tuple[str, str]:
+    """Hashes of the page's script and style, for the policy of whoever shows the page.
+
+    Returns:
+        As sources of a content security policy, such as `sha256-...`.
+        Source: https://www.w3.org/TR/CSP3/#grammardef-hash-source
+    """
+    # As they stand in page.html: each between two line breaks.
+    digests = (hashlib.sha256(f"\n{_part(name)}\n".encode()) for name in ("page.js", "page.css"))
+    script, style = (f"sha256-{base64.b64encode(one.digest()).decode()}" for one in digests)
+    return script, style
 
 
 def _part(name: str) -> str:

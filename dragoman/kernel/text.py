@@ -79,6 +79,7 @@ class Tokenizer:
         )
         if specials != (PAD_ID, BEGIN_ID, END_ID):
             raise UsageError(f"{path}: pad, begin and end have ids {specials}: expected (0, 2, 3)")
+        self._first, self._further = _FirstPieces(self._pieces), _FurtherPieces(self._pieces)
         self._may_have_tags = _TAG.encode() in model
         """False tells at once what a look at every entry of a large vocabulary would."""
         end = int(self._pieces.PieceToId(VOCABULARY_END))
@@ -183,7 +184,7 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids; specials vanish, bytes that are not UTF-8 become U+FFFD."""
         if not self._is_part:
-            return str(self._pieces.DecodeIds(list(ids)))
+            return self._decoded(ids)
         return _with_spaces(self._pieces.DecodePieces(self._spelt(ids))).strip()
 
     def piece(self, token_id: int) -> str:
@@ -211,6 +212,17 @@ class Tokenizer:
             for place in [(piece.begin, piece.end)]
         ]
 
+    def _decoded(self, ids: Sequence[int]) -> str:
+        """What SentencePiece decodes, without it where all tokens are plain pieces of text.
+
+        Each of its calls lets go of the interpreter's lock, for which a busy engine then waits.
+        """
+        rest = iter(ids)
+        try:
+            return self._first[next(rest)] + "".join(map(self._further.__getitem__, rest))
+        except (KeyError, StopIteration):
+            return str(self._pieces.DecodeIds(list(ids)))
+
     def _is_foreign(self, token_id: int) -> bool:
         return self._is_part and self._pieces.IdToPiece(token_id).startswith(FOREIGN)
 
@@ -227,6 +239,36 @@ class Tokenizer:
     def _spelt(self, ids: Sequence[int]) -> list[str]:
         """Pieces to decode: those of the other side are unknown to this one, and stay."""
         return [self.piece(token) for token in ids]
+
+
+class _FurtherPieces(dict[int, str]):
+    """What a piece of text decodes to behind others, by id; a KeyError for what is none."""
+
+    def __init__(self, pieces: sentencepiece.SentencePieceProcessor) -> None:
+        super().__init__()
+        self._pieces = pieces
+
+    def __missing__(self, token_id: int) -> str:
+        pieces = self._pieces
+        if not 0 <= token_id < pieces.GetPieceSize() or any(
+            is_kind(token_id) for is_kind in (pieces.IsUnknown, pieces.IsByte, pieces.IsControl)
+        ):
+            raise KeyError(token_id)
+        text = self[token_id] = _with_spaces(str(pieces.IdToPiece(token_id)))
+        return text
+
+
+class _FirstPieces(_FurtherPieces):
+    """The same of a piece that comes first; also a KeyError if nothing of it is left there."""
+
+    def __missing__(self, token_id: int) -> str:
+        super().__missing__(token_id)
+        text = str(self._pieces.DecodeIds([token_id]))
+        if not text:
+            del self[token_id]
+            raise KeyError(token_id)
+        self[token_id] = text
+        return text
 
 
 def _with_spaces(text: str) -> str:

@@ -10,6 +10,7 @@ from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
 from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from dragoman_gateway.own.protocol import OwnProtocol
+from dragoman_gateway.page.web_page import PageProtocol
 from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
 from dragoman_gateway.web.observation import Observed
@@ -24,11 +25,13 @@ def application(gateway: Gateway, log: AccessLog | None = None) -> ASGIApp:
         gateway: what all protocols share.
         log: gets a line for each request; None: there is no log.
     """
+    own = OwnProtocol(gateway)
     protocols: Sequence[ProtocolPackage] = (
         Operations(gateway),
+        PageProtocol(gateway, own),
         LibreTranslateProtocol(gateway),
         DeepLProtocol(gateway),
-        OwnProtocol(gateway),
+        own,
     )
     dispatcher = Dispatcher(protocols, gateway.settings)
     protected = Protection(dispatcher, gateway.access, gateway.settings)

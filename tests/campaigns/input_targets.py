@@ -27,19 +27,20 @@ with atheris.instrument_imports(include=["dragoman", "dragoman_serving"]):
     from dragoman_serving.request.suppression import suppressed_words
     from dragoman_serving.service import frames
     from dragoman_serving.service.frames import Damaged, FrameSplitter
-    from dragoman_serving.service.requests import RequestRules, read_request
+    from dragoman_serving.service.requests import RequestReader, RequestRules
 
     from dragoman.kernel.errors import DragomanError, UsageError
     from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
     from dragoman.kernel.sentences import split_sentences
     from dragoman.kernel.text import Tokenizer
 
-from tests.relay_frames import pack_cancel, pack_hello, pack_request
+from tests.relay_frames import pack_cancel, pack_hello, pack_request, request_of
 
 _BUNDLE = Path(__file__).parents[2] / "model_repository/translate/1/bundle"
 _UNPACK: Sequence[Callable[[bytes], object]] = (
     frames.Hello.unpack,
     frames.Request.unpack,
+    frames.RequestOptions.unpack,
     frames.unpack_cancel,
 )
 _TEXT_BYTES = 2000
@@ -68,7 +69,7 @@ def _unpack(body: bytes) -> None:
         except (Damaged, UsageError):  # also a relay of another release
             continue
     with suppress(Damaged, DragomanError):
-        read_request(frames.Request.unpack(body), RequestRules(priorities=True))
+        RequestReader(RequestRules(priorities=True)).read(frames.Request.unpack(body))
 
 
 def _manifest() -> Target:
@@ -145,7 +146,7 @@ def seeds(name: str) -> list[bytes]:
     if name == "frames":
         tensor = frames.Tensor.of("text_input", frames.DataType.BYTES, (1, 1), [b"Good morning."])
         parameters = {"beam_width": 4, "timeout": 10, "target_language": "de"}
-        request = frames.Request(1, 0, parameters, ("text_output",), (tensor,))
+        request = request_of(1, 0, parameters, ("text_output",), (tensor,))
         packed = [
             pack_request(request),
             pack_hello(frames.Hello("/models/translate", 1, "{}")),

@@ -66,6 +66,7 @@ static Searches open_searches(int64_t width, int64_t end_id, int64_t panels)
     const int64_t slots = MOST_SENTENCES, rows = slots * width;
     return (Searches){
         .width = width,
+        .branches = 1,
         .capacity = CAPACITY,
         .end_id = end_id,
         .panels = panels,
@@ -136,7 +137,7 @@ static void join(Batch *batch, const Sentence *sentences, int64_t count, int64_t
         tokens += sentences[i].length;
         for (int64_t j = 0; j < width; j++) {
             const int64_t row = i * width + j;
-            batch->rows.ids[row] = begin_id;
+            batch->rows.ids[row] = j ? -1 : begin_id;
             batch->rows.positions[row] = 0;
         }
     }

@@ -28,6 +28,8 @@ _FOLDER = Path(__file__).parent
 _DIGESTS = _FOLDER / "digests.json"
 
 
+PREFIX = (309,)
+"""The token of "Ich"."""
 SAMPLING = Sampling((0,), temperature=1.2, top_k=100, top_p=0.95)
 
 
@@ -43,6 +45,8 @@ class Case:
     constraints: Constraints | None = None
     details: bool = False
     """Whether digests hold each token's log-probability and attention."""
+    alternatives: int = 0
+    """At the second token, behind one that is given."""
 
 
 CASES = {
@@ -57,6 +61,9 @@ CASES = {
             min_tokens=6, repetition_penalty=1.3, no_repeat_ngram_size=2, patience=1.5
         ),
         details=True,
+    ),
+    "beam 2, alternatives, details": Case(
+        width=2, constraints=Constraints(prefix=PREFIX), details=True, alternatives=2
     ),
 }
 
@@ -74,9 +81,10 @@ def read_sentences(case: Case, count: int | None = None) -> list[Sentence]:
             sampling = replace(constraints.sampling, seed=(index,))
             constraints = replace(constraints, sampling=sampling)
         options = SearchOptions(
-            *(case.width, LENGTH_PENALTY, 1, constraints),
+            *(case.width, LENGTH_PENALTY, max(1, case.alternatives), constraints),
             token_scores=case.details,
             alignment=case.details,
+            alternatives=range(case.alternatives),
         )
         src_ids = tuple(tokenizer.encode_source(line, "de"))
         limit = case.limit or limits.target_tokens(len(src_ids))
@@ -103,7 +111,7 @@ def digests(found: Sequence[Hypothesis]) -> list[str]:
 
 def _digest(found: Sequence[Hypothesis]) -> str:
     digest = hashlib.sha256()
-    for one in found:
+    for one in (each for first in found for each in (first, *first.others)):
         digest.update(struct.pack(f"<q{len(one.ids)}q?", len(one.ids), *one.ids, one.complete))
         if one.log_prob is not None:
             digest.update(struct.pack("<2d", one.log_prob, one.score(LENGTH_PENALTY)))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -54,7 +55,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("declared")
     (folder / "sitecustomize.py").write_text(DECLARATION, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(folder))
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)  # before this code
         with serving() as running:
             yield running
 

@@ -61,7 +61,7 @@ def test_python(shipped: Served) -> None:
 
 
 def test_curl(shipped: Served) -> None:
-    for code in blocks("sh", "curl"):
+    for code in blocks("sh", "localhost:8000"):
         answer = json.loads(run(["bash", "-c", here(code, shipped)]))
         assert answer["text_output"]
         assert answer["finish_reason"]

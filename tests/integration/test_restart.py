@@ -93,8 +93,11 @@ class Server:
 
     def gateway_translates(self) -> bool:
         body = json.dumps({"text": "I'm hungry.", "target_language": "de"}).encode()
+        request = urllib.request.Request(
+            f"{self.gateway}/api/v1/translate", body, {"Content-Type": "application/json"}
+        )
         try:
-            with urllib.request.urlopen(f"{self.gateway}/api/v1/translate", body, 10) as answer:
+            with urllib.request.urlopen(request, timeout=10) as answer:
                 return b"Ich habe Hunger." in answer.read()
         except OSError:
             return False

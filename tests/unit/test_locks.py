@@ -93,6 +93,7 @@ def test_every_extra_that_is_installed_has_its_lock() -> None:
         "train.txt": ("3.11", ("export",)),
         "dev.txt": ("3.11", ("serve", "dev")),
         "serve-cpu.txt": ("3.12", ("serve-cpu",)),
+        "gateway.txt": ("3.12", ("gateway-redis",)),
         "serve-gpu.txt": ("3.12", ("serve-gpu", "tensorrt")),
     }
     assert {path.name for path in LOCKS} == {*MAKE, "build.txt", "torch.txt"}

@@ -43,6 +43,7 @@ _BUSY = (
 _TEXT_NAMES = {"text_input": "text", "target_input": "target"}
 _KINDS: Mapping[str, type[TranslationError]] = {
     "deadline_exceeded": DeadlineExceeded,
+    "forbidden": AccessDenied,
     "invalid_input": InvalidRequest,
     "key_missing": AccessDenied,
     "key_refused": AccessDenied,

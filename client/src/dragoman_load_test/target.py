@@ -59,8 +59,9 @@ class Target:
         found = cls(url, address, access, checked, streamed, timeout_s, api)
         if address.is_grpc and api != "triton":
             raise ValueError(f"URL {url!r}: the protocol {api} is for http:// and https://")
-        if streamed and found.http_api.stream_path is None:
-            raise ValueError(f"{found.http_api.title}'s protocol has no streams")
+        spoken = found.http_api  # refuses options that it does not have
+        if streamed and spoken.stream_path is None:
+            raise ValueError(f"{spoken.title}'s protocol has no streams")
         return found
 
     @property

@@ -156,6 +156,7 @@ drawing.addEventListener("keydown", (event) => {
   }
 });
 drawing.addEventListener("mouseleave", () => look(null));
+document.getElementById("choice").addEventListener("submit", (event) => event.preventDefault());
 document.getElementById("choice").addEventListener("change", (event) => {
   if (event.target.name === "kind") {
     state.kind = event.target.value;

@@ -82,7 +82,7 @@ class _Line:
     async def translate(self, text: str) -> Translation:
         if not self._calls and not self._waiting:
             return await self._alone(text)
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Translation] = asyncio.get_running_loop().create_future()
         self._waiting[future] = text
         self._go_on()
         try:

@@ -28,7 +28,7 @@ class GatewaySettings:
         triton_http: HTTP URL of Triton, for streams: one that is broken off over gRPC can crash
             Triton 24.10.
         folder: of the gateway's state: keys, usage, glossaries, documents. None: in memory, or a
-            temporary folder, while commands take `default_folder()`.
+            temporary folder; the commands take `~/.local/state/dragoman` then.
         path_prefix: path under which a proxy publishes the gateway, such as `/translate`.
         public_url: how people reach the gateway, for absolute URLs in answers; None: as requested.
         trusted_proxies: networks whose `X-Forwarded-*` headers are believed, such as `10.0.0.0/8`.

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     import redis.asyncio
 
 _LOG = logging.getLogger(__name__)
-_ANSWER_S = 0.5
+_CONNECTIONS = 32
+"""More requests at once wait for one."""
+_ANSWER_S = 1.0
 """The longest that Redis may take."""
 _PAUSE_S = 1.0
 """For which Redis is not asked after it failed."""
@@ -172,6 +174,7 @@ class RedisShares:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
         await self._client.aclose()
+        await self._client.connection_pool.disconnect()
 
     async def _own_id(self) -> str:
         if self._gateway_id is None:
@@ -222,15 +225,20 @@ def _connect(url: str) -> tuple[tuple[type[BaseException], ...], redis.asyncio.R
     except ModuleNotFoundError as error:
         raise UsageError("limits_url: redis is not installed: pip install redis") from error
     try:
-        client = redis.asyncio.Redis.from_url(
-            url, decode_responses=True, socket_connect_timeout=_ANSWER_S, socket_timeout=_ANSWER_S
+        pool = redis.asyncio.BlockingConnectionPool.from_url(
+            url,
+            max_connections=_CONNECTIONS,
+            timeout=_ANSWER_S,
+            decode_responses=True,
+            socket_connect_timeout=_ANSWER_S,
+            socket_timeout=_ANSWER_S,
         )
     except ValueError as error:
-        # The URL may have a password.
-        raise UsageError(
-            "limits_url: give redis://HOST:PORT/NUMBER, rediss:// or unix://"
-        ) from error
-    return (redis.asyncio.RedisError, OSError, TimeoutError), client
+        message = "limits_url: give redis://HOST:PORT/NUMBER, rediss:// or unix://"
+        raise UsageError(message) from error  # without the URL, which may have a password
+    return (redis.asyncio.RedisError, OSError, TimeoutError), redis.asyncio.Redis(
+        connection_pool=pool
+    )
 
 
 def _names(caller: Caller, month: str) -> list[str]:

@@ -11,6 +11,7 @@ import asyncio
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -76,6 +77,7 @@ VERSION = len(_MIGRATIONS)
 """Of the file's tables, in its `user_version`."""
 _BUSY_MS = 5000
 """How long a write waits for that of another process."""
+_RETRY_S = 0.01
 
 
 def open_database(folder: Path | None, must_exist: bool = False) -> sqlite3.Connection:
@@ -94,14 +96,15 @@ def open_database(folder: Path | None, must_exist: bool = False) -> sqlite3.Conn
     path = None if folder is None else folder / FILE_NAME
     if path is not None:
         _prepare(path, must_exist)
-    with writing_errors(path):
-        connection = _connect(path)
+    deadline_s = time.monotonic() + _BUSY_MS / 1000
+    while True:
         try:
-            _migrate(connection, path)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
+            with writing_errors(path):
+                return _opened(path)
+        except UsageError as error:
+            if not _is_busy(error.__cause__) or time.monotonic() > deadline_s:
+                raise
+            time.sleep(_RETRY_S)
 
 
 @contextmanager
@@ -233,6 +236,25 @@ def _prepare(path: Path, must_exist: bool) -> None:
         raise UsageError(
             f"{path}: cannot be written: {error.strerror}: give a folder that this user may write"
         ) from error
+
+
+def _opened(path: Path | None) -> sqlite3.Connection:
+    connection = _connect(path)
+    try:
+        _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_busy(error: BaseException | None) -> bool:
+    """Whether another process had the file locked.
+
+    SQLite does not wait for it by itself where one process turns on the write-ahead log, or closes
+    the file as the last one, while others open it.
+    """
+    return getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY")
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:

@@ -42,6 +42,7 @@ from dragoman_gateway.deepl.deepl_texts import translate_texts
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
+from dragoman_gateway.web.late_answers import late_answer
 from dragoman_gateway.web.requests import MULTIPART, GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
 from dragoman_gateway.web.uploads import content_of
@@ -150,6 +151,9 @@ class DeepLProtocol:
         return await self._gateway.translations.languages()
 
     async def _translate(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+        return await late_answer(self._translations_of(fields, caller))
+
+    async def _translations_of(self, fields: Fields, caller: Caller) -> Response:
         if not (texts := fields.texts("text")):
             raise InvalidInput("Parameter 'text' not specified.")
         source, target = await self._direction(fields)

@@ -157,9 +157,10 @@ class LibreTranslateProtocol:
             )
         if form != "text":
             raise InvalidInput(f"{form[:40]} format is not supported")
-        most_others = int((await self._translations.info()).limits["max_beam_width"]) - 1
-        if others > most_others:
-            raise InvalidInput(f"alternatives parameter must be <= {most_others}")
+        if others > 0:
+            most = int((await self._translations.info()).limits["max_beam_width"]) - 1
+            if others > most:
+                raise InvalidInput(f"alternatives parameter must be <= {most}")
         longest, limit = max(map(len, texts), default=0), caller.limits.characters_per_request
         if limit is not None and longest > limit:
             raise InvalidInput(f"request ({longest}) exceeds text limit ({limit})")

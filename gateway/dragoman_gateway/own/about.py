@@ -12,7 +12,7 @@ from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.languages import name_of
 from dragoman_gateway.own.answers import usage_answer
 from dragoman_gateway.own.callers import caller_of
-from dragoman_gateway.own.replies import reply, request_id
+from dragoman_gateway.own.replies import reply
 from dragoman_gateway.own.shapes import (
     FeaturesAnswer,
     HealthAnswer,
@@ -55,7 +55,7 @@ class About:
                 options=[dict(one) for one in found.options.values()],
                 limits=dict(found.limits),
                 features=features,
-                request_id=request_id(request),
+                request_id=request.request_id,
             )
         )
 
@@ -65,7 +65,7 @@ class About:
         found = [
             LanguageAnswer(code, name_of(code), served.targets_of(code)) for code in served.sources
         ]
-        return reply(LanguagesAnswer(found, request_id(request)))
+        return reply(LanguagesAnswer(found, request.request_id))
 
     async def health(self, request: GatewayRequest) -> Response:
         """Whether the server can translate now."""
@@ -73,13 +73,13 @@ class About:
             raise Unavailable("the gateway is going down: ask another one", _RETRY_AFTER_S)
         if not await self._gateway.translations.is_ready():
             raise Unavailable("the model is not ready: try again soon", _RETRY_AFTER_S)
-        return reply(HealthAnswer("ready", request_id(request)))
+        return reply(HealthAnswer("ready", request.request_id))
 
     async def usage(self, request: GatewayRequest) -> Response:
         """What the caller has used in this month."""
         caller = await caller_of(self._gateway, request)
         used = await self._gateway.access.usage(caller)
-        return reply(usage_answer(used, request_id(request)))
+        return reply(usage_answer(used, request.request_id))
 
     async def keys_required(self) -> bool:
         """Whether requests need an API key."""

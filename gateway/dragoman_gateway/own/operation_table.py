@@ -54,7 +54,7 @@ class Operation:
         path: below `PREFIX`.
         tag: its group.
         summary: what it does, in a line.
-        handle: answers.
+        handle: answers; None: another package does.
         answer: what it answers; None: nothing, or not JSON.
         status: of an answer.
         request: fields of the request; None: there is no body.
@@ -73,7 +73,7 @@ class Operation:
     path: str
     tag: str
     summary: str
-    handle: Handler
+    handle: Handler | None = None
     answer: type[msgspec.Struct] | None = None
     status: int = 200
     request: type[msgspec.Struct] | None = None
@@ -192,6 +192,16 @@ def _translation(endpoints: Translating) -> Sequence[Operation]:
             answer=shapes.AlignmentsAnswer,
             example={"text": "Good morning.", "target": "Guten Morgen.", "target_language": "de"},
             help="Hard alignments unless `return_alignments` is `soft`.",
+        ),
+        new(
+            "attention",
+            "POST",
+            "/attention",
+            summary="Draw the attention weights of a sentence, as a page",
+            request=shapes.AttentionRequest,
+            model=TRANSLATE,
+            media_types=("text/html",),
+            example={"text": "Good morning.", "target_language": "de"},
         ),
     )
 

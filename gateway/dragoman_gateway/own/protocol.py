@@ -20,11 +20,7 @@ from dragoman_gateway.own.translating import Translating
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.requests import GatewayRequest
 
-_PAGE_HEADERS = {
-    "content-security-policy": POLICY,
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-}
+_PAGE_HEADERS = {"content-security-policy": POLICY}
 
 
 class OwnProtocol:
@@ -47,6 +43,7 @@ class OwnProtocol:
         self.endpoints = tuple(
             Endpoint(one.method, PREFIX + one.path, one.handle, one.reads_body)
             for one in self._operations
+            if one.handle is not None
         )
 
     def is_for(self, path: str) -> bool:

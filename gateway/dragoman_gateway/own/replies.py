@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 
 import msgspec
@@ -18,12 +17,6 @@ NO_STORE = {"cache-control": "no-store"}
 """Answers hold what people wrote: no cache on the way may keep them."""
 
 
-def request_id(request: GatewayRequest) -> str:
-    """The id of a request; made here if nobody has given it one."""
-    found: str = request.scope.setdefault("request_id", secrets.token_hex(8))
-    return found
-
-
 def reply(
     body: object, status: int = 200, headers: Mapping[str, str] = NO_STORE, media_type: str = JSON
 ) -> Response:
@@ -33,7 +26,7 @@ def reply(
 
 def refusal_of(request: GatewayRequest, error: GatewayError) -> Refusal:
     """An error in the shape of this API."""
-    return Refusal(error_answer(error), request_id(request))
+    return Refusal(error_answer(error), request.request_id)
 
 
 def refuse(request: GatewayRequest, error: GatewayError) -> Response:

@@ -72,6 +72,15 @@ class ScoreRequest(Struct, kw_only=True):
     target: Annotated[Texts, Meta(description="its translation, or one for each of the texts")]
 
 
+class AttentionRequest(Struct, kw_only=True):
+    """A sentence to look into."""
+
+    text: Annotated[str, Meta(description="a sentence; not longer than the model takes whole")]
+    target: (
+        Annotated[str, Meta(description="its translation; left out: the model's own")] | UnsetType
+    ) = UNSET
+
+
 class TokenScoresAnswer(Struct):
     """Log-probabilities of a translation's tokens."""
 

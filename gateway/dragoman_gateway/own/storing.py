@@ -21,7 +21,7 @@ from dragoman_gateway.own.bodies import (
     read_object,
 )
 from dragoman_gateway.own.callers import caller_of
-from dragoman_gateway.own.replies import NO_STORE, reply, request_id
+from dragoman_gateway.own.replies import NO_STORE, reply
 from dragoman_gateway.own.shapes import (
     DocumentFields,
     GlossariesAnswer,
@@ -56,25 +56,25 @@ class Glossaries:
         ]
         found = await self._store.create(caller, fields.name, dictionaries)
         headers = {**NO_STORE, "location": f"{request.url.path}/{found.id}"}
-        return reply(glossary_answer(found, request_id(request)), 201, headers)
+        return reply(glossary_answer(found, request.request_id), 201, headers)
 
     async def all(self, request: GatewayRequest) -> Response:
         """The caller's glossaries."""
         found = await self._store.all(await caller_of(self._gateway, request))
-        return reply(GlossariesAnswer([glossary_answer(g) for g in found], request_id(request)))
+        return reply(GlossariesAnswer([glossary_answer(g) for g in found], request.request_id))
 
     async def get(self, request: GatewayRequest) -> Response:
         """A glossary, without its entries."""
         caller = await caller_of(self._gateway, request)
         found = await self._store.get(caller, request.path_params["id"])
-        return reply(glossary_answer(found, request_id(request)))
+        return reply(glossary_answer(found, request.request_id))
 
     async def rename(self, request: GatewayRequest) -> Response:
         """Give a glossary another name."""
         caller = await caller_of(self._gateway, request)
         name = read_body(request, RenameRequest).fields.name
         found = await self._store.rename(caller, request.path_params["id"], name)
-        return reply(glossary_answer(found, request_id(request)))
+        return reply(glossary_answer(found, request.request_id))
 
     async def delete(self, request: GatewayRequest) -> Response:
         """Remove a glossary."""
@@ -113,7 +113,7 @@ class Glossaries:
         entries = read_terms(request)
         dictionary = Dictionary(source, target, entries, len(entries))
         found = await self._store.put(caller, request.path_params["id"], dictionary, merge)
-        return reply(glossary_answer(found, request_id(request)))
+        return reply(glossary_answer(found, request.request_id))
 
     async def _direction(self, request: GatewayRequest) -> tuple[str, str]:
         path = request.path_params
@@ -152,19 +152,19 @@ class Documents:
         finally:
             await request.close()
         headers = {**NO_STORE, "location": f"{request.url.path}/{job.id}"}
-        return reply(job_answer(job, request_id(request)), 202, headers)
+        return reply(job_answer(job, request.request_id), 202, headers)
 
     async def all(self, request: GatewayRequest) -> Response:
         """The caller's documents."""
         found = await self._jobs.all(await caller_of(self._gateway, request))
-        return reply(JobsAnswer([job_answer(job) for job in found], request_id(request)))
+        return reply(JobsAnswer([job_answer(job) for job in found], request.request_id))
 
     async def get(self, request: GatewayRequest) -> Response:
         """How far a document is; waits for its end as long as the query says."""
         caller = await caller_of(self._gateway, request)
         wait_s = _seconds(request.query_params.get("wait_s", "0"))
         job = await self._jobs.get(caller, request.path_params["id"], wait_s)
-        return reply(job_answer(job, request_id(request)))
+        return reply(job_answer(job, request.request_id))
 
     async def result(self, request: GatewayRequest) -> Response:
         """The translated document."""
@@ -173,8 +173,8 @@ class Documents:
         path = await self._jobs.result(caller, job_id)
         job = await self._jobs.get(caller, job_id)
         # As a file to save: a browser must not show in this origin what somebody has uploaded.
-        headers = {**NO_STORE, "x-content-type-options": "nosniff"}
-        return FileResponse(path, 200, headers, "application/octet-stream", filename=job.file_name)
+        kind = "application/octet-stream"
+        return FileResponse(path, 200, NO_STORE, kind, filename=job.file_name)
 
     async def delete(self, request: GatewayRequest) -> Response:
         """Cancel a document, and remove its files."""

@@ -23,7 +23,7 @@ from dragoman_gateway.own.answers import (
 from dragoman_gateway.own.bodies import Body, read_body
 from dragoman_gateway.own.callers import caller_of
 from dragoman_gateway.own.events import EventResponse
-from dragoman_gateway.own.replies import refusal_of, refuse, reply, request_id
+from dragoman_gateway.own.replies import refusal_of, refuse, reply
 from dragoman_gateway.own.shapes import (
     AlignmentsAnswer,
     AlternativeAnswer,
@@ -68,7 +68,7 @@ class Translating:
             store=body.fields.store and not _is_no_store(request),
         )
         return reply(
-            TranslateAnswer([translation_answer(one) for one in found], request_id(request))
+            TranslateAnswer([translation_answer(one) for one in found], request.request_id)
         )
 
     async def stream(self, request: GatewayRequest) -> Response:
@@ -77,7 +77,7 @@ class Translating:
         limits = (await self._gateway.translations.info()).limits
         body = read_body(request, StreamRequest, STREAM, limits)
         return EventResponse(
-            self._events(caller, body, request_id(request)),
+            self._events(caller, body, request.request_id),
             lambda error: refuse(request, error),
             lambda error: refusal_of(request, error),
         )
@@ -95,7 +95,7 @@ class Translating:
                 found.append(DetectionAnswer(detected.language, detected.probability))
                 if index % _DETECTED_AT_ONCE == 0:
                     await asyncio.sleep(0)
-        return reply(DetectAnswer(found, request_id(request)))
+        return reply(DetectAnswer(found, request.request_id))
 
     async def alternatives(self, request: GatewayRequest) -> Response:
         """Complete a translation from a position in several ways."""
@@ -122,18 +122,18 @@ class Translating:
             AlternativeAnswer(one.text, one.score or 0.0)
             for one in (best, *best.alternatives)[: fields.count]
         ]
-        return reply(AlternativesAnswer(found, request_id(request)))
+        return reply(AlternativesAnswer(found, request.request_id))
 
     async def score(self, request: GatewayRequest) -> Response:
         """Score given translations."""
         found = await self._scores(request, {})
-        return reply(ScoreAnswer([scored_answer(one) for one in found], request_id(request)))
+        return reply(ScoreAnswer([scored_answer(one) for one in found], request.request_id))
 
     async def alignments(self, request: GatewayRequest) -> Response:
         """Align given translations with their texts."""
         found = await self._scores(request, {"return_alignments": "hard"})
         aligned = [_aligned(one) for one in found]
-        return reply(AlignmentsAnswer(aligned, request_id(request)))
+        return reply(AlignmentsAnswer(aligned, request.request_id))
 
     async def _scores(self, request: GatewayRequest, default: dict[str, Any]) -> list[PairScore]:
         caller = await caller_of(self._gateway, request)

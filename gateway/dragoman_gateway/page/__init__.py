@@ -1,1 +1,1 @@
-"""The web page."""
+"""The web page at `/`, and the picture of attention that it opens."""

@@ -28,6 +28,7 @@ from dragoman_gateway.web.forwarding import FORWARDED
 ANY = "*"
 _EXTENSION = re.compile(rb"(?:chrome|moz|safari-web|safari)-extension://")
 """Origins of browser extensions: their users have installed them."""
+_HOST = re.compile(rb"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?")
 _NAVIGATIONS = frozenset(("GET", "HEAD"))
 
 
@@ -97,11 +98,10 @@ class Origins:
 
     def _is_ours(self, host: bytes) -> bool:
         """Whether a Host header names this gateway; no page can rebind an IP address."""
-        name = host.lower()
-        if name.startswith(b"["):
-            name = name[1:].partition(b"]")[0]
-        else:
-            name = name.partition(b":")[0].rstrip(b".")
+        found = _HOST.fullmatch(host.lower())
+        if found is None:  # also two of them, joined
+            return False
+        name = (found[1] or found[2]).rstrip(b".")
         if name == b"localhost" or name in self._hosts or name.endswith(b".localhost"):
             return True
         try:

@@ -18,16 +18,16 @@ def outcome_error(done: Future[Any]) -> BaseException | None:
 
 def when_all_done(
     futures: Sequence[Future[_Part]],
-    join: Callable[[list[_Part]], _Whole],
+    join: Callable[[list[_Part]], _Whole | Future[_Whole]],
 ) -> Future[_Whole]:
     """A future of what `join` makes of all results, or of the error that came first.
 
-    An error cancels the other parts, and so does cancelling the future. Of none, it is done at
-    once.
+    `join` returns the result, or a future of it. An error cancels the other parts, and cancelling
+    the future cancels what is under way. Of no parts, `join` is called at once.
     """
-    joined: Future[_Whole] = Future()
-    parts = list(futures)
-    remaining = len(parts)
+    whole: Future[_Whole] = Future()
+    under_way: list[Future[Any]] = list(futures)
+    remaining = len(under_way)
     first_error: BaseException | None = None
     lock = threading.Lock()
 
@@ -41,41 +41,61 @@ def when_all_done(
             remaining -= 1
             is_last = not remaining
         if is_first_error:
-            for part in list(parts):
-                part.cancel()
-        if not is_last:
-            return
-        settle()
-        # The parts lead here, and from here to them: without this, only the collector of garbage
-        # would free them, and its runs hold everything up.
-        parts.clear()
+            cancel_parts()
+        if is_last:
+            go_on()
 
-    def settle() -> None:
-        if not joined.set_running_or_notify_cancel():
-            return
-        # Errors are handed on without being raised: a raised one would hold this frame, and so
-        # `joined`, which holds the error.
-        if first_error is not None:
-            joined.set_exception(first_error)
+    def go_on() -> None:
+        if first_error is not None or whole.cancelled():
+            settle(first_error)
             return
         try:
-            whole = join([part.result() for part in parts])
+            joined = join([part.result() for part in under_way])
         except Exception as error:  # whatever it was, who waits must hear of it
-            joined.set_exception(error)
+            settle(error)
+            return
+        if not isinstance(joined, Future):
+            settle(None, joined)
+            return
+        under_way[:] = [joined]
+        if whole.cancelled():
+            joined.cancel()
+        joined.add_done_callback(finish)
+
+    def finish(done: Future[_Whole]) -> None:
+        error = outcome_error(done)
+        if error is not None:
+            settle(error)
         else:
-            joined.set_result(whole)
+            settle(None, done.result())
+
+    def settle(error: BaseException | None, result: Any = None) -> None:
+        # The parts lead here, and from here to them: without this, only the collector of garbage
+        # would free them, and its runs hold everything up.
+        under_way.clear()
+        if not whole.set_running_or_notify_cancel():
+            return
+        # An error is handed on without being raised: a raised one would hold this frame, and so
+        # `whole`, which holds the error.
+        if error is not None:
+            whole.set_exception(error)
+        else:
+            whole.set_result(result)
+
+    def cancel_parts() -> None:
+        for part in list(under_way):
+            part.cancel()
 
     def pass_on(done: Future[_Whole]) -> None:
         if done.cancelled():
-            for part in list(parts):
-                part.cancel()
+            cancel_parts()
 
-    joined.add_done_callback(pass_on)
+    whole.add_done_callback(pass_on)
     for future in futures:
         future.add_done_callback(count)
     if not futures:
-        settle()
-    return joined
+        go_on()
+    return whole
 
 
 def result_or(future: Future[_Part], default: _Part) -> Future[_Part]:
@@ -96,46 +116,3 @@ def result_or(future: Future[_Part], default: _Part) -> Future[_Part]:
     chosen.add_done_callback(pass_on)
     future.add_done_callback(settle)
     return chosen
-
-
-def followed_by(first: Future[_Part], begin: Callable[[_Part], Future[_Whole]]) -> Future[_Whole]:
-    """A future of what is begun with the result of `first`, or of the first error.
-
-    Cancelling it cancels whichever of the two is under way.
-    """
-    whole: Future[_Whole] = Future()
-    under_way: list[Future[Any]] = [first]
-
-    def go_on(done: Future[_Part]) -> None:
-        if failure := outcome_error(done):
-            settle(failure)
-            return
-        try:
-            under_way[:] = [begin(done.result())]
-        except Exception as error:  # whatever it was, who waits must hear of it
-            settle(error)
-            return
-        if whole.cancelled():
-            under_way[0].cancel()
-        under_way[0].add_done_callback(finish)
-
-    def finish(done: Future[_Whole]) -> None:
-        settle(outcome_error(done), done)
-
-    def settle(failure: BaseException | None, second: Future[_Whole] | None = None) -> None:
-        under_way.clear()  # it leads here, as in `when_all_done`
-        if not whole.set_running_or_notify_cancel():
-            return
-        if failure is not None:
-            whole.set_exception(failure)
-        elif second is not None:
-            whole.set_result(second.result())
-
-    def pass_on(done: Future[_Whole]) -> None:
-        if done.cancelled():
-            for part in list(under_way):
-                part.cancel()
-
-    whole.add_done_callback(pass_on)
-    first.add_done_callback(go_on)
-    return whole

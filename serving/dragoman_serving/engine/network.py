@@ -30,14 +30,14 @@ class Found(Protocol):
 
 
 class Decoding(Protocol):
-    """Sentences of one beam width that step together, a slot each, whatever place each is at.
+    """Sentences with searches alike that step together, a slot each, whatever place each is at.
 
     Slots are without gaps, in the order in which the sentences joined. One thread uses it.
     """
 
     @property
     def rows(self) -> int:
-        """Rows in flight: a sentence has as many as its beam is wide."""
+        """Rows in flight: a sentence has as many as its searches are wide."""
         ...
 
     @property
@@ -75,7 +75,7 @@ class Network(Protocol):
         """Bytes that the caches of a decoding take at most, also while they grow.
 
         Args:
-            width: of every sentence's beam.
+            width: rows of every sentence.
             slots: sentences that it may have.
         """
         ...
@@ -95,9 +95,14 @@ class Network(Protocol):
         """Whether a step of few rows is faster with all the cores."""
         ...
 
-    def begin(self, width: int, special_ids: SpecialIds, slots: int) -> Decoding:
-        """Nothing in flight yet, for so many sentences of this beam width, in the calling thread.
+    def begin(self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1) -> Decoding:
+        """Nothing in flight yet, in the calling thread.
 
-        More may join all the same; its caches then take more than `most_bytes`.
+        Args:
+            width: of a search.
+            special_ids: of the model's vocabulary.
+            slots: sentences. More may join all the same; its caches then take more than
+                `most_bytes`.
+            searches: of every sentence.
         """
         ...

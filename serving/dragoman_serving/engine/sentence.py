@@ -15,7 +15,9 @@ class SearchOptions:
     14. `hypotheses` is how many are wanted, at most `beam_width`. `token_scores` and `alignment`
     request each token's log-probability, and the attention of the steps that generate them, which a
     runtime that does not know it leaves out. `shortlist` computes the scores of the sentence's
-    shortlist alone, which takes a runtime and a model that have one.
+    shortlist alone, which takes a runtime and a model that have one. `alternatives` are ranks, from
+    0, of the tokens behind the prefix: behind each of these tokens a search goes on by itself, and
+    all they find are the `hypotheses`. Not with sampling or terms.
     """
 
     beam_width: int = 4
@@ -25,6 +27,17 @@ class SearchOptions:
     token_scores: bool = False
     alignment: bool = False
     shortlist: bool = False
+    alternatives: range = range(0)
+
+    @property
+    def searches(self) -> int:
+        """Searches of the sentence."""
+        return max(1, len(self.alternatives))
+
+    @property
+    def rows(self) -> int:
+        """Rows that all its searches have."""
+        return self.beam_width * self.searches
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,10 @@ class BatchLimits:
     """Rows that one worker steps at a time; a sentence has as many as its beam is wide."""
     waiting: int = 40_000
     """Sentences that may wait; more are refused. One request may take half of what is free."""
+    single_rows: int = 0
+    """If at most this many rows are waiting or running, one of two workers takes the sentences that
+    come one by one; of n workers, the (n - 1)th part. Receiving and answering each of them takes as
+    long as a few of its steps, and needs the other cores."""
 
     @property
     def most_of_request(self) -> int:
@@ -35,7 +39,7 @@ class Tuning:
 
     docs/lab-notebook.md has the measurements: [P] "the engine in a process of its own",
     [S] "threads and sessions", [T] "turns between requests, and overload", [M] "memory after a
-    burst". [-]: not measured. docs/deployment.md has a table of them.
+    burst", [R] "what a served request takes". [-]: not measured. docs/deployment.md has a table.
 
     Raises:
         UsageError: a number that is too small, or not finite.
@@ -53,6 +57,9 @@ class Tuning:
     """Weights of a large model's step: it has a session with all cores for lone rows [S]."""
     lone_rows: int = 32
     """Rows up to which one worker of a large model, with all cores, beats several [S]."""
+    single_rows: int = 8
+    """`BatchLimits.single_rows` of a small model, 0 and 8: 4 requests at a time 874 and 1,043
+    sentences/s served, 8 requests the same for 0.88 of the processor time [R]."""
     join_wait_steps: int = 6
     """Steps that few sentences wait for others: 0, 4, 8: 749, 860, 864 sentences/s [P]."""
     join_few_divisor: int = 4
@@ -82,7 +89,7 @@ class Tuning:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            least = 0 if name in ("lone_rows", "join_wait_steps") else 1
+            least = 0 if name in ("lone_rows", "single_rows", "join_wait_steps") else 1
             if isinstance(value, int) and value < least:
                 raise UsageError(f"{name} is {value}: give {least} or more")
             if isinstance(value, float) and not 0 < value < math.inf:

@@ -191,9 +191,10 @@ def batch_limits(
 ) -> BatchLimits:
     """The bounds that settings come to for a model."""
     tuning = settings.tuning
-    on_cpu = tuning.rows_large if _is_large(sizes, tuning) else tuning.rows_small
+    is_large = _is_large(sizes, tuning)
+    on_cpu = tuning.rows_large if is_large else tuning.rows_small
     rows = settings.max_rows or (tuning.rows_gpu if runtime in GPU_RUNTIMES else on_cpu)
-    return BatchLimits(rows, settings.max_waiting)
+    return BatchLimits(rows, settings.max_waiting, 0 if is_large else tuning.single_rows)
 
 
 def _is_large(sizes: Dimensions, tuning: Tuning) -> bool:

@@ -38,12 +38,13 @@ size_t begin_frame(Written *to, uint8_t kind)
     return begin;
 }
 
-void end_frame(Written *to, size_t begin)
+void overwrite_number(Written *to, size_t at, uint32_t number)
 {
-    const uint32_t count = to->count - begin - 4;
     if (!to->failed)
-        memcpy(to->bytes + begin, &count, 4);
+        memcpy(to->bytes + at, &number, 4);
 }
+
+void end_frame(Written *to, size_t begin) { overwrite_number(to, begin, to->count - begin - 4); }
 
 const char *read_bytes(Reading *from, size_t count)
 {

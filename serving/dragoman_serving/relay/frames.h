@@ -8,7 +8,7 @@
 
 enum { HELLO = 1, REQUEST, CANCEL, READY, REFUSED, ANSWER, FIGURES };
 /* Version of the frames, which both sides must speak. */
-enum { PROTOCOL = 3 };
+enum { PROTOCOL = 4 };
 enum { MOST_FRAME_BYTES = 64 << 20 };
 
 /* Bytes that grow; begin with zeros, end with `free(bytes)`. */
@@ -20,6 +20,8 @@ typedef struct {
 
 void write_bytes(Written *to, const void *from, size_t count);
 void write_number(Written *to, uint64_t number, size_t bytes);
+/* Write 4 bytes anew that were written at `at`. */
+void overwrite_number(Written *to, size_t at, uint32_t number);
 void write_text(Written *to, const char *text, size_t bytes);
 /* Begin a frame; end it with where it began. */
 size_t begin_frame(Written *to, uint8_t kind);

@@ -79,12 +79,40 @@ static TRITONSERVER_Error *write_input(Written *to, TRITONBACKEND_Input *input)
     return NULL;
 }
 
+static bool holds_texts(const char *name)
+{
+    return strcmp(name, "text_input") == 0 || strcmp(name, "target_input") == 0;
+}
+
+/* Write the inputs that hold texts, or the others. */
+static TRITONSERVER_Error *write_inputs(Written *to, TRITONBACKEND_Request *request, bool texts)
+{
+    const size_t begin = to->count;
+    uint32_t count, written = 0;
+    TRY(TRITONBACKEND_RequestInputCount(request, &count));
+    write_number(to, 0, 4);
+    for (uint32_t i = 0; i < count; i++) {
+        TRITONBACKEND_Input *input;
+        const char *name;
+        TRY(TRITONBACKEND_RequestInputByIndex(request, i, &input));
+        TRY(TRITONBACKEND_InputProperties(input, &name, NULL, NULL, NULL, NULL, NULL));
+        if (holds_texts(name) != texts)
+            continue;
+        TRY(write_input(to, input));
+        written++;
+    }
+    overwrite_number(to, begin, written);
+    return NULL;
+}
+
 static TRITONSERVER_Error *write_fields(Written *to, TRITONBACKEND_Request *request)
 {
     uint64_t timeout_us = 0;
     uint32_t count;
     TRY(TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request, &timeout_us));
     write_number(to, timeout_us, 8);
+    const size_t begin = to->count;
+    write_number(to, 0, 4);
     TRY(write_parameters(to, request));
     TRY(TRITONBACKEND_RequestOutputCount(request, &count));
     write_number(to, count, 4);
@@ -93,14 +121,9 @@ static TRITONSERVER_Error *write_fields(Written *to, TRITONBACKEND_Request *requ
         TRY(TRITONBACKEND_RequestOutputName(request, i, &name));
         write_text(to, name, strlen(name));
     }
-    TRY(TRITONBACKEND_RequestInputCount(request, &count));
-    write_number(to, count, 4);
-    for (uint32_t i = 0; i < count; i++) {
-        TRITONBACKEND_Input *input;
-        TRY(TRITONBACKEND_RequestInputByIndex(request, i, &input));
-        TRY(write_input(to, input));
-    }
-    return NULL;
+    TRY(write_inputs(to, request, false));
+    overwrite_number(to, begin, to->count - begin - 4);
+    return write_inputs(to, request, true);
 }
 
 TRITONSERVER_Error *write_request(Written *to, uint64_t number, TRITONBACKEND_Request *request)

@@ -6,6 +6,7 @@ not the options.
 
 from __future__ import annotations
 
+import copy
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -80,9 +81,18 @@ class SearchPlan(ScoringPlan):
     """Whether a faulty translation is searched for again."""
     constraints: Constraints
     """Of sentences that have nothing of their own."""
+    draws_seed: bool
+    """Whether its samples have a seed that was drawn for one request."""
     shortlist: bool
     """Whether only tokens of a sentence's shortlist are scored."""
     target: Tokenizer
+
+    def at(self, urgency: Urgency) -> SearchPlan:
+        """The same for a request of another urgency; what it has worked out is shared."""
+        _ = self._usual
+        plan = copy.copy(self)
+        plan.urgency = urgency
+        return plan
 
     def of_sentence(
         self, index: int, text: str, src_ids: Sequence[int]
@@ -206,6 +216,7 @@ def plan_request(
         and not sampled(options)
         and _UNREPAIRED.isdisjoint(options),
         constraints=_constraints(options, target),
+        draws_seed=sampled(options) and options.get("seed") is None,
         shortlist=options.get("shortlist") or False,
         target=target,
     )
@@ -243,6 +254,11 @@ def with_sample(search: SearchOptions, number: int) -> SearchOptions:
     assert constraints.sampling is not None
     sampling = replace(constraints.sampling, seed=(constraints.sampling.seed[0], number))
     return replace(search, constraints=replace(constraints, sampling=sampling))
+
+
+def with_alternatives(search: SearchOptions, ranks: range) -> SearchOptions:
+    """The search for some of the alternatives at a position."""
+    return replace(search, hypotheses=len(ranks), alternatives=ranks)
 
 
 def _outputs(options: OptionArguments) -> frozenset[str]:

@@ -96,24 +96,35 @@ class Assessment:
 class Assessor:
     """Assesses translations through a scorer."""
 
-    def __init__(self, tokenizer: Tokenizer, manifest: Manifest, scorer: Scorer) -> None:
-        """Begin with nothing to assess."""
-        self._tokenizer, self._manifest, self._scorer = tokenizer, manifest, scorer
+    def __init__(
+        self, tokenizer: Tokenizer, manifest: Manifest, scorer: Scorer, searches_attend: bool
+    ) -> None:
+        """Begin with nothing to assess.
 
-    def check(self, translations: int, plan: ScoringPlan) -> None:
+        Args:
+            tokenizer: of the model.
+            manifest: of the bundle.
+            scorer: computes what searches do not tell.
+            searches_attend: whether the engine's searches tell the attention of heads that align.
+        """
+        self._tokenizer, self._manifest, self._scorer = tokenizer, manifest, scorer
+        self._searches_attend = searches_attend
+
+    def check(self, translations: int, plan: ScoringPlan, given: bool) -> None:
         """Refuse early what could not be assessed.
 
         Args:
             translations: of sentences, that a request has.
             plan: of the request.
+            given: whether the request has the translations, so that no search tells their scores.
 
         Raises:
             InvalidRequest: there are too many, or nothing is known of alignments or of heads.
             Overloaded: too many others are waiting.
             DeadlineExceeded: it takes longer than it allows.
         """
-        wanted = "alignments" in plan.outputs or plan.coverage_penalty
-        if wanted and self._manifest.alignment is None:
+        aligned = "alignments" in plan.outputs or plan.coverage_penalty > 0
+        if aligned and self._manifest.alignment is None:
             name = "coverage_penalty" if plan.coverage_penalty else "return_alignments"
             raise InvalidRequest(
                 f"{name}: the manifest does not say which attention heads align; "
@@ -129,7 +140,8 @@ class Assessor:
                 f"{translations} translations to be scored in one request, more than "
                 f"{self._scorer.most_of_request}: send fewer"
             )
-        self._scorer.check(translations, plan.urgency.priority, plan.urgency.deadline_s)
+        if given or "attention" in plan.outputs or (aligned and not self._searches_attend):
+            self._scorer.check(translations, plan.urgency.priority, plan.urgency.deadline_s)
 
     def check_lengths(self, lengths: Sequence[int], translations: int, plan: ScoringPlan) -> None:
         """Refuse early what would have too much attention, however short the translations.

@@ -46,7 +46,8 @@ class NativeScoring:
             for pair, number in zip(pairs, steps, strict=True)
         ]
         log_probs = self._score(pairs, lengths, src_lengths, weights)
-        of_pairs = np.split(log_probs, np.cumsum(lengths)[:-1])
+        all_steps = iter(log_probs.tolist())
+        of_pairs = [tuple(itertools.islice(all_steps, number)) for number in steps]
         return [self._scored(*one) for one in zip(pairs, of_pairs, weights, strict=True)]
 
     def _steps(self, pair: Pair) -> int:
@@ -96,12 +97,12 @@ class NativeScoring:
         )
         return log_probs
 
-    def _scored(self, pair: Pair, log_probs: Floats, weights: Floats | None) -> Scored:
+    def _scored(self, pair: Pair, log_probs: tuple[float, ...], weights: Floats | None) -> Scored:
         tokens = len(pair.tgt_ids)
         attention = None
         if weights is not None and self._alignment:
             attention = attention_of_tokens(weights, self._alignment, tokens)
-        return Scored(tuple(log_probs[: tokens + pair.complete].tolist()), attention)
+        return Scored(log_probs[: tokens + pair.complete], attention)
 
 
 def _joined(rows: Iterable[Sequence[int]]) -> Ids:

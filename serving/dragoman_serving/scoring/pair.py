@@ -89,13 +89,16 @@ def like_lengths(lengths: Sequence[tuple[int, int]]) -> list[slice]:
     No group has more than a bounded number of tokens on a side, with padding, unless it is of one.
     """
     groups: list[slice] = []
-    start = 0
-    for index in range(1, len(lengths) + 1):
-        group = lengths[start : index + 1]
-        padded = [len(group) * max(side) for side in zip(*group, strict=True)]
-        real = [sum(side) for side in zip(*group, strict=True)]
-        full = max(padded) > MOST_TOKENS or sum(padded) > _MOST_PADDED * sum(real)
-        if index == len(lengths) or full:
+    start = real = longest_tgt = longest_src = 0
+    for index, (tgt, src) in enumerate(lengths):
+        longest_tgt, longest_src = max(longest_tgt, tgt), max(longest_src, src)
+        real += tgt + src
+        pairs = index + 1 - start
+        full = (
+            pairs * max(longest_tgt, longest_src) > MOST_TOKENS
+            or pairs * (longest_tgt + longest_src) > _MOST_PADDED * real
+        )
+        if full and pairs > 1:
             groups.append(slice(start, index))
-            start = index
-    return groups
+            start, real, longest_tgt, longest_src = index, tgt + src, tgt, src
+    return [*groups, slice(start, len(lengths))] if lengths else []

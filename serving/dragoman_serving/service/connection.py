@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import socket
 import threading
 from collections import deque
@@ -13,6 +15,12 @@ from dragoman_serving.service.frames import FrameSplitter, Kind
 _RECEIVE_BYTES = 1 << 18
 _LAST_S = 5.0
 """For what is not yet sent when a connection is closed."""
+
+# `socket.send` lets go of the interpreter's lock. A worker between two steps would then wait for
+# whoever takes it, once for each answer, though the call returns at once.
+_send = ctypes.PyDLL(None, use_errno=True).send
+_send.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
+_send.restype = ctypes.c_ssize_t
 
 
 class Connection:
@@ -47,19 +55,19 @@ class Connection:
     def send(self, frame: bytes) -> None:
         """Send a frame now, or as soon as there is room; nothing if the other side has gone."""
         with self._lock:
-            unsent = memoryview(frame)
-            if not self._backlog:
-                try:
-                    sent = self._socket.send(unsent, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-                except BlockingIOError:
-                    sent = 0
-                except OSError:
-                    return
-                if sent == len(frame):
-                    return
-                unsent = unsent[sent:]
-            self._backlog.append(unsent)
+            sent = 0 if self._backlog else self._send_now(frame)
+            if sent == len(frame):
+                return
+            self._backlog.append(memoryview(frame)[sent:])
             self._has_backlog.notify()
+
+    def _send_now(self, frame: bytes) -> int:
+        """Send what there is room for; how many bytes, all of them if the other side has gone."""
+        flags = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+        sent = _send(self._socket.fileno(), frame, len(frame), flags)
+        if sent >= 0:
+            return int(sent)
+        return 0 if ctypes.get_errno() in (errno.EAGAIN, errno.EINTR) else len(frame)
 
     def close(self) -> None:
         """Send what waits, as far as the other side reads it, and close."""

@@ -6,13 +6,14 @@ first; a text is its length in 4 bytes, UTF-8, and a zero byte. Tensors travel a
 | kind    | to     | holds |
 |---------|--------|-------|
 | HELLO   | engine | `PROTOCOL` (4), the model's folder, version (8), configuration in JSON |
-| REQUEST | engine | number (8), timeout in µs (8), parameters, wanted outputs, inputs |
+| REQUEST | engine | number (8), timeout in µs (8), bytes of the options (4), options, texts |
 | CANCEL  | engine | number (8) of a request that nobody waits for any more |
 | READY   | Triton | the model's inputs and outputs, in JSON: it can be used |
 | REFUSED | Triton | why the model cannot be used |
 | ANSWER  | Triton | number (8), last one (1), error (1); its code (4) and text, or outputs |
 | FIGURES | Triton | figures: kind (1), name, description, labels, value as a double (8) each |
 
+Options are parameters, wanted outputs and inputs, but for the inputs that hold texts.
 Before the things of which there may be many stands their number in 4 bytes. A parameter is its
 name, type (1), value; a wanted output its name; a label its name and value, both texts; inputs and
 outputs are tensors.
@@ -29,7 +30,7 @@ from typing import Any
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Version of these frames, which both sides must speak; relay/frames.h has it too."""
 MOST_BYTES = 64 << 20
 """Of a frame: more than a request may hold, less than would hurt."""
@@ -144,23 +145,37 @@ class Hello:
 
 
 @dataclass(frozen=True)
-class Request:
-    """A request as it came to Triton."""
+class RequestOptions:
+    """Everything of a request but its texts."""
 
-    number: int
-    timeout_us: int
     parameters: dict[str, Any]
     outputs: tuple[str, ...]
     inputs: tuple[Tensor, ...]
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> RequestOptions:
+        """From a request's bytes."""
+        reading = _Reading(packed)
+        parameters = {reading.text(): reading.parameter() for _ in range(reading.number(_U32))}
+        outputs = tuple(reading.text() for _ in range(reading.number(_U32)))
+        return cls(parameters, outputs, reading.tensors())
+
+
+@dataclass
+class Request:
+    """A request as it came to Triton; `options` are packed `RequestOptions`."""
+
+    number: int
+    timeout_us: int
+    options: bytes
+    texts: tuple[Tensor, ...]
 
     @classmethod
     def unpack(cls, body: bytes) -> Request:
         """From a frame without its head."""
         reading = _Reading(body)
         number, timeout_us = reading.number(_U64), reading.number(_U64)
-        parameters = {reading.text(): reading.parameter() for _ in range(reading.number(_U32))}
-        outputs = tuple(reading.text() for _ in range(reading.number(_U32)))
-        return cls(number, timeout_us, parameters, outputs, reading.tensors())
+        return cls(number, timeout_us, reading.bytes(reading.number(_U32)), reading.tensors())
 
 
 @dataclass(frozen=True)

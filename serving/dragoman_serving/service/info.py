@@ -16,7 +16,6 @@ from dragoman_serving.service import answers
 from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.frames import Answer, DataType, Hello, Request, Tensor
 from dragoman_serving.service.model_config import MODELS
-from dragoman_serving.service.requests import read_request
 from dragoman_serving.service.served_model import Model, Send, parameters
 from dragoman_serving.translation.source_texts import MAX_REQUEST_CHARACTERS, MAX_TEXT_CHARACTERS
 from dragoman_serving.translation.translator import Translator
@@ -50,11 +49,11 @@ class InfoModel(Model):
     def ask(self, request: Request) -> None:
         """See `Model`."""
         try:
-            asked = read_request(request, self._rules)
+            asked = self._reader.read(request)
             if asked.texts:
                 raise InvalidRequest(f"{INFO} takes no text_input")
-            if asked.options:
-                raise InvalidRequest(f"{INFO} takes no {next(iter(asked.options))}")
+            if asked.wanted.options:
+                raise InvalidRequest(f"{INFO} takes no {next(iter(asked.wanted.options))}")
             written = json.dumps(describe(self._translator(), self._metrics_port))
             tensor = Tensor.of(INFO, DataType.BYTES, (1,), [written.encode()])
             self._send(Answer(request.number, (tensor,)).pack())

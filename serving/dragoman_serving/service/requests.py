@@ -10,9 +10,10 @@ from typing import Any
 from dragoman_options.table import OPTIONS
 
 from dragoman.kernel.errors import InvalidRequest
+from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.request.urgency import Urgency
-from dragoman_serving.service.frames import Request
-from dragoman_serving.service.model_config import TARGET, TEXT
+from dragoman_serving.service.frames import Request, RequestOptions, Tensor
+from dragoman_serving.service.model_config import TEXT
 
 _PRIORITY = "queue_priority"
 _TIMEOUT = "timeout"
@@ -21,6 +22,8 @@ _TRITON_PARAMETERS = {"id", "sequence_id", "sequence_start", "sequence_end", "pr
 _HIGHEST_PRIORITY = 9
 _MOST_VALUES = 100_000
 """Of a tensor: more texts than may be translated at a time."""
+_MOST_KNOWN, _MOST_KNOWN_BYTES = 256, 2048
+"""Options that are remembered, and bytes of each."""
 
 
 @dataclass(frozen=True)
@@ -31,62 +34,114 @@ class RequestRules:
     priorities: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
+class Wanted:
+    """What a request's options say; requests with equal options share one.
+
+    Attributes:
+        options: by name, not checked yet.
+        outputs: names of the outputs that the client asks for.
+        timeout_us: None: the options name none.
+        priority: of the request.
+        plan: of a request of one text, kept by the model that has made it.
+    """
+
+    options: dict[str, Any]
+    outputs: tuple[str, ...]
+    timeout_us: Any
+    priority: int
+    plan: SearchPlan | None = None
+
+
+@dataclass
 class Asked:
     """What a request asks for; the texts stand in a tensor of this shape.
 
-    `options` are not checked yet. `targets` are given translations of the texts, of the model
-    `score` alone.
+    `targets` are given translations of the texts, of the model `score` alone.
     """
 
     texts: list[str]
     shape: tuple[int, ...]
-    options: dict[str, Any]
+    wanted: Wanted
     urgency: Urgency
     targets: tuple[str, ...] = ()
 
 
-def read_request(request: Request, rules: RequestRules) -> Asked:
-    """Texts, options and urgency of a request.
+class RequestReader:
+    """Reads requests. Options that came lately are not read again: clients seldom vary them."""
 
-    Raises:
-        InvalidRequest: a text that is not UTF-8, or an option with more values than it takes.
-    """
-    timeout_us = request.parameters.get(_TIMEOUT) or request.timeout_us
-    urgency = _urgency(timeout_us, request.parameters.get(_PRIORITY), rules)
-    options: dict[str, Any] = {
-        name: value
-        for name, value in request.parameters.items()
-        if name not in _TRITON_PARAMETERS and name != _PRIORITY
-    }
-    texts: list[str] = []
-    targets: tuple[str, ...] = ()
-    shape: tuple[int, ...] = (0,)
-    for tensor in request.inputs:
-        if math.prod(tensor.shape) > _MOST_VALUES:
-            raise InvalidRequest(f"input {tensor.name} has more than {_MOST_VALUES} values")
-        values = tensor.values
-        if tensor.name == TEXT:
-            shape = tensor.shape
-            texts = [_decode(value, "text", index) for index, value in enumerate(values)]
-        elif tensor.name == TARGET:
-            targets = tuple(_decode(value, "target", index) for index, value in enumerate(values))
-        else:
-            options[tensor.name] = _option(tensor.name, values)
-    return Asked(texts, shape, options, urgency, targets)
+    def __init__(self, rules: RequestRules) -> None:
+        """Begin with no options known."""
+        self._rules = rules
+        self._known: dict[bytes, Wanted] = {}
+
+    def __len__(self) -> int:
+        """How many options are known."""
+        return len(self._known)
+
+    def read(self, request: Request) -> Asked:
+        """Texts, options and urgency of a request.
+
+        Raises:
+            InvalidRequest: a text that is not UTF-8, or an option with more values than it takes.
+        """
+        wanted = self._known.get(request.options)
+        if wanted is None:
+            wanted = self._wanted(RequestOptions.unpack(request.options))
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            if len(request.options) <= _MOST_KNOWN_BYTES:
+                self._known[request.options] = wanted
+        urgency = self._urgency(wanted, request.timeout_us)
+        texts: list[str] = []
+        targets: tuple[str, ...] = ()
+        shape: tuple[int, ...] = (0,)
+        for tensor in request.texts:
+            values = _values(tensor)
+            if tensor.name == TEXT:
+                shape = tensor.shape
+                texts = [_decode(value, "text", index) for index, value in enumerate(values)]
+            else:
+                targets = tuple(
+                    _decode(value, "target", index) for index, value in enumerate(values)
+                )
+        return Asked(texts, shape, wanted, urgency, targets)
+
+    def _wanted(self, given: RequestOptions) -> Wanted:
+        options: dict[str, Any] = {
+            name: value
+            for name, value in given.parameters.items()
+            if name not in _TRITON_PARAMETERS and name != _PRIORITY
+        }
+        for tensor in given.inputs:
+            options[tensor.name] = _option(tensor.name, _values(tensor))
+        timeout_us = given.parameters.get(_TIMEOUT) or None
+        priority = self._priority(given.parameters.get(_PRIORITY))
+        return Wanted(options, given.outputs, timeout_us, priority)
+
+    def _priority(self, given: Any) -> int:
+        if given is None:
+            return 0
+        if not self._rules.priorities:
+            raise InvalidRequest(f"option {_PRIORITY} is not allowed by this server")
+        if type(given) is not int or not 0 <= given <= _HIGHEST_PRIORITY:
+            raise InvalidRequest(f"option {_PRIORITY} is {given!r}: give 0 to {_HIGHEST_PRIORITY}")
+        return given
+
+    def _urgency(self, wanted: Wanted, timeout_us: Any) -> Urgency:
+        if wanted.timeout_us is not None:
+            timeout_us = wanted.timeout_us
+        if type(timeout_us) is not int or timeout_us < 0:
+            raise InvalidRequest(f"option {_TIMEOUT} is {timeout_us!r}: give microseconds")
+        longest_s = self._rules.deadline_s
+        allowed_s = min(timeout_us / 1e6, longest_s) if timeout_us else longest_s
+        return Urgency(wanted.priority, time.monotonic() + allowed_s)
 
 
-def _urgency(timeout_us: Any, priority: Any, rules: RequestRules) -> Urgency:
-    if priority is not None and not rules.priorities:
-        raise InvalidRequest(f"option {_PRIORITY} is not allowed by this server")
-    if priority is None:
-        priority = 0
-    if type(priority) is not int or not 0 <= priority <= _HIGHEST_PRIORITY:
-        raise InvalidRequest(f"option {_PRIORITY} is {priority!r}: give 0 to {_HIGHEST_PRIORITY}")
-    if type(timeout_us) is not int or timeout_us < 0:
-        raise InvalidRequest(f"option {_TIMEOUT} is {timeout_us!r}: give microseconds")
-    allowed_s = min(timeout_us / 1e6, rules.deadline_s) if timeout_us else rules.deadline_s
-    return Urgency(priority, time.monotonic() + allowed_s)
+def _values(tensor: Tensor) -> list[Any]:
+    if math.prod(tensor.shape) > _MOST_VALUES:
+        raise InvalidRequest(f"input {tensor.name} has more than {_MOST_VALUES} values")
+    return tensor.values
 
 
 def _option(name: str, values: list[Any]) -> Any:

@@ -39,7 +39,7 @@ class ScoreModel(OneAnswerModel[Assessment]):
     def begin(self, asked: Asked) -> Submitted[Assessment]:
         """See `OneAnswerModel`."""
         translator = self._translator()
-        return translator.score(asked.texts, asked.targets, asked.options, asked.urgency)
+        return translator.score(asked.texts, asked.targets, asked.wanted.options, asked.urgency)
 
     def answer(self, found: list[Assessment], plan: ScoringPlan, form: Form) -> Answer:
         """See `OneAnswerModel`."""

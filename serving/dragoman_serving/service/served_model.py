@@ -17,7 +17,7 @@ from dragoman_serving.service.answers import Form
 from dragoman_serving.service.configuration import request_rules
 from dragoman_serving.service.frames import Answer, Hello, Request
 from dragoman_serving.service.model_config import known_parameters
-from dragoman_serving.service.requests import Asked, read_request
+from dragoman_serving.service.requests import Asked, RequestReader
 from dragoman_serving.translation.translator import Submitted
 
 Send = Callable[[bytes], None]
@@ -62,7 +62,7 @@ class Model(ABC):
         Raises:
             DragomanError: the configuration is not usable.
         """
-        self._rules = request_rules(parameters(hello))
+        self._reader = RequestReader(request_rules(parameters(hello)))
         self.in_flight = InFlight()
 
     @abstractmethod
@@ -120,12 +120,12 @@ class OneAnswerModel(Model, Generic[_Found]):
     def ask(self, request: Request) -> None:
         """See `Model`."""
         try:
-            asked = read_request(request, self._rules)
+            asked = self._reader.read(request)
             begun = self.begin(asked)
         except Exception as error:  # one request's error must not reach the others
             self._send(answers.of_error(error, request.number).pack())
             return
-        form = Form(request.number, request.outputs, asked.shape)
+        form = Form(request.number, asked.wanted.outputs, asked.shape)
         self.in_flight.add(request.number, begun.future)
         begun.future.add_done_callback(partial(self._answer, begun.plan, form))
 

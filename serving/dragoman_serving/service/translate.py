@@ -62,7 +62,13 @@ class TranslateModel(OneAnswerModel[Translation]):
 
     def begin(self, asked: Asked) -> Submitted[Translation]:
         """See `OneAnswerModel`."""
-        return self._translator.submit(asked.texts, asked.options, asked.urgency)
+        wanted = asked.wanted
+        plan = wanted.plan if len(asked.texts) == 1 else None
+        if plan is None:
+            plan = self._translator.plan(wanted.options, len(asked.texts))
+            if len(asked.texts) == 1 and not plan.draws_seed:
+                wanted.plan = plan
+        return self._translator.begin(asked.texts, plan, asked.urgency)
 
     def answer(self, found: list[Translation], plan: ScoringPlan, form: Form) -> Answer:
         """See `OneAnswerModel`."""

@@ -13,7 +13,6 @@ from dragoman_serving.service.answers import Form, of_stream_error
 from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import Hello, Request
-from dragoman_serving.service.requests import read_request
 from dragoman_serving.service.served_model import Model, parameters
 from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translator import Translator
@@ -60,14 +59,15 @@ class TranslateStreamModel(Model):
     def ask(self, request: Request) -> None:
         """See `Model`."""
         try:
-            asked = read_request(request, self._rules)
+            asked = self._reader.read(request)
             if len(asked.texts) != 1:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
-            growing = _Growing(Form(request.number, request.outputs, asked.shape))
+            growing = _Growing(Form(request.number, asked.wanted.outputs, asked.shape))
             translator = self._translator()
             growing.bundle = translator.manifest.identity
             stream = growing.stream = translator.stream(
-                asked.texts[0], asked.options, lambda: self._look_at(growing), asked.urgency
+                *(asked.texts[0], asked.wanted.options),
+                *(lambda: self._look_at(growing), asked.urgency),
             )
         except Exception as error:  # one request's error must not reach the others
             self._connection.send(of_stream_error(error, request.number).pack())

@@ -16,10 +16,10 @@ from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.constraints import Constraints
-from dragoman_serving.engine.futures import followed_by, result_or, when_all_done
+from dragoman_serving.engine.futures import result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
-from dragoman_serving.request.plan import SearchPlan, with_sample
+from dragoman_serving.request.plan import SearchPlan, with_alternatives, with_sample
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.faults import SHORT, fault_of
@@ -46,6 +46,7 @@ class FollowUp:
         submit: Submit,
         scorer: Scorer,
         alignment: AlignmentHeads | None,
+        most_rows: int,
     ) -> None:
         """Know whom to ask.
 
@@ -55,8 +56,10 @@ class FollowUp:
             submit: asks the engine.
             scorer: tells the attention of translations whose search does not.
             alignment: which heads align; None: unknown.
+            most_rows: that a sentence's searches should have.
         """
         self._alignment = alignment
+        self._most_rows = most_rows
         self._scorer = scorer
         self._plan = plan
         self._tokenizer = tokenizer
@@ -86,8 +89,8 @@ class FollowUp:
 
     def repair(
         self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis]
-    ) -> Future[list[Hypothesis]]:
-        """Search again for sentences whose translations are faulty.
+    ) -> Future[list[Hypothesis]] | None:
+        """Search again for sentences whose translations are faulty; None if there are none.
 
         A first translation is kept if the second one is faulty too, or if there is none because
         the engine is overloaded or the request's time is over.
@@ -101,10 +104,12 @@ class FollowUp:
             for index, (sentence, one) in enumerate(zip(sentences, found, strict=True))
             if (fault := fault_of(sentence.src_ids, one)) is not None
         }
+        if not faults:
+            return None
         again = [_guarded(sentences[index], fault) for index, fault in faults.items()]
         futures: list[Future[Hypothesis]] = []
         with contextlib.suppress(DragomanError):
-            futures = self._submit(again) if again else []
+            futures = self._submit(again)
 
         def join(second: list[Hypothesis]) -> list[Hypothesis]:
             repaired = list(found)
@@ -131,29 +136,23 @@ class FollowUp:
         ]
 
     def _alternatives(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
-        """The best tokens behind the prefix first, then what comes after each."""
-        begun = self._submit([_until_token(sentence) for sentence in sentences])
+        """The best tokens behind the prefix, and what comes after each.
+
+        A sentence whose searches have more rows than may be in flight has them in several parts.
+        """
+        count, together = self._plan.alternatives, max(1, self._most_rows // self._plan.width)
+        parts = [range(i, min(i + together, count)) for i in range(0, count, together)]
+        futures = self._submit(
+            [
+                replace(sentence, options=with_alternatives(sentence.options, part))
+                for sentence in sentences
+                for part in parts
+            ]
+        )
         return [
-            followed_by(future, partial(self._finish, sentence))
-            for sentence, future in zip(sentences, begun, strict=True)
+            when_all_done(futures[i : i + len(parts)], _together)
+            for i in range(0, len(futures), len(parts))
         ]
-
-    def _finish(self, sentence: Sentence, begun: Hypothesis) -> Future[Hypothesis]:
-        beginnings = [replace(one, others=()) for one in (begun, *begun.others)]
-        going_on = [not one.complete and len(one.ids) < sentence.max_tokens for one in beginnings]
-        further = [one for one, goes_on in zip(beginnings, going_on, strict=True) if goes_on]
-        futures = self._submit([_behind(sentence, one.ids) for one in further])
-
-        def join(found: list[Hypothesis]) -> Hypothesis:
-            remaining = iter(found)
-            return _together(
-                [
-                    next(remaining) if goes_on else one
-                    for one, goes_on in zip(beginnings, going_on, strict=True)
-                ]
-            )
-
-        return when_all_done(futures, join)
 
     def _cover(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """What was found, ranked once more by what each hypothesis says of its source.
@@ -162,11 +161,12 @@ class FollowUp:
         found, and by the heads that align.
         """
         return [
-            followed_by(future, partial(self._look, sentence))
+            when_all_done([future], partial(self._look, sentence))
             for sentence, future in zip(sentences, self._submit(sentences), strict=True)
         ]
 
-    def _look(self, sentence: Sentence, found: Hypothesis) -> Future[Hypothesis]:
+    def _look(self, sentence: Sentence, searched: list[Hypothesis]) -> Future[Hypothesis]:
+        (found,) = searched
         # Where there were too few, the last was repeated.
         hypotheses = list({one.ids: one for one in (found, *found.others)}.values())
         known = [scored_by_search(one, self._alignment) for one in hypotheses]
@@ -201,20 +201,21 @@ class FollowUp:
     def _keep(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
         """Where a placeholder was lost after all, what stands between them is translated apart."""
         return [
-            followed_by(future, partial(self._check, sentence))
+            when_all_done([future], partial(self._check, sentence))
             for sentence, future in zip(sentences, self._submit(sentences), strict=True)
         ]
 
-    def _check(self, sentence: SourceSentence, found: Hypothesis) -> Future[Hypothesis]:
+    def _check(
+        self, sentence: SourceSentence, searched: list[Hypothesis]
+    ) -> Hypothesis | Future[Hypothesis]:
+        (found,) = searched
         tag, end = sentence.src_ids[: self._tokenizer.tags], sentence.src_ids[-1]
         # As the target writes them: the source's vocabulary may lack some of their characters.
         placeholders = self._plan.terms.placeholders(sentence.text)
         translated = self._tokenizer.target.decode(found.ids)
         kept = Counter(find_placeholders(translated))
         if all(kept[one] == count for one, count in Counter(placeholders).items()):
-            done: Future[Hypothesis] = Future()
-            done.set_result(found)
-            return done
+            return found
         between = split_at_placeholders(sentence.text)
         parts = [self._tokenizer.encode(part) for part in between]
         futures = self._submit(
@@ -265,18 +266,5 @@ def _guarded(sentence: SourceSentence, fault: str) -> SourceSentence:
 
 def _together(found: list[Hypothesis]) -> Hypothesis:
     """The first, with the others."""
-    return replace(found[0], others=tuple(found[1:]))
-
-
-def _until_token(sentence: Sentence) -> Sentence:
-    """A sentence whose search ends with the token behind the prefix."""
-    constraints = sentence.options.constraints
-    given = len(constraints.prefix) if constraints else 0
-    return replace(sentence, max_tokens=given + 1)
-
-
-def _behind(sentence: Sentence, ids: tuple[int, ...]) -> Sentence:
-    """A sentence whose translation begins with these tokens."""
-    constraints = replace(sentence.options.constraints or Constraints(), prefix=ids)
-    options = replace(sentence.options, hypotheses=1, constraints=constraints)
-    return replace(sentence, options=options)
+    every = [one for first in found for one in (replace(first, others=()), *first.others)]
+    return replace(every[0], others=tuple(every[1:]))

@@ -15,7 +15,7 @@ from dragoman.kernel.manifest import Manifest
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.statistics import Counts
 from dragoman_serving.engine.errors import EngineFailure
-from dragoman_serving.engine.futures import followed_by, when_all_done
+from dragoman_serving.engine.futures import when_all_done
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.models.loading import open_engine
 from dragoman_serving.request.plan import (
@@ -37,6 +37,8 @@ from dragoman_serving.translation.translation import Composer, Translation, with
 
 _Found = TypeVar("_Found")
 _NO_OPTIONS: Mapping[str, Any] = {}
+_Outcome = list[Translation] | Future[list[Translation]]
+"""Translations, or what they will be when more has been searched for or computed."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,10 @@ class Translator:
             *(bundle, self.manifest, self._limits.waiting, self._settings.tuning),
             opened.scoring,
         )
-        self._assessor = Assessor(self._tokenizer, self.manifest, self._scorer)
+        self._assessor = Assessor(
+            *(self._tokenizer, self.manifest, self._scorer),
+            searches_attend=self.layout.runtime == "native",
+        )
         self._preparation = Preparation()
 
     def translate(
@@ -138,12 +143,26 @@ class Translator:
             DeadlineExceeded: the request takes longer than it allows.
             Closed: the translator was closed.
         """
+        return self.begin(texts, self.plan(options, len(texts)), urgency)
+
+    def plan(self, options: Mapping[str, Any], texts: int) -> SearchPlan:
+        """Resolve the options of a request of so many texts, for `begin`.
+
+        Raises:
+            InvalidRequest: an option cannot be served.
+        """
+        plan = plan_request(options, self.manifest.limits, self._tokenizer, texts)
+        self._check_shortlist(plan)
+        return plan
+
+    def begin(
+        self, texts: Sequence[str], plan: SearchPlan, urgency: Urgency
+    ) -> Submitted[Translation]:
+        """As `submit`, by a plan of `plan` for as many texts, which may serve again."""
         check_together(texts)
         for index, text in enumerate(texts):
             check_length(index, text)
-        limits = self.manifest.limits
-        plan = plan_request(options, limits, self._tokenizer, len(texts), urgency)
-        self._check_shortlist(plan)
+        plan = plan.at(urgency)
         request = _Request(texts, plan)
         self._check_number(request.searches_each * len(texts))
         # What is assessed is bounded as a whole.
@@ -156,7 +175,8 @@ class Translator:
             self._engine.release(request.turns)
             raise
         whole = begun[0] if len(begun) == 1 else when_all_done(begun, _joined)
-        whole.add_done_callback(lambda _: self._engine.release(request.turns))
+        if len(begun) > 1 or request.turns.reserved or not is_small(texts, self._settings.tuning):
+            whole.add_done_callback(lambda _: self._engine.release(request.turns))
         return Submitted(plan, whole)
 
     def score(
@@ -186,7 +206,7 @@ class Translator:
                 "give a target for each text"
             )
         check_together((*texts, *targets) if texts else ())
-        self._assessor.check(len(texts), plan)
+        self._assessor.check(len(texts), plan, given=True)
         for index, (text, target) in enumerate(zip(texts, targets, strict=True)):
             check_length(index, text)
             check_length(index, target, "target")
@@ -282,7 +302,7 @@ class Translator:
         if is_small(request.texts, self._settings.tuning):
             return begin()
         prepared = self._preparation.submit(begin, request.parts, request.plan.urgency.priority)
-        return followed_by(prepared, lambda begun: begun)
+        return when_all_done([prepared], lambda begun: begun[0])
 
     def _begin(self, request: _Request, part: range) -> Future[list[Translation]]:
         """Begin to translate some of a request's texts."""
@@ -297,23 +317,31 @@ class Translator:
             self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
         submit = partial(self._engine.submit, turns=request.turns)
         follow_up = FollowUp(
-            *(plan, self._tokenizer, submit, self._scorer), self.manifest.alignment
+            *(plan, self._tokenizer, submit, self._scorer, self.manifest.alignment),
+            self._limits.rows,
         )
-        found = when_all_done(follow_up.submit(sentences), list)
-        if plan.repairs:
-            found = followed_by(found, partial(follow_up.repair, sentences))
-        if plan.assessed:
-            return followed_by(found, lambda found: self._assessed(texts, found, plan))
-        return when_all_done([found], lambda found: self._composer.compose(texts, found[0], plan))
+
+        def finish(found: Sequence[Hypothesis]) -> _Outcome:
+            if plan.assessed:
+                return self._assessed(texts, found, plan)
+            return self._composer.compose(texts, found, plan)
+
+        def repair(found: Sequence[Hypothesis]) -> _Outcome:
+            if (again := follow_up.repair(sentences, found)) is None:
+                return finish(found)
+            return when_all_done([again], lambda repaired: finish(repaired[0]))
+
+        searching = follow_up.submit(sentences)
+        return when_all_done(searching, repair if plan.repairs else finish)
 
     def _check_assessment(self, sentences: Sequence[SourceSentence], plan: SearchPlan) -> None:
         """Refuse early what could not be assessed."""
         if plan.assessed:
-            self._assessor.check(len(sentences) * plan.hypotheses, plan)
+            self._assessor.check(len(sentences) * plan.hypotheses, plan, given=False)
             lengths = [len(sentence.src_ids) for sentence in sentences]
             self._assessor.check_lengths(lengths, plan.hypotheses, plan)
         if plan.coverage_penalty:
-            self._assessor.check(len(sentences) * plan.width, plan)
+            self._assessor.check(len(sentences) * plan.width, plan, given=False)
 
     def _sentences(self, request: _Request, texts: Sequence[SourceText]) -> list[SourceSentence]:
         """The sentences of some of a request's texts."""

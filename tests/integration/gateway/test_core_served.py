@@ -24,8 +24,9 @@ PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 
 def run(served: Served, work: Callable[[Gateway], Awaitable[None]], **given: Any) -> None:
     async def main() -> None:
-        urls = {"triton": served.server.grpc_url, "triton_http": served.server.http_url}
-        async with Gateway(GatewaySettings(**urls, **given)) as gateway:
+        urls = served.server.grpc_url, served.server.http_url
+        settings = GatewaySettings(triton=urls[0], triton_http=urls[1], **given)
+        async with Gateway(settings) as gateway:
             await work(gateway)
 
     asyncio.run(main())

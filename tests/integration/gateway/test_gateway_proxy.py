@@ -31,7 +31,8 @@ def behind(
         folder=folder,
         access_log=True,
         trusted_proxies=("127.0.0.0/8",),
-        allowed_hosts=("localhost",),
+        anonymous=True,
+        anonymous_requests_per_minute=100_000,
     ) as running:
         yield running
 
@@ -94,7 +95,7 @@ def test_a_half_sent_request_ends(proxy: Proxy, sent: bytes) -> None:
 def test_a_gateway_that_is_away_is_said_in_json(
     start_gateway: StartGateway, tmp_path: Path
 ) -> None:
-    with start_gateway(trusted_proxies=("127.0.0.0/8",)) as gateway:
+    with start_gateway(trusted_proxies=("127.0.0.0/8",), anonymous=True) as gateway:
         changes = [("gateway:5000", f"127.0.0.1:{gateway.port}")]
         with running_site("gateway-tls", "/readyz", tmp_path, *changes) as proxy:
             assert proxy.ask("/readyz", None, None) == 200

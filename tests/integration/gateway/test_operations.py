@@ -56,10 +56,14 @@ def test_probes_and_metrics(gateway: RunningGateway) -> None:
 def test_metrics_are_not_for_strangers(
     gateway: RunningGateway, start_gateway: StartGateway
 ) -> None:
-    # A proxy on this machine that the settings do not name.
-    answer = gateway.get("/metrics", headers={"X-Forwarded-For": "192.0.2.1"})
-    assert answer.status == 403
-    assert "--metrics-networks" in answer.json["error"]["message"]
+    # A proxy on this machine that the settings do not name, before an open gateway and another.
+    forwarded = {"X-Forwarded-For": "192.0.2.1"}
+    assert gateway.get("/metrics", headers=forwarded).status == 403
+    with start_gateway(address="0.0.0.0") as other:
+        answer = other.get("/metrics", headers=forwarded)
+        assert answer.status == 403
+        assert "--metrics-networks" in answer.json["error"]["message"]
+        assert other.get("/metrics").status == 200
     with start_gateway(metrics_networks=("192.0.2.0/24",)) as other:
         assert other.get("/metrics").status == 403
 

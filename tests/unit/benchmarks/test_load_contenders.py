@@ -47,7 +47,9 @@ def test_a_repository_holds_what_the_setting_says(tmp_path: Path) -> None:
         "intra_threads": "1",
     }
     assert (folder / "1" / "bundle").resolve() == bundle.resolve()
-    assert repr(str(REPOSITORY)) in (folder / "1" / "model.py").read_text(encoding="utf-8")
+    model_py = (folder / "1" / "model.py").read_text(encoding="utf-8")
+    assert repr(str(REPOSITORY)) in model_py
+    assert f"from {BACKEND} import" in model_py
     assert str(SETTING) == "int8, 2 x inter 1 intra 1, delay 1.5 ms"
 
 

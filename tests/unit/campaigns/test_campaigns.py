@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from tests.campaigns import __main__ as campaign
-from tests.campaigns import grpc_damage, http2
+from tests.campaigns import gateway_damage, grpc_damage, http2
 from tests.campaigns.http_damage import KINDS
 from tests.campaigns.http_fuzz import is_complete
 from tests.campaigns.inputs import statistic
@@ -161,6 +161,14 @@ def test_there_are_27_kinds_of_damaged_http_requests_and_a_seed_makes_the_same_o
     for kind in KINDS:
         made = [kind.make(Random(f"1 {number}")) for number in range(3)]
         assert made == [kind.make(Random(f"1 {number}")) for number in range(3)]
+        assert all(isinstance(request[0], bytes) for request in made), kind.name
+
+
+def test_a_seed_makes_the_same_damaged_requests_to_the_gateway() -> None:
+    assert len({kind.name for kind in gateway_damage.KINDS}) == 14
+    for kind in gateway_damage.KINDS:
+        made = [kind.make(Random(f"1 {number}")) for number in range(20)]
+        assert made == [kind.make(Random(f"1 {number}")) for number in range(20)]
         assert all(isinstance(request[0], bytes) for request in made), kind.name
 
 

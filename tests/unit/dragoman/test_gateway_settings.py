@@ -15,9 +15,11 @@ from dragoman.commands.gateway_settings import (
     as_settings,
     gateway_settings,
     of_serve,
+    settings_table,
 )
 from dragoman.commands.serve_settings import SETTINGS, declare, resolve
 from dragoman.kernel.errors import UsageError
+from tests.conftest import REPOSITORY
 
 
 def read(*words: str, **environment: str) -> GatewaySettings:
@@ -62,6 +64,10 @@ def test_the_environment_carries_all_to_another_process() -> None:
     values = {f"gateway_{one.name}": getattr(wanted, one.name) for one in fields(wanted)}
     lists = {name: [*value] for name, value in values.items() if isinstance(value, tuple)}
     assert read(**as_environment({**values, **lists})) == wanted
+
+
+def test_the_docs_have_the_table_of_settings() -> None:
+    assert settings_table() in (REPOSITORY / "docs" / "gateway.md").read_text(encoding="utf-8")
 
 
 def test_serve_knows_where_triton_is() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from dragoman_client.testing import FakeServer
+from dragoman_client.testing import FakeServer, translated
 from dragoman_gateway.application import application
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
@@ -43,9 +43,9 @@ class Answer:
 class Application:
     """Calls the application; use it as a context."""
 
-    def __init__(self, **settings: Any) -> None:
-        """Prepare it, with settings."""
-        self._server = FakeServer()
+    def __init__(self, translate: Callable[[str], str] = translated, **settings: Any) -> None:
+        """Prepare it: what a text is translated into, and settings."""
+        self._server = FakeServer(translate)
         self._settings = GatewaySettings(
             triton=self._server.grpc_url, triton_http=self._server.http_url, **settings
         )
@@ -106,7 +106,7 @@ class Application:
             "root_path": "",
             "query_string": query.encode(),
             "headers": [
-                (b"host", b"localhost:5000"),
+                *([] if "host" in headers else [(b"host", b"localhost:5000")]),
                 (b"content-length", str(len(body)).encode()),
                 *(
                     (name.lower().encode(), value.encode("latin-1"))

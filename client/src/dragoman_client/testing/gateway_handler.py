@@ -54,11 +54,13 @@ class GatewayHandler(HttpHandler):
     def do_POST(self) -> None:  # noqa: N802
         """Translate or score."""
         values = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if (model := _MODELS.get(self.path)) is None:
+            return self.send(404, _refusal(InvalidRequest(f"there is no {self.path}"))[1])
         inputs = {
             _TEXTS.get(name, name): value if isinstance(value, list) else [value]
             for name, value in values.items()
         }
-        request = Request(_MODELS[self.path], inputs, None, self._headers())
+        request = Request(model, inputs, None, self._headers())
         return self.stream(request) if request.model == STREAM else self.answer(request)
 
     def answer(self, request: Request) -> None:

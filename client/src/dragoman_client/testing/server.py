@@ -82,6 +82,7 @@ class HttpServer(http.server.ThreadingHTTPServer):
     """Listens for `HttpHandler`; says nothing of clients that hang up."""
 
     daemon_threads = True
+    request_queue_size = 1024  # of 5, the kernel drops connections that come all at once
 
     def __init__(
         self, address: tuple[str, int], answers: Answers, handler: type[HttpHandler] | None = None

@@ -42,14 +42,13 @@ class Dispatcher:
         """Let sentences wait, or raise why they are refused."""
         with self._changed:
             _raise(self._scheduler.add(arrivals, turns))
-            self._changed.notify_all()
+            self._wake()
 
     def decide(self, worker: int, rows: int) -> Decision:
         """What a worker does before its next step; one with nothing in flight sleeps until then."""
         with self._changed:
-            if self._scheduler.line:
-                self._changed.notify_all()  # what others may take depends on these rows
             decision = self._decide(worker, rows)
+            self._wake()  # what others may take depends on these rows
             if decision.waits:
                 until_s = time.monotonic() + self._idle_s
                 while decision.waits and (left_s := until_s - time.monotonic()) > 0:
@@ -60,6 +59,11 @@ class Dispatcher:
     def _decide(self, worker: int, rows: int) -> Decision:
         pace = self._meter.pace if self._scheduler.needs_pace(rows) else None
         return self._scheduler.decide(worker, rows, time.monotonic(), pace)
+
+    def _wake(self) -> None:
+        """Wake workers that sleep, if one of them may take something."""
+        if self._scheduler.may_spread:
+            self._changed.notify_all()
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
         """Take sentences out of the line, and return them."""

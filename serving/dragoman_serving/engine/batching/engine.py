@@ -31,6 +31,8 @@ _SWEEP_S = 0.02
 """How often the waiting line is searched for sentences that nobody wants any more."""
 _SWEEP_PER_SENTENCE_S = 10e-6
 """So that a long line is not searched all the time."""
+_Kind = tuple[int, int]
+"""Of sentences that may step together: the width of a search, and the searches of a sentence."""
 
 
 class Engine:
@@ -66,7 +68,7 @@ class Engine:
         lone_rows = self._tuning.lone_rows if network.gains_alone else 0
         self._scheduler = Scheduler(self._limits, workers, lone_rows, self._tuning)
         self._dispatcher = Dispatcher(self._scheduler, self._meter, self._tuning.idle_s)
-        self._batches: list[dict[int, Batch]] = [{} for _ in range(workers)]
+        self._batches: list[dict[_Kind, Batch]] = [{} for _ in range(workers)]
         self._failed = threading.Lock()
         self._closed = threading.Event()
         self._workers = [
@@ -95,7 +97,7 @@ class Engine:
         """
         if not sentences:
             return
-        work = sum(one.options.beam_width * len(one.src_ids) for one in sentences)
+        work = sum(one.options.rows * len(one.src_ids) for one in sentences)
         deadline_s = sentences[0].deadline_s
         arrival = Arrival(
             total,
@@ -177,13 +179,16 @@ class Engine:
         return self._limits.rows * len(self._workers)
 
     def most_bytes(self, widest: int) -> int:
-        """Bytes that the caches of one beam width up to `widest` take at most, in all workers."""
+        """Bytes that the caches of one kind of search take at most, in all workers.
+
+        Sentences have up to `widest` rows; or more with alternatives, but no more than a worker.
+        """
         return self.workers * max(
             self._network.most_bytes(width, self._slots(width)) for width in range(1, widest + 1)
         )
 
     def _slots(self, width: int) -> int:
-        """Sentences of a beam width that a worker may have; one may be wider than all its rows."""
+        """Sentences of so many rows that a worker may have; one may have more than all its rows."""
         return max(1, self._limits.rows // width)
 
     @property
@@ -206,24 +211,34 @@ class Engine:
         batches = self._batches[worker]
         joining: Sequence[Job] = ()
         busy_since_s: float | None = None
+        alone = False
+        decided_rows = 0
         try:
             while True:
                 rows = sum(batch.rows for batch in batches.values())
-                decision = self._dispatcher.decide(worker, rows)
-                if decision.ends:
-                    return
-                joining = decision.joining
-                self._give_up(decision.late, "the deadline passes before it can be translated")
-                if joining:
-                    self._begin(joining, batches, decision.alone)
-                rows = sum(batch.rows for batch in batches.values())
-                if batches and decision.waits:  # idle for a while
-                    batches.clear()
-                    give_back()
-                _step(batches, decision.alone)
+                if rows != decided_rows or not rows or self._may_change():
+                    decision = self._dispatcher.decide(worker, rows)
+                    if decision.ends:
+                        return
+                    joining, alone = decision.joining, decision.alone
+                    self._give_up(decision.late, "the deadline passes before it can be translated")
+                    if joining:
+                        self._begin(joining, batches, alone)
+                    rows = decided_rows = sum(batch.rows for batch in batches.values())
+                    if batches and decision.waits:  # idle for a while
+                        batches.clear()
+                        give_back()
+                _step(batches, alone)
                 busy_since_s = self._measure(rows, busy_since_s)
         except BaseException as error:  # whatever it was, everyone who waits must hear of it
             self._fail(error, joining)
+
+    def _may_change(self) -> bool:
+        """Whether the decision for a worker may be another, though it has as many rows as before.
+
+        Without a look at the scheduler under its lock, which takes a tenth of a small step.
+        """
+        return len(self._scheduler.line) > 0 or self._network.gains_alone
 
     def _measure(self, rows: int, busy_since_s: float | None) -> float | None:
         """Count a step if the worker was busy all the time since the one before.
@@ -248,20 +263,23 @@ class Engine:
             job.give_up(why)
             self.statistics.gave_up(job)
 
-    def _begin(self, jobs: Sequence[Job], batches: dict[int, Batch], alone: bool) -> None:
-        """Let sentences join the batches of their widths."""
+    def _begin(self, jobs: Sequence[Job], batches: dict[_Kind, Batch], alone: bool) -> None:
+        """Let sentences join the batches of searches like theirs."""
         now_s = time.monotonic()
         most_padded = self._tuning.encoder_padding if self._network.pads_sources else None
-        for width in sorted({job.rows for job in jobs}):
-            joining = sorted((job for job in jobs if job.rows == width), key=_src_length)
-            if width not in batches:
+        for kind in sorted({_kind(job) for job in jobs}):
+            joining = sorted((job for job in jobs if _kind(job) == kind), key=_src_length)
+            if kind not in batches:
                 for empty in [one for one, batch in batches.items() if not batch.rows]:
                     del batches[empty]  # gone before there is more
-                decoding = self._network.begin(width, self._special_ids, self._slots(width))
-                batches[width] = Batch(decoding, self.statistics, self._meter)
+                width, searches = kind
+                decoding = self._network.begin(
+                    width, self._special_ids, self._slots(width * searches), searches
+                )
+                batches[kind] = Batch(decoding, self.statistics, self._meter)
             lengths = [_src_length(job) for job in joining]
             for group in length_groups(lengths, self._tuning.encoder_tokens, most_padded):
-                batches[width].join(joining[group], alone)
+                batches[kind].join(joining[group], alone)
                 for job in joining[group]:
                     job.joined_s = now_s
         self.statistics.joined(jobs, now_s)
@@ -289,13 +307,17 @@ class Engine:
             self._on_failure(failure)
 
 
-def _step(batches: dict[int, Batch], alone: bool) -> None:
+def _step(batches: dict[_Kind, Batch], alone: bool) -> None:
     """Bring every sentence one token further."""
     # In a function of its own: a variable of the worker's would hold a batch that was dropped.
-    for width, batch in list(batches.items()):
+    for kind, batch in list(batches.items()):
         batch.step(alone)
         if not batch.rows and len(batches) > 1:
-            del batches[width]  # one may keep its memory for what comes next
+            del batches[kind]  # one may keep its memory for what comes next
+
+
+def _kind(job: Job) -> _Kind:
+    return job.sentence.options.beam_width, job.sentence.options.searches
 
 
 def _src_length(job: Job) -> int:

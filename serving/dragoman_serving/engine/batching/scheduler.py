@@ -57,6 +57,7 @@ class Scheduler:
                 because a step of so few is faster with all the cores.
             tuning: numbers that were chosen by measurements.
         """
+        self._single_rows = limits.single_rows // max(workers - 1, 1)
         self._limits, self._lone_rows, self._tuning = limits, lone_rows, tuning or Tuning()
         self.line: BoundedLine[Job] = BoundedLine(
             limits.waiting, "sentences are waiting", limits.rows, self._tuning
@@ -78,8 +79,15 @@ class Scheduler:
         """
         refusal = self.line.accept(arrivals, turns)
         if refusal is None:
+            if len(arrivals) == 1:
+                arrivals[0].came_alone = True
             self._waiting_rows += sum(job.rows for job in arrivals)
         return refusal
+
+    @property
+    def may_spread(self) -> bool:
+        """Whether a worker with nothing in flight may take some of what waits."""
+        return any(rows == 0 and self._room(worker) > 0 for worker, rows in enumerate(self._rows))
 
     def needs_pace(self, rows: int) -> bool:
         """Whether the decision for a worker with so many rows depends on the pace."""
@@ -157,7 +165,10 @@ class Scheduler:
         if not self.line:
             return 0
         total = self._waiting_rows + self.rows
-        if total <= self._lone_rows and not self.line.is_closed:
+        together = self._lone_rows
+        if self.line.first().came_alone:
+            together = max(together, self._single_rows)
+        if total <= together and not self.line.is_closed:
             busiest = max(range(len(self._rows)), key=self._rows.__getitem__)
             return total if worker == busiest else 0
         share = -(-total // len(self._rows))

@@ -26,7 +26,9 @@ class NativeConstraints:
         """Build it for one search: what hypotheses have of their terms is part of it."""
         self._kept: list[object] = []
         options = sentence.options
-        enough = max(math.ceil(constraints.patience * options.beam_width), options.hypotheses)
+        alternatives = options.alternatives
+        wanted = 1 if alternatives else options.hypotheses  # of each of its searches
+        enough = max(math.ceil(constraints.patience * options.beam_width), wanted)
         if not constraints.early_stopping:
             enough = 0
         self.scored = (
@@ -41,7 +43,9 @@ class NativeConstraints:
             fewest=constraints.min_tokens,
             ngram_size=constraints.no_repeat_ngram_size or 0,
             enough=enough,
-            wanted=options.hypotheses,
+            wanted=wanted,
+            branches=len(alternatives),
+            first_branch=alternatives.start,
             scored=self.scored,
             repetition_penalty=constraints.repetition_penalty,
             temperature=1.0,

@@ -37,6 +37,7 @@ class NativeDecoding:
         cache: Cache,
         scratch: Scratch,
         special_ids: SpecialIds,
+        searches: int = 1,
         threads: int = 1,
         aligning: npt.NDArray[np.uint8] | None = None,
         shortlists: Shortlists | None = None,
@@ -45,9 +46,10 @@ class NativeDecoding:
 
         Args:
             weights: of the model.
-            cache: without slots, as wide as every sentence's beam.
+            cache: without slots, as wide as all of a sentence's searches.
             scratch: of the thread that uses this.
             special_ids: of the model's vocabulary.
+            searches: of every sentence.
             threads: that may encode at once while nothing else is in flight.
             aligning: [decoder layers, H], 1 for heads that align; None: unknown.
             shortlists: of the model; None: it has none.
@@ -60,7 +62,9 @@ class NativeDecoding:
         self._width = width = cache.width
         self._begin_id, self._end_id = special_ids.begin, special_ids.end
         self._cache = cache
-        self._searches = NativeSearches(width, special_ids.end, weights.sizes.vocab_size)
+        self._searches = NativeSearches(
+            width // searches, special_ids.end, weights.sizes.vocab_size, searches
+        )
         self._ids: Ids = np.zeros(0, np.int64)
         self._positions: Ids = np.zeros(0, np.int64)
         sizes = weights.sizes
@@ -93,12 +97,15 @@ class NativeDecoding:
 
     @property
     def ids(self) -> Ids:
-        """[R], the token that each row reads next; may be written."""
+        """[R], the token that each row reads next, -1 without a hypothesis; may be written."""
         return self._ids[: self.rows]
 
     @property
     def scores(self) -> Floats:
-        """[R, V] of the last step, up to a constant a row; the next step overwrites them."""
+        """[R, V] of the last step, up to a constant a row, of rows that had a hypothesis.
+
+        The next step overwrites them.
+        """
         return self._scratch.last_scores(self.rows)
 
     def join(self, sentences: Sequence[Sentence], alone: bool = False) -> None:
@@ -126,7 +133,8 @@ class NativeDecoding:
         self._alignments[first : first + len(sentences)] = _addresses(alignments)
         self._shortlists[first : first + len(sentences)] = _addresses(shortlists)
         self._listed += shortlists
-        self._ids[first * self._width : self.rows] = self._begin_id
+        self._ids[first * self._width : self.rows] = -1
+        self._ids[first * self._width : self.rows : self._width] = self._begin_id
         self._positions[first * self._width : self.rows] = 0
         sources = Sources(
             *(len(sentences), len(src_ids), _address(src_ids), _address(src_lengths)),

@@ -81,11 +81,13 @@ class NativeNetwork:
             found = self._of_thread.scratch = Scratch(self._weights)
         return found
 
-    def begin(self, width: int, special_ids: SpecialIds, slots: int) -> NativeDecoding:
+    def begin(
+        self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1
+    ) -> NativeDecoding:
         """See `Network`."""
-        cache = Cache(self.cache_shape, width, slots)
+        cache = Cache(self.cache_shape, width * searches, slots)
         return NativeDecoding(
-            *(self._weights, cache, self.scratch, special_ids, self._threads),
+            *(self._weights, cache, self.scratch, special_ids, searches, self._threads),
             self.aligning if self.aligns else None,
             self._shortlists,
         )

@@ -22,6 +22,7 @@ from dragoman_serving.engine.compiled.library import (
     Searches,
     load,
 )
+from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.session import Ranking
 
@@ -48,21 +49,29 @@ class Advance:
 
 
 class NativeSearches:
-    """The searches of one width; a search has a slot, and in it as many rows as it is wide.
+    """The searches of sentences, each of which has so many, of one width.
 
-    Slots are without gaps, in the order in which searches joined. At the first step all rows of a
-    search read the same token, and only the first one's scores count. The arrays are those of the
-    structure `Searches` in `kernels.h`.
+    A sentence has a slot, and in it as many rows as all its searches are wide. Slots are without
+    gaps, in the order in which sentences joined. At the first step a sentence has one hypothesis,
+    in its first row. The arrays are those of the structure `Searches` in `kernels.h`.
 
     Attributes:
         structure: what the compiled code works on.
-        done: [B], slots that were done with the last step.
+        done: [B], slots of sentences that were done with the last step.
     """
 
-    def __init__(self, width: int, end_id: int, vocab_size: int) -> None:
-        """Begin without searches."""
+    def __init__(self, width: int, end_id: int, vocab_size: int, branches: int = 1) -> None:
+        """Begin without searches.
+
+        Args:
+            width: of a search.
+            end_id: of the end symbol.
+            vocab_size: V.
+            branches: searches of a sentence; above 1 for sentences with alternatives.
+        """
         self._library = load()
         self._width = width
+        self._branches = branches
         self._end_id = end_id
         self._panels = -(-vocab_size // PANEL)
         self._found = Found()
@@ -86,7 +95,8 @@ class NativeSearches:
             sentences: that join.
             alignments: for each, where the attention of its steps will be [T, W, S]; None: nowhere.
         """
-        first, last = self.structure.slots, self.structure.slots + len(sentences)
+        branches = self._branches
+        first, last = self.structure.slots, self.structure.slots + len(sentences) * branches
         limits = [sentence.max_tokens for sentence in sentences]
         slots, capacity = self._tokens.shape[:2]
         if last > slots or max(limits) > capacity:
@@ -99,33 +109,39 @@ class NativeSearches:
             )
         ]
         self._slots += joining
-        arrays["constraints"][first:last] = [
-            slot.constraints.address if slot.constraints else 0 for slot in joining
-        ]
-        arrays["limits"][first:last] = limits
-        for name in ("lengths", "ended", "kept"):
+        addresses = [slot.constraints.address if slot.constraints else 0 for slot in joining]
+        arrays["constraints"][first:last] = np.repeat(np.array(addresses, np.uintp), branches)
+        arrays["limits"][first:last] = np.repeat(limits, branches)
+        for name in ("lengths", "ended", "kept", "live"):
             arrays[name][first:last] = 0
-        arrays["alphas"][first:last] = [one.options.length_penalty for one in sentences]
-        arrays["live"][first:last] = 1
+        alphas = [one.options.length_penalty for one in sentences]
+        arrays["alphas"][first:last] = np.repeat(alphas, branches)
+        arrays["live"][first:last:branches] = 1
         arrays["scores"][first:last, 0] = 0.0
         arrays["rows"][first:last, 0] = 0
         self.structure.slots = last
 
     def advance(self, ranking: Ranking, logits: Any) -> Advance:
         """Choose what the rows read next, of a step's scores [R, V] as the ranking takes them."""
-        slots, width = self.structure.slots, self._width
         is_constrained = [slot.constraints is not None for slot in self._slots]
         if not all(is_constrained):
             self._rank_plain(ranking, logits)
         if any(is_constrained):
-            self._lay_out(ranking, logits, np.flatnonzero(np.repeat(is_constrained, width)))
-        tokens, copied = np.zeros(slots * width, np.int64), ctypes.c_int64()
+            self._lay_out(ranking, logits, self._live_rows(is_constrained))
+        tokens, copied = np.zeros(self.structure.slots * self._width, np.int64), ctypes.c_int64()
         done = self._library.advance(
             *(self.structure, self._scores.ctypes.data),
             *(tokens.ctypes.data, ctypes.addressof(copied)),
         )
         copies = list(map(Copy._make, self._arrays["copies"][: copied.value].tolist()))
         return Advance(tokens, copies, self.done[:done].tolist())
+
+    def _live_rows(self, chosen: Sequence[bool]) -> Ids:
+        """The rows with a live hypothesis of chosen sentences."""
+        searches = np.flatnonzero(np.repeat(chosen, self._branches))
+        live = np.arange(self._width) < self._arrays["live"][searches, None]
+        rows: Ids = (searches[:, None] * self._width + self._arrays["rows"][searches])[live]
+        return rows
 
     def _rank_plain(self, ranking: Ranking, logits: Any) -> None:
         """Rank the tokens of all rows; only those without constraints are read."""
@@ -149,24 +165,26 @@ class NativeSearches:
             )
 
     def result(self, slot: int) -> Hypothesis:
-        """The translation that a search found that is done."""
-        return self._ranked(slot, 0)
+        """The translation that was found of a sentence that is done."""
+        return self._ranked(slot, 0, 0)
 
     def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
-        """What a search that is done found beside its result, best first; at most so many.
+        """What was found beside the result, best first; at most so many. Of alternatives, these.
 
         With constraints that forbid almost all there may be fewer than were requested: then the
         last is repeated.
         """
         if self._is_greedy(slot):
             return ()
+        if self._branches > 1:
+            return tuple(self._ranked(slot, branch, 0) for branch in range(1, self._branches))
         kept = int(self._arrays["kept"][slot])
-        found = tuple(self._ranked(slot, rank) for rank in range(min(1 + count, kept)))
+        found = tuple(self._ranked(slot, 0, rank) for rank in range(min(1 + count, kept)))
         return found[1:] + found[-1:] * (1 + count - len(found))
 
-    def _ranked(self, slot: int, rank: int) -> Hypothesis:
-        found, ids = self._found, self._ids
-        self._library.result(self.structure, slot, rank, *self._result_addresses, found)
+    def _ranked(self, slot: int, branch: int, rank: int) -> Hypothesis:
+        found, ids, search = self._found, self._ids, slot * self._branches + branch
+        self._library.result(self.structure, search, rank, *self._result_addresses, found)
         of_slot, steps = self._slots[slot], found.length + found.complete
         log_probs = attention = None
         if of_slot.token_scores:
@@ -190,10 +208,11 @@ class NativeSearches:
         return self._width > 1 if constraints is None else constraints.scored
 
     def certain(self, slot: int) -> tuple[int, ...]:
-        """The tokens that a search's translation will begin with."""
+        """The tokens that a sentence's translation will begin with."""
+        slot *= self._branches
         length = int(self._arrays["lengths"][slot])
         tokens = self._tokens[slot, :length]
-        if self._is_greedy(slot):
+        if self._is_greedy(slot // self._branches):
             ids = tuple(tokens["id"][:, 0].tolist())
             return ids[:-1] if ids[-1] == self._end_id else ids
         history = tokens["id"].tolist(), tokens["parent"].tolist()
@@ -209,17 +228,17 @@ class NativeSearches:
         return common_beginning(found)
 
     def leave(self, slot: int) -> None:
-        """Forget a search; the last one takes its slot."""
+        """Forget a sentence's searches; the last one takes its slot."""
         self._library.leave_search(self.structure, slot)
         self.forget(slot)
 
     def forget(self, slot: int) -> None:
-        """Release what a search's constraints hold, after the compiled code has freed its slot."""
+        """Release what a sentence's constraints hold; the compiled code has freed its slot."""
         self._slots[slot] = self._slots[-1]
         self._slots.pop()
 
     def _allocate(self, slots: int, capacity: int) -> None:
-        """Have arrays for so many slots and tokens, which keep what they hold."""
+        """Have arrays for so many searches and tokens, which keep what they hold."""
         width, top = self._width, 2 * self._width
         shapes: dict[str, tuple[tuple[int, ...], Any]] = {
             "constraints": ((slots,), np.uintp),
@@ -258,14 +277,17 @@ class NativeSearches:
             self._origins.ctypes.data,
         )
         self.structure = Searches(
-            *(self.structure.slots, width, capacity, self._end_id, self._panels),
+            *(self.structure.slots, width, self._branches, capacity),
+            *(self._end_id, self._panels),
             **{name: array.ctypes.data for name, array in arrays.items()},
         )
 
 
 def _native(sentence: Sentence) -> NativeConstraints | None:
-    constraints = sentence.options.constraints
-    return None if constraints is None else NativeConstraints(sentence, constraints)
+    options = sentence.options
+    if options.constraints is None and not options.alternatives:
+        return None
+    return NativeConstraints(sentence, options.constraints or Constraints())
 
 
 def _trace(

@@ -42,15 +42,17 @@ static int64_t decode(const Model *model, const Rows *rows, const Searches *sear
 {
     int64_t done, copied;
     dragoman_step(model, rows, memory, scores);
-    for (int64_t row = 0; row < rows->sentences * rows->width; row++)
+    for (int64_t row = 0; row < rows->sentences * rows->width; row++) {
         rows->positions[row]++;
+        rows->ids[row] = -1; /* unless a live hypothesis has it */
+    }
     COUNTED(rows->ticks, RANKING, dragoman_rank_plain(searches, scores));
     COUNTED(rows->ticks, SEARCH, done = dragoman_advance(searches, scores, rows->ids, &copied));
     COUNTED(rows->ticks, CACHE, copy_rows(model, rows, searches->copies, copied));
     return done;
 }
 
-/* Bring every sentence one token further. The slots that are done then stand in `searches->done`;
+/* Bring every sentence one token further. Those that are done then stand in `searches->done`;
  * their number is returned. */
 int64_t dragoman_decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,
                         float *scores)

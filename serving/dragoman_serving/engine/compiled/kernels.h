@@ -96,7 +96,7 @@ typedef struct {
  * its place. */
 typedef struct {
     int64_t sentences, width;
-    int64_t *ids;               /* [R], the token that each row reads */
+    int64_t *ids;               /* [R], the token that each row reads; below 0: it is not computed */
     int64_t *positions;         /* [R], and its position */
     int64_t *src_lengths;       /* [B] */
     int64_t src_room, room;     /* S, C */
@@ -161,6 +161,9 @@ typedef struct {
     int64_t enough;            /* the search ends when so many have ended; 0: when no live hypothesis
                                 * can become better than those that have */
     int64_t wanted;            /* hypotheses to be returned */
+    int64_t branches;          /* searches that go on behind the prefix and one token, each behind
+                                * another one; 0: the search stays one */
+    int64_t first_branch;      /* rank of the token of the first of them */
     int64_t scored;            /* whether log-probabilities are needed */
     double repetition_penalty; /* multiplies log-probabilities of tokens that occurred; 1: none */
     const double *numbers;     /* [limit] random, from 0 to 1; NULL: the search does not sample */
@@ -175,7 +178,7 @@ typedef struct {
 typedef struct {
     int32_t id;
     int32_t parent; /* place of the hypothesis that it continues, of the step before */
-    int32_t row;    /* row in the slot from whose scores it was chosen */
+    int32_t row;    /* row of its sentence from whose scores it was chosen */
     float log_prob; /* the model's; 0 where no scores are needed */
 } Token;
 
@@ -187,19 +190,21 @@ typedef struct {
     int32_t place;      /* of its last token */
     int32_t length;     /* tokens, without the end symbol */
     int32_t complete;   /* whether it has the end symbol */
-    int32_t end_row;    /* from whose scores the end symbol was chosen */
+    int32_t end_row;    /* row from whose scores the end symbol was chosen */
 } Finished;
 
-/* Searches of one width, greedy ones where it is 1. Each hypothesis is kept as a chain of tokens: the
- * live ones have their last tokens at places 0 and on of the last step, best first. */
+/* Searches of one width, greedy ones where it is 1. Each has a slot, and a sentence has `branches` slots,
+ * which follow each other: the first one searches until its tokens are known from which the others go
+ * on. Each hypothesis is kept as a chain of tokens: the live ones have their last tokens at places 0
+ * and on of the last step, best first. */
 typedef struct {
-    int64_t slots, width, capacity; /* B, W, T */
+    int64_t slots, width, branches, capacity; /* B, W, a sentence's slots, T */
     int64_t end_id, panels;         /* `panels` of a row of scores */
     const Constraints *const *constraints; /* [B], NULL: none */
     int64_t *limits;    /* [B], most tokens */
     double *alphas;     /* [B], exponents of the length penalty */
     int64_t *lengths;   /* [B], tokens so far */
-    int64_t *live;      /* [B], hypotheses that go on */
+    int64_t *live;      /* [B], hypotheses that go on; 0: the search is over or has not begun */
     float *scores;      /* [B, W] of them, best first */
     int64_t *rows;      /* [B, W], the row in its slot that each of them has */
     Token *tokens;      /* [B, T, W] */
@@ -210,7 +215,7 @@ typedef struct {
     float *top_log_probs; /* [B x W, 2W], the model's own, where there are constraints */
     int64_t *top_ids;   /* [B x W, 2W] */
     int64_t *copies;    /* [B x W, 3], of a step: source, target, tokens of each */
-    int64_t *done;      /* [B], slots that were done with a step, in rising order */
+    int64_t *done;      /* [B], sentences that were done with a step, in rising order */
     int32_t *history;   /* [T] scratch, tokens of one hypothesis */
     float *history_scores; /* [T] scratch, what they have before a penalty */
     float *weights;     /* [panels x PANEL + 2 panels] scratch */
@@ -333,7 +338,7 @@ float forced_score(const Searches *searches, int64_t slot, int64_t place);
 /* searches.c */
 void dragoman_rank_plain(const Searches *searches, const float *scores);
 int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied);
-void dragoman_leave_search(Searches *searches, int64_t slot);
+void dragoman_leave_search(Searches *searches, int64_t sentence);
 void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
                      float *log_probs, int32_t *rows, Found *found);
 

@@ -173,6 +173,8 @@ class Constraints(ctypes.Structure):
         ("ngram_size", Number),
         ("enough", Number),
         ("wanted", Number),
+        ("branches", Number),
+        ("first_branch", Number),
         ("scored", Number),
         ("repetition_penalty", ctypes.c_double),
         ("numbers", Pointer),
@@ -204,6 +206,7 @@ class Searches(ctypes.Structure):
     _fields_ = (
         ("slots", Number),
         ("width", Number),
+        ("branches", Number),
         ("capacity", Number),
         ("end_id", Number),
         ("panels", Number),

@@ -12,8 +12,9 @@
 
 enum {
     CHAINS = 4,           /* sums of one row, since each addition waits for the one before it */
-    PREFETCH_BYTES = 2048, /* how far ahead weights are prefetched */
+    PREFETCH_BYTES = 2048, /* how far ahead weights are prefetched; beyond the end, this reads nothing */
     LISTED_ROWS = TILE_ROWS * TILE_VECTORS < 8 ? TILE_ROWS * TILE_VECTORS : 8,
+    MOST_ROWS = 8, MOST_SUMS = 4, /* of a tile, and of a row in it */
     LISTED_TOGETHER = 64, /* rows whose shortlists are read at once */
     WORD_OUTPUTS = 64 * 16 /* of a word of a shortlist */
 };
@@ -21,6 +22,30 @@ enum {
 INLINE const int8_t *weights_of(const Product *product, int64_t first)
 {
     return product->codes + first * product->inputs;
+}
+
+INLINE const uint8_t *codes_of(const Product *product, const Codes *codes, int64_t row)
+{
+    return codes->codes + row * product->inputs * CODE_BYTES;
+}
+
+/* Begin several sums of a row, which are added up at last. */
+INLINE void start_chains(const int chains, const Product *product, int64_t first,
+                         const Codes *codes, int64_t row, Sums *sums)
+{
+    sums[0] = q_start(product->sums + first, -codes->zero, codes->starts[row]);
+    #pragma GCC unroll 4
+    for (int i = 1; i < chains; i++)
+        sums[i] = q_start(product->sums + first, 0, 0);
+}
+
+INLINE Sums add_chains(const int chains, const Sums *sums)
+{
+    Sums sum = sums[0];
+    #pragma GCC unroll 4
+    for (int i = 1; i < chains; i++)
+        sum = q_add(sum, sums[i]);
+    return sum;
 }
 
 /* Turn a row's sums of 16 outputs into results. Returns them, to be ranked. */
@@ -46,36 +71,51 @@ INLINE void note_largest(const Product *product, int64_t first, Vec results, flo
     *of_panel = first % PANEL && *of_panel > found ? *of_panel : found;
 }
 
+/* Add the products of some rows with vectors of 16 outputs, which lie one behind the other, to their
+ * sums [rows][vectors x chains]. The weights at `next` are prefetched, if any. */
+INLINE void add_products(const int rows, const int vectors, const int chains, const int prefetches,
+                         const uint8_t *const codes[MOST_ROWS], const int8_t *weights,
+                         const int8_t *next, int64_t inputs, Sums sums[MOST_ROWS][MOST_SUMS])
+{
+    for (int64_t k = 0; k < inputs; k += 4 * chains)
+        #pragma GCC unroll 4
+        for (int chain = 0; chain < chains; chain++) {
+            const int64_t at = k + 4 * chain;
+            Weights weight[MOST_SUMS];
+            #pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) {
+                if (prefetches)
+                    q_prefetch(next + 16 * (v * inputs + at));
+                weight[v] = q_load_weights(weights + 16 * (v * inputs + at));
+            }
+            #pragma GCC unroll 8
+            for (int i = 0; i < rows; i++) {
+                const Four four = q_load_four(codes[i] + at * CODE_BYTES);
+                #pragma GCC unroll 4
+                for (int v = 0; v < vectors; v++)
+                    sums[i][v * chains + chain] =
+                        q_add_products(sums[i][v * chains + chain], four, weight[v]);
+            }
+        }
+}
+
 INLINE void multiply_tile(const int rows, const int vectors, const Product *product, int64_t first,
                           const Codes *codes, int64_t row, Finish finish, float *results,
                           int64_t stride)
 {
-    const int64_t inputs = product->inputs;
     const int8_t *const weights = weights_of(product, first);
-    const uint8_t *const of_rows = codes->codes + row * inputs * CODE_BYTES;
-    Sums sums[TILE_ROWS][TILE_VECTORS];
+    const uint8_t *of_rows[MOST_ROWS];
+    Sums sums[MOST_ROWS][MOST_SUMS];
     #pragma GCC unroll 8
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
+        of_rows[i] = codes_of(product, codes, row + i);
         #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
             sums[i][v] =
                 q_start(product->sums + first + 16 * v, -codes->zero, codes->starts[row + i]);
-    for (int64_t k = 0; k < inputs; k += 4) {
-        Weights weight[TILE_VECTORS];
-        #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-            const int8_t *const from = weights + 16 * (v * inputs + k);
-            q_prefetch(from + PREFETCH_BYTES); /* beyond the end, this reads nothing */
-            weight[v] = q_load_weights(from);
-        }
-        #pragma GCC unroll 8
-        for (int i = 0; i < rows; i++) {
-            const Four four = q_load_four(of_rows + (i * inputs + k) * CODE_BYTES);
-            #pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++)
-                sums[i][v] = q_add_products(sums[i][v], four, weight[v]);
-        }
     }
+    add_products(rows, vectors, 1, 1, of_rows, weights, weights + PREFETCH_BYTES, product->inputs,
+                 sums);
     #pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
         const Vec row_scale = v_set(codes->scales[row + i]);
@@ -93,23 +133,16 @@ INLINE void multiply_tile(const int rows, const int vectors, const Product *prod
 /* One row reads each weight once, all in the order in which they lie. */
 INLINE void multiply_row(const Product *product, const Codes *codes, Finish finish, float *result)
 {
-    const int64_t inputs = product->inputs;
+    const uint8_t *const of_rows[MOST_ROWS] = {codes->codes};
     const Vec row_scale = v_set(codes->scales[0]);
     for (int64_t first = 0; first < product->outputs; first += 16) {
+        Sums sums[MOST_ROWS][MOST_SUMS];
         const int8_t *const weights = weights_of(product, first);
-        Sums sums[CHAINS];
-        sums[0] = q_start(product->sums + first, -codes->zero, codes->starts[0]);
-        #pragma GCC unroll 4
-        for (int i = 1; i < CHAINS; i++)
-            sums[i] = q_start(product->sums + first, 0, 0);
-        for (int64_t k = 0; k < inputs; k += 4 * CHAINS)
-            #pragma GCC unroll 4
-            for (int i = 0; i < CHAINS; i++)
-                sums[i] = q_add_products(
-                    sums[i], q_load_four(codes->codes + (k + 4 * i) * CODE_BYTES),
-                    q_load_weights(weights + 16 * (k + 4 * i)));
-        const Sums sum = q_add(q_add(sums[0], sums[1]), q_add(sums[2], sums[3]));
-        const Vec results = finish_sums(product, first, sum, row_scale, finish, result);
+        start_chains(CHAINS, product, first, codes, 0, sums[0]);
+        add_products(1, 1, CHAINS, ROW_PREFETCHES, of_rows, weights, weights + PREFETCH_BYTES,
+                     product->inputs, sums);
+        const Vec results = finish_sums(product, first, add_chains(CHAINS, sums[0]), row_scale,
+                                        finish, result);
         if (finish == RANK)
             note_largest(product, first, results, result);
     }
@@ -159,36 +192,19 @@ INLINE void multiply_listed_tile(const int rows, const int chains, const Product
                                  int64_t first, const int8_t *next, const Codes *codes,
                                  const int64_t *chosen, float *results, int64_t stride)
 {
-    const int64_t inputs = product->inputs;
-    const int8_t *const weights = weights_of(product, first);
-    Sums sums[LISTED_ROWS][CHAINS];
+    const uint8_t *of_rows[MOST_ROWS];
+    Sums sums[MOST_ROWS][MOST_SUMS];
     #pragma GCC unroll 8
-    for (int i = 0; i < rows; i++)
-        #pragma GCC unroll 4
-        for (int chain = 0; chain < chains; chain++)
-            sums[i][chain] = chain ? q_start(product->sums + first, 0, 0)
-                                   : q_start(product->sums + first, -codes->zero,
-                                             codes->starts[chosen[i]]);
-    for (int64_t k = 0; k < inputs; k += 4 * chains)
-        #pragma GCC unroll 4
-        for (int chain = 0; chain < chains; chain++) {
-            const int64_t at = k + 4 * chain;
-            const Weights weight = q_load_weights(weights + 16 * at);
-            q_prefetch(next + 16 * at);
-            #pragma GCC unroll 8
-            for (int i = 0; i < rows; i++)
-                sums[i][chain] = q_add_products(
-                    sums[i][chain],
-                    q_load_four(codes->codes + (chosen[i] * inputs + at) * CODE_BYTES), weight);
-        }
+    for (int i = 0; i < rows; i++) {
+        of_rows[i] = codes_of(product, codes, chosen[i]);
+        start_chains(chains, product, first, codes, chosen[i], sums[i]);
+    }
+    add_products(rows, 1, chains, 1, of_rows, weights_of(product, first), next, product->inputs, sums);
     #pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
         float *const result = results + chosen[i] * stride;
         float *const of_panel = result + product->outputs + first / PANEL;
-        #pragma GCC unroll 4
-        for (int chain = 1; chain < chains; chain++)
-            sums[i][0] = q_add(sums[i][0], sums[i][chain]);
-        const float found = v_largest(finish_sums(product, first, sums[i][0],
+        const float found = v_largest(finish_sums(product, first, add_chains(chains, sums[i]),
                                                   v_set(codes->scales[chosen[i]]), RANK, result));
         *of_panel = *of_panel > found ? *of_panel : found;
     }

@@ -12,6 +12,20 @@ static Token *tokens_of(const Searches *searches, int64_t slot, int64_t step)
     return searches->tokens + (slot * searches->capacity + step) * searches->width;
 }
 
+/* The first of its sentence's rows that a slot has. */
+static int64_t first_row(const Searches *searches, int64_t slot)
+{
+    return slot % searches->branches * searches->width;
+}
+
+/* Whether a slot searches for the tokens from which its sentence's branches go on. */
+static int is_before_branches(const Searches *searches, int64_t slot)
+{
+    const Constraints *const constraints = searches->constraints[slot];
+    return constraints && constraints->branches &&
+           searches->lengths[slot] <= constraints->prefix_length;
+}
+
 /* The `most` best continuations of a slot's live hypotheses, best first; of equal ones that which
  * comes first. Returns how many there are. */
 static int64_t rank_continuations(const Searches *searches, int64_t slot, Candidate *best, int64_t most)
@@ -76,7 +90,8 @@ static void finish(const Searches *searches, int64_t slot, const Candidate *one)
                     .place = one->parent,
                     .length = length - 1,
                     .complete = 1,
-                    .end_row = searches->rows[slot * searches->width + one->parent]},
+                    .end_row = first_row(searches, slot) +
+                               searches->rows[slot * searches->width + one->parent]},
          0);
 }
 
@@ -177,7 +192,8 @@ static void follow(const Searches *searches, int64_t slot, const Candidate *list
         if (one->id == searches->end_id)
             continue;
         parents[live] = searches->rows[slot * width + one->parent];
-        tokens[live] = (Token){one->id, one->parent, parents[live], one->log_prob};
+        tokens[live] = (Token){one->id, one->parent, first_row(searches, slot) + parents[live],
+                               one->log_prob};
         live++;
     }
     for (int64_t i = 0, place = 0; place < live; i++)
@@ -186,11 +202,12 @@ static void follow(const Searches *searches, int64_t slot, const Candidate *list
     searches->live[slot] = live;
 }
 
-/* One slot's step; false once it is done. */
+/* One slot's step; false once its search is over. */
 static int advance_slot(const Searches *searches, int64_t slot, float *scores, int64_t *parents)
 {
     const Constraints *const constraints = searches->constraints[slot];
     const int has_terms = constraints && constraints->terms;
+    const int is_before = is_before_branches(searches, slot);
     Candidate best[MOST_BEST], *list = best;
     int64_t count;
     if (has_terms) {
@@ -214,9 +231,10 @@ static int advance_slot(const Searches *searches, int64_t slot, float *scores, i
     }
     if (has_terms)
         follow_terms(searches, slot, list, searches->live[slot]);
-    if (!searches->live[slot] || is_over(searches, slot))
+    if (!searches->live[slot] || (!is_before && is_over(searches, slot)))
         return 0;
-    if (searches->lengths[slot] == searches->limits[slot]) {
+    if (searches->lengths[slot] == searches->limits[slot] ||
+        (is_before && !is_before_branches(searches, slot))) {
         cut(searches, slot);
         return 0;
     }
@@ -239,57 +257,135 @@ void dragoman_rank_plain(const Searches *searches, const float *scores)
 {
     const int64_t width = searches->width, panels = searches->panels, top = 2 * width;
     for (int64_t slot = 0; slot < searches->slots; slot++) {
-        const float *const of_slot = scores + slot * width * panels * (PANEL + 1);
         if (searches->constraints[slot])
             continue;
-        if (width == 1)
-            dragoman_argmax(of_slot, 1, panels, searches->top_ids + slot * top);
-        else
-            dragoman_best(of_slot, width, panels, top, searches->top_scores + slot * width * top,
-                          searches->top_ids + slot * width * top);
+        for (int64_t place = 0; place < searches->live[slot]; place++) {
+            const int64_t row = slot * width + searches->rows[slot * width + place];
+            const float *const of_row = scores + row * panels * (PANEL + 1);
+            if (width == 1)
+                dragoman_argmax(of_row, 1, panels, searches->top_ids + row * top);
+            else
+                dragoman_best(of_row, 1, panels, top, searches->top_scores + row * top,
+                              searches->top_ids + row * top);
+        }
     }
+}
+
+/* What the rows of a step read next, and the copies between them. */
+typedef struct {
+    int64_t *ids;  /* [R] */
+    int64_t *copy; /* where the next one goes */
+} Next;
+
+static void add_copy(Next *next, int64_t source, int64_t target, int64_t tokens)
+{
+    *next->copy++ = source;
+    *next->copy++ = target;
+    *next->copy++ = tokens;
+}
+
+/* One slot's step, and what its rows read next; false once its search is over. */
+static int advance_search(const Searches *searches, int64_t slot, float *scores, Next *next)
+{
+    int64_t parents[MOST_BEST / 2];
+    const int64_t first = slot * searches->width;
+    const int is_greedy = searches->width == 1 && !searches->constraints[slot];
+    if (!(is_greedy ? choose(searches, slot) : advance_slot(searches, slot, scores, parents)))
+        return 0;
+    const int64_t length = searches->lengths[slot];
+    const Token *const tokens = tokens_of(searches, slot, length - 1);
+    for (int64_t place = 0; place < searches->live[slot]; place++) {
+        const int64_t row = searches->rows[first + place];
+        next->ids[first + row] = tokens[place].id;
+        if (!is_greedy && row != parents[place])
+            add_copy(next, first + parents[place], first + row, length);
+    }
+    return 1;
+}
+
+/* Let a slot's search go on from a hypothesis of its sentence's first slot, or be over if that is
+ * complete. Up to its last token that has only its prefix, in row 0. */
+static int begin_branch(const Searches *searches, int64_t first, int64_t slot, Finished one,
+                        Next *next)
+{
+    const int64_t width = searches->width, length = one.length;
+    const int goes_on = !one.complete && length > searches->constraints[first]->prefix_length &&
+                        length < searches->limits[slot];
+    float score = 0.0f; /* of the model: constraints do not change a prefix */
+    for (int64_t step = 0; step < length; step++) {
+        const Token *const token = tokens_of(searches, first, step) + (step == length - 1 ? one.place : 0);
+        *tokens_of(searches, slot, step) = *token;
+        score += token->log_prob;
+    }
+    one.place = 0;
+    searches->finished[slot * width] = one;
+    searches->ended[slot] = searches->kept[slot] = !goes_on;
+    searches->live[slot] = goes_on;
+    searches->lengths[slot] = length;
+    searches->scores[slot * width] = score;
+    searches->rows[slot * width] = 0;
+    if (!goes_on)
+        return 0;
+    next->ids[slot * width] = tokens_of(searches, slot, length - 1)->id;
+    if (slot != first)
+        add_copy(next, first * width, slot * width, length);
+    return 1;
+}
+
+/* Let a sentence's searches go on, each from another one of the hypotheses of its first slot. */
+static int begin_branches(const Searches *searches, int64_t first, Next *next)
+{
+    const int64_t kept = searches->kept[first];
+    Finished found[MOST_BEST / 2];
+    int goes_on = 0;
+    memcpy(found, searches->finished + first * searches->width, kept * sizeof *found);
+    for (int64_t i = searches->branches - 1; i >= 0; i--) { /* the first one's tokens are needed till last */
+        const int64_t rank = searches->constraints[first]->first_branch + i;
+        goes_on |= begin_branch(searches, first, first + i, found[rank < kept ? rank : kept - 1], next);
+    }
+    return goes_on;
+}
+
+/* One step of a sentence's searches; false once all are over. */
+static int advance_sentence(const Searches *searches, int64_t first, float *scores, Next *next)
+{
+    int goes_on = 0;
+    for (int64_t slot = first; slot < first + searches->branches; slot++) {
+        if (!searches->live[slot])
+            continue;
+        const int is_before = is_before_branches(searches, slot);
+        if (advance_search(searches, slot, scores, next)) {
+            goes_on = 1;
+            continue;
+        }
+        searches->live[slot] = 0;
+        if (is_before)
+            return begin_branches(searches, first, next);
+    }
+    return goes_on;
 }
 
 /* One step of all searches.
  *
  * Slots without constraints go by `top_*`; those with constraints by their rows' scores, which are
- * changed. Written are the token that each row reads next, `next_ids` [B x W], the copies and their
- * number, and the slots that are done, whose number is returned. */
+ * changed. Written are the token that each row with a live hypothesis reads next, `next_ids` [B x W], the
+ * copies and their number, and the sentences that are done, whose number is returned. */
 int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied)
 {
-    const int64_t width = searches->width;
-    int64_t done = 0, *copy = searches->copies;
-    for (int64_t slot = 0; slot < searches->slots; slot++) {
-        int64_t parents[MOST_BEST / 2];
-        const int64_t first = slot * width;
-        const int is_greedy = width == 1 && !searches->constraints[slot];
-        if (!(is_greedy ? choose(searches, slot) : advance_slot(searches, slot, scores, parents))) {
-            searches->done[done++] = slot;
-            continue;
-        }
-        const int64_t length = searches->lengths[slot];
-        const Token *const tokens = tokens_of(searches, slot, length - 1);
-        for (int64_t place = 0; place < searches->live[slot]; place++) {
-            const int64_t row = searches->rows[first + place];
-            next_ids[first + row] = tokens[place].id;
-            if (is_greedy || row == parents[place])
-                continue;
-            *copy++ = first + parents[place];
-            *copy++ = first + row;
-            *copy++ = length;
-        }
-    }
-    *copied = (copy - searches->copies) / 3;
+    int64_t done = 0;
+    Next next = {next_ids, searches->copies};
+    for (int64_t first = 0; first < searches->slots; first += searches->branches)
+        if (!advance_sentence(searches, first, scores, &next))
+            searches->done[done++] = first / searches->branches;
+    *copied = (next.copy - searches->copies) / 3;
     return done;
 }
 
-/* Forget a search; the last one takes its slot. */
-void dragoman_leave_search(Searches *searches, int64_t slot)
+/* Let a slot have another one's search. */
+static void move_search(Searches *searches, int64_t last, int64_t slot)
 {
-    const int64_t last = --searches->slots, width = searches->width;
-    if (slot == last)
-        return;
-    const int64_t length = searches->lengths[last], history = searches->capacity * width;
+    const int64_t width = searches->width, length = searches->lengths[last];
+    const int64_t history = searches->capacity * width;
 #define MOVE(array, size, count)                                                                 \
     memcpy((void *)(searches->array + slot * (size)), searches->array + last * (size),           \
            (count) * sizeof *searches->array)
@@ -305,6 +401,16 @@ void dragoman_leave_search(Searches *searches, int64_t slot)
     MOVE(kept, 1, 1);
     MOVE(finished, width, searches->kept[last]);
 #undef MOVE
+}
+
+/* Forget a sentence's searches; the last one's take their slots. */
+void dragoman_leave_search(Searches *searches, int64_t sentence)
+{
+    const int64_t branches = searches->branches;
+    const int64_t slot = sentence * branches, last = searches->slots - branches;
+    searches->slots = last;
+    for (int64_t i = 0; slot != last && i < branches; i++)
+        move_search(searches, last + i, slot + i);
 }
 
 /* What a search that is done has found, the best at rank 0; of its tokens [limit] the ids, the

@@ -17,7 +17,6 @@ enum {
 /* A row that is computed. */
 typedef struct {
     int64_t sentence, row, position;
-    int64_t same;     /* rows from this one on that read the same */
     float *alignment; /* [S], the mean of the heads that align; NULL: not requested */
 } Live;
 
@@ -310,9 +309,8 @@ static void self_attention(const Model *model, const DecoderLayer *layer, const 
     for (int64_t i = 0; i < count; i++) {
         const Live *const live = scratch->live + i;
         const float *parts = scratch->wide + i * 3 * e;
-        for (int64_t row = live->row; row < live->row + live->same; row++)
-            TIMED(CACHE, store_heads(model, parts + e, parts + 2 * e, keys + row * size,
-                                     values + row * size, caches->room, live->position));
+        TIMED(CACHE, store_heads(model, parts + e, parts + 2 * e, keys + live->row * size,
+                                 values + live->row * size, caches->room, live->position));
         TIMED(ATTENTION,
               attend_heads(model, parts, keys + live->row * size, values + live->row * size,
                            caches->room, live->position + 1, scratch->weights,
@@ -371,29 +369,26 @@ static float *alignment_of(const Rows *rows, int64_t row)
     return all ? all + step * rows->src_lengths[sentence] : NULL;
 }
 
-/* At a search's first step all its rows read the same: only the first one is computed. */
+/* Rows that have a hypothesis: at a search's first step only one does. */
 static int64_t find_live(const Rows *rows, Live *live)
 {
     int64_t count = 0;
     for (int64_t row = 0; row < count_rows(rows); row++) {
-        if (rows->positions[row] == 0 && row % rows->width)
-            live[count - 1].same++;
-        else
-            live[count++] = (Live){.sentence = row / rows->width,
-                                   .row = row,
-                                   .position = rows->positions[row],
-                                   .same = 1,
-                                   .alignment = alignment_of(rows, row)};
+        if (rows->ids[row] < 0)
+            continue;
+        live[count++] = (Live){.sentence = row / rows->width,
+                               .row = row,
+                               .position = rows->positions[row],
+                               .alignment = alignment_of(rows, row)};
     }
     return count;
 }
 
-/* Bring scores from where they were computed to their rows, and to those that read the same. */
+/* Bring scores from where they were computed to their rows. */
 static void spread(const Live *live, int64_t count, int64_t stride, float *scores)
 {
-    for (int64_t i = count - 1; i >= 0; i--)
-        for (int64_t row = live[i].row + live[i].same - 1; row >= live[i].row && row > i; row--)
-            memcpy(scores + row * stride, scores + i * stride, stride * sizeof(float));
+    for (int64_t i = count - 1; i >= 0 && live[i].row > i; i--)
+        memcpy(scores + live[i].row * stride, scores + i * stride, stride * sizeof(float));
 }
 
 /* Scores of `count` live rows, of the tokens in their shortlists. */
@@ -439,7 +434,6 @@ static void find_steps(const Pairs *pairs, Live *live)
             *live++ = (Live){.sentence = pair,
                              .row = pair,
                              .position = step,
-                             .same = 1,
                              .alignment = all ? all + step * pairs->src_lengths[pair] : NULL};
         }
 }
@@ -460,7 +454,8 @@ static void score_targets(const Model *model, const Pairs *pairs, Scratch *scrat
         for (int64_t i = begin; i < begin + count; i++, scores += outputs + panels)
             TIMED(RANKING, pairs->log_probs[i] =
                                scores[pairs->targets[i]] -
-                               log_sum_of(scores, outputs, largest_of(scores + outputs, panels)));
+                               log_sum_of_panels(scores, panels,
+                                                 largest_of(scores + outputs, panels)));
     }
 }
 

@@ -216,7 +216,7 @@ INLINE void v_store_bytes(int8_t *to, Vec v)
 
 #define INSTRUCTION_SET "avxvnni"
 
-enum { TILE_ROWS = 6, TILE_VECTORS = 1, CODE_BYTES = 1, CODE_SHIFT = 0 };
+enum { TILE_ROWS = 6, TILE_VECTORS = 1, CODE_BYTES = 1, CODE_SHIFT = 0, ROW_PREFETCHES = 0 };
 
 typedef __m256i Four;
 
@@ -244,7 +244,7 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
  * inverted under the mask, and a row's sums start with the sum of such m. Products are added up in
  * pairs in 16 bits, in which they have room: from 2 x 128 x -128 to 2 x 128 x 127. */
 
-enum { TILE_ROWS = 2, TILE_VECTORS = 2, CODE_BYTES = 2, CODE_SHIFT = 128 };
+enum { TILE_ROWS = 2, TILE_VECTORS = 2, CODE_BYTES = 2, CODE_SHIFT = 128, ROW_PREFETCHES = 0 };
 
 typedef struct {
     __m256i magnitudes, masks;

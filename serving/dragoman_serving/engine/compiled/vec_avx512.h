@@ -98,7 +98,8 @@ enum {
     TILE_ROWS = 6,
     TILE_VECTORS = 4,
     CODE_BYTES = 1,
-    CODE_SHIFT = 0 /* that is taken off each code of 0 to 255 */
+    CODE_SHIFT = 0,    /* that is taken off each code of 0 to 255 */
+    ROW_PREFETCHES = 1 /* whether a row alone prefetches weights */
 };
 
 typedef __m512i Sums; /* 16 of int32 */

@@ -166,7 +166,7 @@ INLINE float v_largest(Vec v)
 
 /* 8-bit products of signed codes, two by two in 16 bits: 2 x 128 x 127 is 32,512. */
 
-enum { TILE_ROWS = 1, TILE_VECTORS = 4, CODE_BYTES = 1, CODE_SHIFT = 128 };
+enum { TILE_ROWS = 1, TILE_VECTORS = 4, CODE_BYTES = 1, CODE_SHIFT = 128, ROW_PREFETCHES = 0 };
 
 typedef int16_t Words __attribute__((vector_size(16)));
 

@@ -111,7 +111,7 @@ INLINE float v_largest(Vec v)
 
 /* 8-bit products of signed codes. */
 
-enum { TILE_ROWS = 4, TILE_VECTORS = 1, CODE_BYTES = 1, CODE_SHIFT = 128 };
+enum { TILE_ROWS = 4, TILE_VECTORS = 1, CODE_BYTES = 1, CODE_SHIFT = 128, ROW_PREFETCHES = 0 };
 
 typedef struct {
     int32x4_t part[4];

@@ -50,9 +50,12 @@ class Sessions:
         """See `Network`."""
         return self.lone is not None
 
-    def begin(self, width: int, special_ids: SpecialIds, slots: int) -> SessionDecoding:
+    def begin(
+        self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1
+    ) -> SessionDecoding:
         """See `Network`."""
-        return SessionDecoding(self, Cache(self.cache_shape, width, slots), special_ids)
+        cache = Cache(self.cache_shape, width * searches, slots)
+        return SessionDecoding(self, cache, special_ids, searches)
 
     def choose(self, alone: bool) -> Session:
         """The session for a worker that has all the work there is, or not."""
@@ -62,13 +65,17 @@ class Sessions:
 class SessionDecoding:
     """See `Decoding`."""
 
-    def __init__(self, sessions: Sessions, cache: Cache, special_ids: SpecialIds) -> None:
-        """Begin without sentences."""
+    def __init__(
+        self, sessions: Sessions, cache: Cache, special_ids: SpecialIds, searches: int
+    ) -> None:
+        """Begin without sentences, each of which has so many searches."""
         self._sessions = sessions
         self._width = width = cache.width
         self._special_ids = special_ids
         self._cache = cache
-        self._searches = NativeSearches(width, special_ids.end, sessions.beside.vocab_size)
+        self._searches = NativeSearches(
+            width // searches, special_ids.end, sessions.beside.vocab_size, searches
+        )
         self._tokens = np.zeros(0, np.int64)
         self._positions = np.zeros(0, np.int64)
         self._longest = 0

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
+import sentencepiece
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import END_ID, UNKNOWN_ID, Tokenizer
@@ -11,6 +13,21 @@ from dragoman.kernel.text import END_ID, UNKNOWN_ID, Tokenizer
 def test_texts_survive_the_way_to_ids_and_back(tokenizer: Tokenizer) -> None:
     for text in ("red blue", "Straße", "naïve 漢字 🙂"):
         assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_ids_decode_to_what_sentencepiece_decodes(tokenizer: Tokenizer) -> None:
+    pieces = sentencepiece.SentencePieceProcessor()
+    pieces.LoadFromSerializedProto(tokenizer._pieces.serialized_model_proto())
+    chosen = random.Random(0)
+    size = tokenizer.vocab_size
+    assert tokenizer.decode([]) == ""
+    for most in (8, size):  # specials often, and seldom
+        for _ in range(5000):
+            ids = [chosen.randrange(most) for _ in range(chosen.randrange(1, 6))]
+            assert tokenizer.decode(ids) == pieces.DecodeIds(ids), ids
+    for outside in ([size], [5, size], [5, -1]):
+        with pytest.raises(IndexError):
+            tokenizer.decode(outside)
 
 
 def test_no_text_is_unknown_or_becomes_a_tag(tokenizer: Tokenizer) -> None:

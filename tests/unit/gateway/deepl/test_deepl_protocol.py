@@ -276,3 +276,24 @@ def test_the_check_against_the_document_can_fail() -> None:
     assert check(b'{"message": "x", "detail": ["y"]}', 400)
     assert check(b"{}", 201)
     assert check(b"{}", path="/v2/other")
+
+
+def test_pages_of_other_origins_may_call_if_the_settings_say_so(app: Application) -> None:
+    asks = {
+        "origin": "https://page.example",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,content-type",
+    }
+    with Application(allowed_origins=("*",)) as open_app:
+        preflight = open_app.call("OPTIONS", "/v2/translate", b"", asks)
+        assert preflight.status in (200, 204)
+        assert "authorization" in preflight.headers["access-control-allow-headers"].lower()
+        answer = open_app.call("GET", "/v2/languages", b"", asks)
+        assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "*")
+    refused = app.call("POST", "/v2/translate", b"", asks)
+    assert (refused.status, list(refused.json)) == (403, ["message"])
+
+
+def test_a_request_id_is_the_trace_id(app: Application) -> None:
+    answer = checked(app, "GET", "/v2/languages")
+    assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]

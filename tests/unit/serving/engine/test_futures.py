@@ -34,3 +34,42 @@ def test_all_results_are_joined() -> None:
         part.set_result(value)
     assert whole.result(0) == 7
     assert when_all_done([], sum).result(0) == 0
+
+
+def test_what_joins_may_take_longer() -> None:
+    part: Future[int] = Future()
+    more: Future[int] = Future()
+    whole: Future[int] = when_all_done([part], lambda found: more)
+    part.set_result(1)
+    assert not whole.done()
+    more.set_result(2)
+    assert whole.result(0) == 2
+
+
+def test_cancelling_the_whole_cancels_what_is_under_way() -> None:
+    part: Future[int] = Future()
+    whole: Future[int] = when_all_done([part], lambda found: part)
+    whole.cancel()
+    assert part.cancelled()
+    first: Future[int] = Future()
+    second: Future[int] = Future()
+    whole = when_all_done([first], lambda found: second)
+    first.set_result(1)
+    whole.cancel()
+    assert second.cancelled()
+
+
+def test_an_error_of_what_joins_is_that_of_the_whole() -> None:
+    def fail(found: list[int]) -> int:
+        raise ValueError("not joined")
+
+    part: Future[int] = Future()
+    whole = when_all_done([part], fail)
+    part.set_result(1)
+    with pytest.raises(ValueError, match="not joined"):
+        whole.result(0)
+    second: Future[int] = Future()
+    whole = when_all_done([part], lambda found: second)
+    second.set_exception(ValueError("later"))
+    with pytest.raises(ValueError, match="later"):
+        whole.result(0)

@@ -225,5 +225,5 @@ def test_placeholders_that_the_source_cannot_read_are_kept(served: Served) -> No
     src_ids = tuple(tokenizer.encode_source(text, "de"))
     sentence = SourceSentence(src_ids, *plan.of_sentence(0, text, src_ids), text=text)
     with closing(Scorer(served.bundle, manifest, 8)) as scorer:
-        (found,) = FollowUp(plan, tokenizer, nothing, scorer, None).submit([sentence])
+        (found,) = FollowUp(plan, tokenizer, nothing, scorer, None, 64).submit([sentence])
     assert tokenizer.target.decode(found.result().ids) == "www.ö.de www.ö.com"

@@ -127,6 +127,11 @@ def test_large_models_step_more_rows() -> None:
     assert batch_limits(EngineSettings(max_rows=7, max_waiting=8), BASE) == BatchLimits(7, 8)
 
 
+def test_workers_of_large_models_share_few_sentences() -> None:
+    assert batch_limits(EngineSettings(), BASE).single_rows == 0
+    assert batch_limits(EngineSettings(), SMALL).single_rows == Tuning().single_rows
+
+
 def test_parameters_become_settings() -> None:
     settings = engine_settings(
         {"workers": "3", "lone_threads": "auto", "max_rows": "8", "max_waiting": "9"}

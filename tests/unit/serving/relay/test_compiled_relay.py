@@ -20,6 +20,7 @@ from dragoman_serving.service.frames import (
     Figure,
     Hello,
     Kind,
+    RequestOptions,
     Tensor,
     pack_figures,
     pack_ready,
@@ -196,8 +197,10 @@ def test_requests_go_out_whole(triton: Triton, engine: Engine) -> None:
     outputs = ("text_output", "output_tokens")
     triton.execute(Request(inputs, outputs, 5_000_000, parameters))
     taken = engine.take()
-    assert taken == Frame(taken.number, 5_000_000, parameters, outputs, inputs)
-    assert list(map(type, taken.parameters.values())) == [int, float, str, bool]
+    assert (taken.timeout_us, taken.texts) == (5_000_000, (TEXTS,))
+    options = RequestOptions.unpack(taken.options)
+    assert options == RequestOptions(parameters, outputs, inputs[1:])
+    assert list(map(type, options.parameters.values())) == [int, float, str, bool]
 
 
 def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> None:
@@ -308,7 +311,7 @@ def test_one_that_cannot_be_read_fails_alone(triton: Triton, engine: Engine) -> 
     triton.execute(*unreadable, readable)
     for request, message in unreadable.items():
         assert request.failure() == (ErrorCode.INVALID_ARG, message)
-    assert engine.take().inputs == (TEXTS,)
+    assert engine.take().texts == (TEXTS,)
 
 
 def test_figures_are_published(triton: Triton, starting: Starting) -> None:

@@ -269,6 +269,8 @@ TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, co
 {
     const Tensor *const tensor = (const Tensor *)input;
     *name = tensor->name;
+    if (type == NULL) /* the name alone is wanted */
+        return NULL;
     *type = tensor->type;
     *shape = tensor->shape;
     *dims = tensor->dims;

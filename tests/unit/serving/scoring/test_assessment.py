@@ -8,15 +8,16 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dragoman_options.arguments import OptionArguments
-from dragoman_serving.engine.errors import DeadlineExceeded
+from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 from dragoman_serving.engine.futures import outcome_error
-from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.engine.settings import EngineSettings, Precision
 from dragoman_serving.request.plan import plan_scoring
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.scoring import assessment
@@ -35,13 +36,17 @@ HEADS = AlignmentHeads(((2, 0),), False, "anchors", 1.0, 1, "nothing")
 
 
 @pytest.fixture(scope="module")
-def translator(
-    random_bundle: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Translator]:
+def bundle(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One whose manifest says which heads align."""
+    folder = tmp_path_factory.mktemp("assessment") / "bundle"
+    shutil.copytree(random_bundle, folder)
+    replace(Manifest.load(folder), alignment=HEADS).write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translator(bundle: Path) -> Iterator[Translator]:
     """In the precision in which the scorer computes."""
-    bundle = tmp_path_factory.mktemp("assessment") / "bundle"
-    shutil.copytree(random_bundle, bundle)
-    replace(Manifest.load(bundle), alignment=HEADS).write(bundle)
     running = Translator(bundle, EngineSettings(precision="fp32"))
     yield running
     running.close()
@@ -234,6 +239,28 @@ def test_no_text_breaks_the_assessment(
             src, tgt = map(int, link.split("-"))
             assert src < len(text.split())
             assert tgt < len(translated.split())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_only_what_the_scorer_computes_is_refused_by_it(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, precision: Precision
+) -> None:
+    """By ONNX Runtime, searches know token scores alone; by compiled code, alignments too."""
+
+    def refuse(*_: object) -> None:
+        raise Overloaded("the scorer is busy")
+
+    with closing(Translator(bundle, EngineSettings(precision))) as running:
+        monkeypatch.setattr(running._scorer, "check", refuse)
+        assert assessed(translate(running, TEXTS[:1], return_token_scores=True)[0])
+        for option in ({"return_alignments": "hard"}, {"coverage_penalty": 0.2}):
+            if precision == "int8":
+                assert translate(running, TEXTS[:1], **option)
+                continue
+            with pytest.raises(Overloaded, match="the scorer is busy"):
+                translate(running, TEXTS[:1], **option)
+        with pytest.raises(Overloaded, match="the scorer is busy"):
+            running.score(["red"], ["blue"], {})
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from dragoman_serving.service.frames import (
     Hello,
     Kind,
     Request,
+    RequestOptions,
     Tensor,
     pack_figures,
     pack_ready,
@@ -32,6 +33,7 @@ from dragoman.kernel.errors import InvalidRequest, UsageError
 from tests.relay_frames import (
     pack_cancel,
     pack_hello,
+    pack_options,
     pack_request,
     unpack_answer,
     unpack_figures,
@@ -56,9 +58,8 @@ TENSORS = st.lists(
     ),
     max_size=3,
 ).map(tuple)
-REQUESTS = st.builds(
-    Request, U64, U64, PARAMETERS, st.lists(st.text(), max_size=3).map(tuple), TENSORS
-)
+OPTIONS = st.builds(RequestOptions, PARAMETERS, st.lists(st.text(), max_size=3).map(tuple), TENSORS)
+REQUESTS = st.builds(Request, U64, U64, OPTIONS.map(pack_options), TENSORS)
 ANSWERS = st.builds(Answer, U64, TENSORS, st.booleans())
 FAILURES = st.builds(Failure, U64, st.sampled_from(ErrorCode), st.text())
 FIGURES = st.lists(
@@ -79,6 +80,11 @@ FRAMES = st.one_of(
     U64.map(lambda number: (pack_cancel(number), unpack_cancel)),
 )
 """What the engine's process reads."""
+BODIES = st.one_of(
+    FRAMES.map(lambda made: (made[0][HEAD_BYTES:], made[1])),
+    OPTIONS.map(lambda options: (pack_options(options), RequestOptions.unpack)),
+)
+"""The same without heads, and a request's options."""
 
 
 def body_of(frame: bytes, kind: Kind) -> bytes:
@@ -97,11 +103,17 @@ def test_hellos_survive_the_way(hello: Hello) -> None:
 @settings(deadline=None)
 @given(REQUESTS)
 def test_requests_survive_the_way(request: Request) -> None:
-    found = Request.unpack(body_of(pack_request(request), Kind.REQUEST))
-    assert found == request
+    assert Request.unpack(body_of(pack_request(request), Kind.REQUEST)) == request
+
+
+@settings(deadline=None)
+@given(OPTIONS)
+def test_options_survive_the_way(options: RequestOptions) -> None:
+    found = RequestOptions.unpack(pack_options(options))
+    assert found == options
     # True equals 1, and 1 equals 1.0.
     assert list(map(type, found.parameters.values())) == [
-        type(value) for value in request.parameters.values()
+        type(value) for value in options.parameters.values()
     ]
 
 
@@ -153,10 +165,9 @@ def test_damaged_tensors_have_no_elements(tensor: Tensor) -> None:
 
 
 @settings(deadline=None)
-@given(FRAMES)
+@given(BODIES)
 def test_a_frame_that_is_cut_is_damaged(made: tuple[bytes, Unpack]) -> None:
-    frame, unpack = made
-    body = frame[HEAD_BYTES:]
+    body, unpack = made
     unpack(body)
     for length in range(len(body)):
         with pytest.raises(Damaged):
@@ -164,12 +175,12 @@ def test_a_frame_that_is_cut_is_damaged(made: tuple[bytes, Unpack]) -> None:
 
 
 @settings(deadline=None)
-@given(FRAMES, st.integers(0), st.integers(1, 255))
+@given(BODIES, st.integers(0), st.integers(1, 255))
 def test_a_wrong_byte_breaks_nothing_else(
     made: tuple[bytes, Unpack], where: int, change: int
 ) -> None:
-    frame, unpack = made
-    body = bytearray(frame[HEAD_BYTES:])
+    packed, unpack = made
+    body = bytearray(packed)
     body[where % len(body)] ^= change
     with contextlib.suppress(Damaged, UsageError):  # nothing else may be raised
         unpack(bytes(body))

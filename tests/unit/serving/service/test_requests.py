@@ -7,30 +7,31 @@ from typing import Any
 import pytest
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.service.frames import DataType, Request, Tensor
-from dragoman_serving.service.requests import RequestRules, read_request
+from dragoman_serving.service.requests import RequestReader, RequestRules
 
 from dragoman.kernel.errors import InvalidRequest
+from tests.relay_frames import request_of
 
 RULES = RequestRules()
 TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), [b"red", "grün".encode()])
 
 
 def asked(*inputs: Tensor, timeout_us: int = 0, **parameters: Any) -> Request:
-    return Request(1, timeout_us, parameters, (), (TEXTS, *inputs))
+    return request_of(1, timeout_us, parameters, (), (TEXTS, *inputs))
 
 
 def refusal(request: Request, rules: RequestRules = RULES) -> str:
     with pytest.raises(InvalidRequest) as caught:
-        read_request(request, rules)
+        RequestReader(rules).read(request)
     return str(caught.value)
 
 
 def test_texts_keep_their_shape() -> None:
-    found = read_request(asked(), RULES)
+    found = RequestReader(RULES).read(asked())
     assert found.texts == ["red", "grün"]
     assert found.shape == (1, 2)
-    assert found.options == {}
-    assert read_request(Request(1, 0, {}, (), ()), RULES).texts == []
+    assert found.wanted.options == {}
+    assert RequestReader(RULES).read(request_of(1, 0, {}, (), ())).texts == []
 
 
 def test_options_come_as_inputs_or_parameters() -> None:
@@ -46,20 +47,42 @@ def test_options_come_as_inputs_or_parameters() -> None:
     right = OptionArguments(
         target_language="en", beam_width=4, length_penalty=0.5, split_sentences=True
     )
-    assert read_request(by_input, RULES).options == right
-    assert read_request(by_parameter, RULES).options == right
+    assert RequestReader(RULES).read(by_input).wanted.options == right
+    assert RequestReader(RULES).read(by_parameter).wanted.options == right
+
+
+def test_options_that_are_known_are_not_read_again() -> None:
+    reader = RequestReader(RULES)
+    first, again = reader.read(asked(beam_width=1)), reader.read(asked(beam_width=1))
+    assert again.wanted is first.wanted
+    # True equals 1, but it is not the same request.
+    assert reader.read(asked(beam_width=True)).wanted.options["beam_width"] is True
+    large = asked(prefix="a" * 10_000)
+    assert reader.read(large).wanted is not reader.read(large).wanted
+    for number in range(1000):
+        reader.read(asked(max_tokens=number))
+    assert reader.read(asked(max_tokens=7)).wanted.options == {"max_tokens": 7}
+    assert len(reader) <= 256
+
+
+def test_each_request_has_its_own_time() -> None:
+    reader = RequestReader(RULES)
+    first, second = (reader.read(asked(timeout_us=us)).urgency for us in (1_000_000, 2_000_000))
+    assert first.deadline_s is not None
+    assert second.deadline_s is not None
+    assert second.deadline_s > first.deadline_s
 
 
 def test_tritons_own_parameters_are_no_options() -> None:
     request = asked(
         id="a", sequence_id=1, sequence_start=True, sequence_end=True, priority=2, timeout=3
     )
-    assert read_request(request, RULES).options == {}
+    assert RequestReader(RULES).read(request).wanted.options == {}
 
 
 def test_a_row_of_texts_may_bring_its_option_for_each() -> None:
     three = Tensor.of("beam_width", DataType.INT32, (3, 1), [2, 2, 2])
-    assert read_request(asked(three), RULES).options == {"beam_width": 2}
+    assert RequestReader(RULES).read(asked(three)).wanted.options == {"beam_width": 2}
 
 
 @pytest.mark.parametrize(
@@ -110,8 +133,8 @@ def test_what_is_not_as_it_should_be_is_named(tensor: Tensor, message: str) -> N
 
 def test_priorities_need_the_operators_leave() -> None:
     allowed = RequestRules(priorities=True)
-    assert read_request(asked(queue_priority=9), allowed).urgency.priority == 9
-    assert read_request(asked(), allowed).urgency.priority == 0
+    assert RequestReader(allowed).read(asked(queue_priority=9)).urgency.priority == 9
+    assert RequestReader(allowed).read(asked()).urgency.priority == 0
     assert "is not allowed by this server" in refusal(asked(queue_priority=9))
     for wrong in (-1, 10, 1.0, True, "1"):
         message = refusal(asked(queue_priority=wrong), allowed)
@@ -130,7 +153,7 @@ def test_priorities_need_the_operators_leave() -> None:
 )
 def test_the_shortest_time_counts(request_: Request, allowed_s: float) -> None:
     before_s = time.monotonic()
-    deadline_s = read_request(request_, RULES).urgency.deadline_s
+    deadline_s = RequestReader(RULES).read(request_).urgency.deadline_s
     assert deadline_s is not None
     assert before_s + allowed_s <= deadline_s <= time.monotonic() + allowed_s
 
@@ -143,4 +166,4 @@ def test_times_are_whole_microseconds(wrong: Any) -> None:
 def test_too_many_values_are_refused_before_they_are_read() -> None:
     many = Tensor("text_input", DataType.BYTES, (1, 8_000_000), b"")
     with pytest.raises(InvalidRequest, match="text_input has more than 100000 values"):
-        read_request(Request(1, 0, {}, (), (many,)), RequestRules())
+        RequestReader(RULES).read(request_of(1, 0, {}, (), (many,)))

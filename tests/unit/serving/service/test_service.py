@@ -24,7 +24,6 @@ from dragoman_serving.service.frames import (
     FrameSplitter,
     Hello,
     Kind,
-    Request,
     Tensor,
 )
 from dragoman_serving.service.server import Server, give_up
@@ -37,6 +36,7 @@ from tests.relay_frames import (
     pack_cancel,
     pack_hello,
     pack_request,
+    request_of,
     unpack_answer,
     unpack_figures,
     unpack_refused,
@@ -102,7 +102,7 @@ def hello(folder: Path = FOLDER, model: str = TRANSLATE, **parameters: str) -> H
 
 def request(number: int, texts: list[str], **parameters: Any) -> bytes:
     inputs = Tensor.of("text_input", DataType.BYTES, (len(texts),), [t.encode() for t in texts])
-    return pack_request(Request(number, 0, parameters, ("text_output",), (inputs,)))
+    return pack_request(request_of(number, 0, parameters, ("text_output",), (inputs,)))
 
 
 def texts_of(answer: Answer | Failure) -> list[str]:
@@ -179,7 +179,7 @@ def test_many_requests_are_answered_each(translate: Triton) -> None:
         (request(7, ["a"], colour=1), "unknown option 'colour'"),
         (request(7, []), "give at least one text"),
         (
-            pack_request(Request(7, 0, {}, (), (Tensor("text_input", 13, (1,), b"\1"),))),
+            pack_request(request_of(7, 0, {}, (), (Tensor("text_input", 13, (1,), b"\1"),))),
             "is damaged",
         ),
     ],
@@ -271,7 +271,7 @@ def test_scoring_needs_the_model_translate() -> None:
 def test_info_describes_what_is_served(connect: Connect, translate: Triton) -> None:
     model = connect()
     assert model.introduce(hello(model=INFO)) is None
-    model.send(pack_request(Request(5, 0, {"timeout": 1}, (INFO,), ())))
+    model.send(pack_request(request_of(5, 0, {"timeout": 1}, (INFO,), ())))
     answer = model.answer()
     assert isinstance(answer, Answer), answer
     told = json.loads(answer.outputs[0].values[0])
@@ -300,7 +300,7 @@ def pairs(number: int, texts: list[str], targets: list[str], **parameters: Any) 
         for name, given in (("text_input", texts), ("target_input", targets))
     )
     outputs = ("scores", "confidences", "token_scores", "alignments")
-    return pack_request(Request(number, 0, parameters, outputs, inputs))
+    return pack_request(request_of(number, 0, parameters, outputs, inputs))
 
 
 def test_hanging_up_gives_everything_up(translate: Triton, stream: Triton) -> None:

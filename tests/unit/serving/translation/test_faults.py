@@ -134,11 +134,9 @@ SHORT = Hypothesis((1, 2), None, True)
 
 
 def repair(first: list[Hypothesis], submit: Submit) -> list[Hypothesis]:
-    return (
-        FollowUp(cast(Any, None), cast(Any, None), submit, cast(Any, None), None)
-        .repair(SENTENCES, first)
-        .result(timeout=0)
-    )
+    follow_up = FollowUp(cast(Any, None), cast(Any, None), submit, cast(Any, None), None, 64)
+    again = follow_up.repair(SENTENCES, first)
+    return first if again is None else again.result(timeout=0)
 
 
 def answering(*outcomes: Hypothesis | Exception) -> tuple[Submit, list[Sentence]]:

@@ -148,6 +148,20 @@ def test_alternatives_go_on_from_different_tokens(translator: Translator) -> Non
         assert again.text == one.text
 
 
+def test_alternatives_with_more_rows_than_a_worker_has_are_the_same(translator: Translator) -> None:
+    options = {"num_return_sequences": 5, "beam_width": 5, "return_alternatives": True}
+    settings = EngineSettings(precision="fp32", runtime="onnxruntime", max_rows=10)
+    in_parts = Translator(BUNDLE, settings)
+    try:
+        found = translate(in_parts, TEXTS[:2], **options)
+    finally:
+        in_parts.close()
+    for one, right in zip(found, translate(translator, TEXTS[:2], **options), strict=True):
+        assert [one.text for one in (one, *one.others)] == [
+            one.text for one in (right, *right.others)
+        ]
+
+
 def test_samples_depend_on_their_seed_alone(translator: Translator) -> None:
     options = {"temperature": 1.0, "seed": 11, "num_return_sequences": 4}
     together = translate(translator, TEXTS, **options)

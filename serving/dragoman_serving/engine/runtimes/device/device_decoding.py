@@ -88,6 +88,7 @@ class DeviceDecoding:
         special_ids: SpecialIds,
         width: int,
         most_slots: int,
+        searches: int = 1,
     ) -> None:
         """Begin without sentences.
 
@@ -97,8 +98,9 @@ class DeviceDecoding:
             sizes: of the network.
             limits: of the bundle.
             special_ids: of the model's vocabulary.
-            width: of every sentence's beam.
+            width: rows of every sentence.
             most_slots: sentences that it may have.
+            searches: of every sentence.
         """
         self._runner = runner
         self._memory = memory
@@ -118,7 +120,9 @@ class DeviceDecoding:
             *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
             *(runner.target_capacities, most_slots, width, self._padded),
         )
-        self._searches = NativeSearches(width, special_ids.end, sizes.vocab_size)
+        self._searches = NativeSearches(
+            width // searches, special_ids.end, sizes.vocab_size, searches
+        )
         self._tokens: list[int] = []
         self._positions: list[int] = []
         self._src_lengths: list[int] = []

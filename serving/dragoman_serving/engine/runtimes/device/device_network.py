@@ -34,10 +34,12 @@ class DeviceNetwork:
         """See `Network`."""
         return self.begin(width, self._manifest.special_ids, slots).most_bytes
 
-    def begin(self, width: int, special_ids: SpecialIds, slots: int) -> DeviceDecoding:
+    def begin(
+        self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1
+    ) -> DeviceDecoding:
         """See `Network`."""
         manifest = self._manifest
         return DeviceDecoding(
             *(self._runner, self._memory, manifest.dimensions, manifest.limits),
-            *(special_ids, width, slots),
+            *(special_ids, width * searches, slots, searches),
         )

@@ -231,3 +231,35 @@ def test_how_long_few_wait_for_others_is_tuned() -> None:
     decisions = [scheduler.decide(0, 16, 0.0, None) for _ in range(3)]
     assert [decision.held_steps for decision in decisions] == [2, 1, 0]
     assert [len(decision.joining) for decision in decisions] == [0, 0, 1]
+
+
+def test_few_sentences_that_come_one_by_one_share_a_worker() -> None:
+    scheduler = Scheduler(BatchLimits(single_rows=4), workers=2)
+    for _ in range(3):
+        add(scheduler, jobs(1))
+    assert decide(scheduler, 1, 0) == []
+    assert len(decide(scheduler, 0, 0)) == 3
+    assert not scheduler.may_spread
+    add(scheduler, jobs(1))
+    assert not scheduler.may_spread
+    assert decide(scheduler, 1, 0) == []
+    assert len(decide(scheduler, 0, 3)) == 1
+    for _ in range(4):  # more than one worker should take
+        add(scheduler, jobs(1))
+    assert scheduler.may_spread
+    assert len(decide(scheduler, 1, 0)) == 4
+
+
+def test_sentences_of_one_request_are_shared_out_however_few() -> None:
+    scheduler = Scheduler(BatchLimits(single_rows=4), workers=2)
+    add(scheduler, jobs(1, 1))
+    assert scheduler.may_spread
+    assert len(decide(scheduler, 1, 0)) == 1
+    assert len(decide(scheduler, 0, 0)) == 1
+
+
+def test_of_more_workers_fewer_sentences_share_one() -> None:
+    scheduler = Scheduler(BatchLimits(single_rows=4), workers=3)
+    for _ in range(3):
+        add(scheduler, jobs(1))
+    assert len(decide(scheduler, 1, 0)) == 1

@@ -60,8 +60,9 @@ class RandomScores:
 
 @st.composite
 def plans(draw: st.DrawFn) -> list[tuple[int, Sentence, Options]]:
-    """Sentences of one width that join after so many steps, and their options."""
+    """Sentences with searches alike that join after so many steps, and their options."""
     width = draw(st.integers(1, 5))
+    searches = draw(st.integers(1, width))
     found = []
     for _ in range(draw(st.integers(1, 7))):
         asked = replace(draw(options), beam_width=width)
@@ -69,7 +70,13 @@ def plans(draw: st.DrawFn) -> list[tuple[int, Sentence, Options]]:
             asked = replace(asked, sampling=False)
         # What multiplies scores makes sums of them inexact.
         asked = replace(asked, repetition_penalty=1.0, hypotheses=min(asked.hypotheses, width))
-        sentence = Sentence((1,), draw(st.integers(1, 20)), search_options(asked))
+        limit, alternatives = draw(st.integers(1, 20)), range(0)
+        if searches > 1:
+            asked = replace(asked, terms=(), after=(), hypotheses=searches)
+            first, limit = draw(st.integers(0, width - searches)), limit + len(asked.prefix)
+            alternatives = range(first, first + searches)
+        engine_options = replace(search_options(asked), alternatives=alternatives)
+        sentence = Sentence((1,), limit, engine_options)
         found.append((draw(st.integers(0, 6)), sentence, asked))
     return found
 
@@ -87,10 +94,26 @@ def oracle(seed: int, index: int, sentence: Sentence, asked: Options) -> list[Hy
             return found
 
 
+def alternatives_of(seed: int, index: int, sentence: Sentence, asked: Options) -> list[Hypothesis]:
+    """What the oracle finds behind the most probable tokens at a position, one after the other."""
+    ranks = sentence.options.alternatives
+    to_position = replace(sentence, max_tokens=len(asked.prefix) + 1)
+    begun = oracle(seed, index, to_position, replace(asked, hypotheses=ranks.stop))
+    begun = (begun + begun[-1:] * ranks.stop)[ranks.start : ranks.stop]
+    return [
+        one
+        if one.complete or len(one.ids) == sentence.max_tokens
+        else oracle(seed, index, sentence, replace(asked, prefix=one.ids, hypotheses=1))[0]
+        for one in begun
+    ]
+
+
 def run(plan: list[tuple[int, Sentence, Options]], seed: int) -> dict[int, list[Hypothesis]]:
     """What the compiled searches find, by index; stable prefixes are checked on the way."""
-    width = plan[0][2].beam_width
-    searches, ranking = NativeSearches(width, END_ID, VOCAB), RandomScores(seed)
+    options = plan[0][1].options
+    width = options.rows
+    searches = NativeSearches(options.beam_width, END_ID, VOCAB, options.searches)
+    ranking = RandomScores(seed)
     found: dict[int, list[Hypothesis]] = {}
     certain: dict[int, list[tuple[int, ...]]] = {index: [] for index in range(len(plan))}
     slots: list[int] = []
@@ -149,7 +172,8 @@ def test_searches_find_what_the_oracle_finds(
     """Whatever joins and leaves beside them, with equal scores in plenty."""
     found = run(plan, seed)
     for index, (_, sentence, asked) in enumerate(plan):
-        right = oracle(seed, index, sentence, asked)
+        find = alternatives_of if sentence.options.alternatives else oracle
+        right = find(seed, index, sentence, asked)
         count = sentence.options.hypotheses
         seen, expected = as_seen(found[index], count), as_seen(right, count)
         if found[index][0].log_prob is None:  # plain greedy search does not score

@@ -111,7 +111,7 @@ def test_a_row_does_not_depend_on_its_neighbours(bundle: Path, chosen: list[int]
     assert np.array_equal(native_scores(network, vocab_size, chosen), together[:, chosen])
 
 
-def test_rows_that_begin_are_computed_once_and_come_to_the_same(bundle: Path) -> None:
+def test_rows_without_a_hypothesis_are_not_computed(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     network, width = NativeNetwork(bundle, manifest), 3
     vocab_size, options = manifest.dimensions.vocab_size, SearchOptions(width, 0.6)
@@ -119,19 +119,21 @@ def test_rows_that_begin_are_computed_once_and_come_to_the_same(bundle: Path) ->
     twice = [index for index in EVERYONE for _ in range(width)]
     beams, alone = begin(network, width), begin(network)
     beams.join(sentences(vocab_size, early, options))
+    assert np.array_equal(beams.ids >= 0, [True, False, False] * len(early))
     beams.step()
-    of_early = beams.scores.copy()
+    of_early = beams.scores[::width].copy()
+    assert (beams.ids >= 0).all()
     beams.join(sentences(vocab_size, late, options))
     alone.join(sentences(vocab_size, twice))
     alone.step()
     first = alone.scores.copy()
-    assert np.array_equal(of_early, first[: len(of_early)])
-    alone.ids[:] = beams.ids  # of the late ones too, which are not looked at
+    assert np.array_equal(of_early, first[: len(early) * width : width])
+    alone.ids[:] = np.maximum(beams.ids, 0)  # of the late ones too, which are not looked at
     beams.step()
-    found = beams.scores.copy()
+    found, rows = beams.scores.copy(), len(early) * width
     alone.step()
-    assert np.array_equal(found[: len(of_early)], alone.scores[: len(of_early)])
-    assert np.array_equal(found[len(of_early) :], first[len(of_early) :])
+    assert np.array_equal(found[:rows], alone.scores[:rows])
+    assert np.array_equal(found[rows::width], first[rows::width])
 
 
 def test_a_beam_has_the_score_of_its_tokens(bundle: Path) -> None:

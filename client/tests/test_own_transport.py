@@ -1,0 +1,250 @@
+"""What a server over HTTP turns out to be, and what a gateway's answers mean."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from dragoman_client import (
+    AccessDenied,
+    AsyncTranslator,
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerError,
+    ServerUnavailable,
+    Translator,
+    own_wire,
+)
+from dragoman_client.testing import FakeServer
+
+
+@contextmanager
+def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str, list[str]]]:
+    """A server that gives these answers in turn, the last one again and again.
+
+    Yields:
+        Its URL, and the paths that it was asked for.
+    """
+    left, asked = list(answers), list[str]()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            asked.append(self.path)
+            status, headers, body = left.pop(0) if len(left) > 1 else left[0]
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/base", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def refusal(code: str, **more: Any) -> bytes:
+    """An error of a gateway."""
+    return json.dumps({"error": {"code": code, "message": "m", **more}, "request_id": "1"}).encode()
+
+
+INFO = b'{"product": "dragoman"}'
+FOUND = json.dumps(
+    {"translations": [{"text": "x", "finish_reason": "stop", "output_tokens": 1, "warnings": []}]}
+).encode()
+
+
+def test_a_server_is_asked_once_what_it_is() -> None:
+    """Below the path of the URL."""
+    with (
+        answering((200, {}, INFO), (200, {}, FOUND)) as (url, asked),
+        Translator(url) as translator,
+    ):
+        for _ in range(3):
+            assert translator.translate("a").text == "x"
+    assert asked == ["/base/api/v1/info", *["/base/api/v1/translate"] * 3]
+
+
+def test_many_tasks_ask_once() -> None:
+    async def run(url: str) -> None:
+        async with AsyncTranslator(url) as translator:
+            await asyncio.gather(*(translator.translate("a") for _ in range(20)))
+
+    with answering((200, {}, INFO), (200, {}, FOUND)) as (url, asked):
+        asyncio.run(run(url))
+    assert asked.count("/base/api/v1/info") == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (404, {}, b'{"error": "Not Found"}'),
+        (400, {}, b""),
+        (401, {}, b"<html>"),
+        (200, {}, b"<html>"),
+        (200, {}, b"[]"),
+        (404, {}, b'{"error": {"code": "x"}}'),
+    ],
+)
+def test_what_is_no_gateway_is_triton(answer: tuple[int, dict[str, str], bytes]) -> None:
+    with answering(answer) as (url, asked), Translator(url, retries=0) as translator:
+        translator.health()
+    assert asked == ["/base/api/v1/info", "/base/v2/models/translate/ready"]
+
+
+def test_a_proxy_before_nobody_is_asked_again() -> None:
+    with (
+        answering((502, {}, b"<html>"), (200, {}, INFO), (200, {}, FOUND)) as (url, asked),
+        Translator(url, retries=0) as translator,
+    ):
+        with pytest.raises(ServerUnavailable):
+            translator.translate("a")
+        assert translator.translate("a").text == "x"
+    assert asked == [*["/base/api/v1/info"] * 2, "/base/api/v1/translate"]
+
+
+def test_a_gateway_whose_server_is_down_is_a_gateway() -> None:
+    with (
+        answering((503, {}, refusal("unavailable"))) as (url, asked),
+        Translator(url, retries=0) as translator,
+    ):
+        assert translator.health().reason == "m"
+    assert asked[-1] == "/base/api/v1/health"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "invalid_input", InvalidRequest),
+        (400, "unsupported", InvalidRequest),
+        (401, "key_missing", AccessDenied),
+        (403, "key_refused", AccessDenied),
+        (403, "forbidden", AccessDenied),
+        (404, "not_found", InvalidRequest),
+        (405, "wrong_method", InvalidRequest),
+        (408, "slow_upload", DeadlineExceeded),
+        (413, "too_large", InvalidRequest),
+        (415, "wrong_media_type", InvalidRequest),
+        (429, "too_many_requests", ServerUnavailable),
+        (429, "quota_used_up", ServerUnavailable),
+        (500, "internal", ServerError),
+        (503, "unavailable", ServerUnavailable),
+        (504, "deadline_exceeded", DeadlineExceeded),
+        (418, "of a later version", ServerError),
+    ],
+)
+def test_codes_are_the_clients_errors(status: int, code: str, kind: type[Exception]) -> None:
+    with pytest.raises(kind) as caught:
+        own_wire.check_status(status, None, refusal(code))
+    assert type(caught.value) is kind
+    assert str(caught.value) == "m"
+
+
+@pytest.mark.parametrize(
+    ("body", "header", "seconds"),
+    [
+        (refusal("too_many_requests", retry_after_s=2.5), "9", 2.5),
+        (refusal("unavailable"), "9", 9.0),
+        (refusal("unavailable"), None, None),
+        (refusal("unavailable"), "Wed, 21 Oct 2026 07:28:00 GMT", None),
+    ],
+)
+def test_errors_say_when_to_try_again(
+    body: bytes, header: str | None, seconds: float | None
+) -> None:
+    with pytest.raises(ServerUnavailable) as caught:
+        own_wire.check_status(503, header, body)
+    assert caught.value.retry_after_s == seconds
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"error": []}', b'{"error": {}}'])
+def test_refusals_of_something_else_have_their_status(body: bytes) -> None:
+    with pytest.raises(AccessDenied):
+        own_wire.check_status(403, None, body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"translations": [1]}', b'{"translations": [{}]}', b"[" * 99_999]
+)
+def test_answers_that_are_none_are_errors(body: bytes) -> None:
+    with (
+        answering((200, {}, INFO), (200, {}, body)) as (url, _),
+        Translator(url, retries=0) as translator,
+        pytest.raises(ServerError),
+    ):
+        translator.translate("a")
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"",
+        b": keep-alive\n\n",
+        b"data: {}\n\n",
+        b"data: [\n\n",
+        b'event: error\ndata: {"error": 1}\n\n',
+    ],
+)
+def test_streams_that_are_none_are_errors(stream: bytes) -> None:
+    with (
+        answering((200, {}, INFO), (200, {}, stream)) as (url, _),
+        Translator(url, retries=0) as translator,
+        pytest.raises(ServerError),
+    ):
+        list(translator.translate_stream("a"))
+
+
+def test_a_stream_with_carriage_returns_and_comments() -> None:
+    event = json.dumps({"text": "x", "finish_reason": "stop", "output_tokens": 1, "delta": "x"})
+    stream = f": keep-alive\r\n\r\ndata: {event}\r\n\r\n".encode()
+    with answering((200, {}, INFO), (200, {}, stream)) as (url, _), Translator(url) as translator:
+        assert [part.text for part in translator.translate_stream("a")] == ["x"]
+
+
+def test_a_key_is_sent_like_a_token() -> None:
+    with FakeServer() as server:
+        with Translator(server.gateway_url, api_key="drg_1") as translator:
+            assert translator.translate("a").text == "<A>"
+        assert server.requests[-1].headers["authorization"] == "Bearer drg_1"
+    with pytest.raises(ValueError, match="token and api_key: give one"):
+        Translator("http://localhost:5000", token="a", api_key="b")
+
+
+def test_the_stand_in_of_a_gateway_answers_like_that_of_triton() -> None:
+    options: list[dict[str, Any]] = [
+        {},
+        {"num_return_sequences": 2, "return_scores": True},
+        {"return_confidence": True, "return_token_scores": True, "return_bundle": True},
+        {"return_alignments": "hard", "glossary": {"a": "b"}, "suppress": ["c", "d"]},
+        {"source_language": "auto"},
+    ]
+    with (
+        FakeServer() as server,
+        Translator(server.gateway_url) as gateway,
+        Translator(server.grpc_url) as triton,
+    ):
+        for more in options:
+            texts = ["Good morning.", ""]
+            assert gateway.translate(texts, **more) == triton.translate(texts, **more)
+            seen = [one.inputs for one in server.requests if one.model == "translate"][-2:]
+            assert seen[0].keys() == seen[1].keys()
+        assert gateway.score("a", "b").score == triton.score("a", "b").score
+        assert gateway.info() == triton.info()

@@ -1,0 +1,543 @@
+// The page: what is typed is translated, and the parts of the page hear of it.
+
+import { closeBox, fillBox, openBox } from "./alternatives.js";
+import { Refused, ask, hasKey, stream } from "./api.js";
+import { curlOf, pythonOf } from "./code.js";
+import { announce, byId, copyText, element, tick } from "./dom.js";
+import { connectDocuments, resume, setLimits } from "./documents.js";
+import { connectGlossary, glossaryOptions, loadSaved, showTerms } from "./glossary.js";
+import { openInside } from "./inside.js";
+import { askForKey, connectKey } from "./key.js";
+import { clearNotice, described, explain, notify, wentWell } from "./notice.js";
+import * as panes from "./panes.js";
+import { connectPast, remember } from "./past.js";
+import { fillInterfaceLanguages, languageName, loadStrings, number, percent, say } from "./strings.js";
+import { keep, recall } from "./storage.js";
+import { detailedWords, sentencePairs, splitWords } from "./words.js";
+
+const AUTO = "auto";
+const PAUSE_MS = 250; // of typing, before a translation is asked for
+const DETAILS_PAUSE_MS = 500; // further, before its words are asked about
+const MOST_DETAILED = 5000; // characters of a text whose words are asked about
+const ALTERNATIVES = 8;
+const MOST_SHOWN = 6;
+const LIKELY = 0.3; // that the text is in a language
+const SURE = 0.95; // of a language: not asked again while the text goes on
+const TELLING = 60; // characters of a text that tell its language
+const WORSE = 1.2; // in score, than the best
+const PANELS = ["documents", "glossary", "past", "code"];
+
+const sourcePicker = byId("source-language");
+const targetPicker = byId("target-language");
+let languages = [];
+let most = null; // characters of a request
+let detected = null; // language and probability of the text, and the text's beginning
+let running = null; // the translation under way, which the next one aborts
+let timer;
+let isDone = false; // whether what stands there is the translation of the text
+let word = null; // the one whose alternatives are open
+
+// ---- Languages
+
+const source = () => sourcePicker.value;
+const target = () => targetPicker.value;
+const knownSource = () => (source() === AUTO ? detected?.language : source()) ?? null;
+const targetsOf = (code) =>
+  code === AUTO ? [...new Set(languages.flatMap((one) => one.targets))] : (languages.find((one) => one.code === code)?.targets ?? []);
+const canTranslate = (from, into) => targetsOf(from).includes(into);
+
+async function loadLanguages() {
+  languages = (await ask("languages")).languages.filter((one) => one.targets.length);
+  const [from, into] = fromFragment() ?? recall("languages", [AUTO, null]);
+  const named = (code) => languageName(code, languages.find((one) => one.code === code)?.name);
+  const codes = languages.map((one) => one.code).sort((one, other) => named(one).localeCompare(named(other)));
+  sourcePicker.replaceChildren(new Option(say("detect"), AUTO), ...codes.map((code) => new Option(named(code), code)));
+  sourcePicker.value = codes.includes(from) ? from : AUTO;
+  fillTargets(into ?? preferredTarget());
+}
+
+// The reader's own language, unless that is what most people would translate from.
+function preferredTarget() {
+  const own = document.documentElement.lang;
+  return targetsOf(AUTO).find((code) => code === own && own !== "en") ?? targetsOf(AUTO).find((code) => code !== "en");
+}
+
+function fillTargets(wanted) {
+  const codes = targetsOf(source());
+  const named = (code) => languageName(code, languages.find((one) => one.code === code)?.name);
+  targetPicker.replaceChildren(
+    ...codes.sort((one, other) => named(one).localeCompare(named(other))).map((code) => new Option(named(code), code)),
+  );
+  targetPicker.value = codes.includes(wanted) ? wanted : (codes[0] ?? "");
+}
+
+function languagesChanged() {
+  const [, before] = recall("languages", []);
+  if (before && before !== target()) keep("languages.before", before);
+  keep("languages", [source(), target()]);
+  byId("swap").disabled = !canSwap();
+  showDetected();
+  showTerms();
+}
+
+function canSwap() {
+  const from = knownSource();
+  return source() === AUTO && !from ? languages.length > 1 : canTranslate(target(), from);
+}
+
+function swap() {
+  if (!canSwap()) return;
+  const from = knownSource() ?? targetsOf(target()).find((code) => canTranslate(target(), code));
+  const text = panes.translation().text;
+  sourcePicker.value = target();
+  fillTargets(from);
+  detected = null;
+  if (isDone && text) panes.setSource(text);
+  languagesChanged();
+  showCount();
+  translate();
+}
+
+function showDetected() {
+  const isShown = source() === AUTO && detected;
+  byId("detected").textContent = isShown
+    ? say("detected", { language: languageName(detected.language), probability: percent(detected.probability) })
+    : "";
+}
+
+// ---- Translation
+
+function request() {
+  const found = { text: panes.sourceText(), source_language: source(), target_language: target() };
+  return Object.assign(found, glossaryOptions());
+}
+
+function typed() {
+  closeBox();
+  showCount();
+  if (location.hash) history.replaceState(null, "", location.pathname + location.search);
+  translateSoon();
+}
+
+function translateSoon() {
+  clearTimeout(timer);
+  isDone = false;
+  running?.abort();
+  if (!panes.sourceText().trim()) return translate();
+  panes.markOld();
+  showActions();
+  timer = setTimeout(translate, PAUSE_MS);
+}
+
+async function translate() {
+  clearTimeout(timer);
+  if (!target()) return; // languages are not known yet
+  running?.abort();
+  isDone = false;
+  word = null;
+  const text = panes.sourceText();
+  if (!text.trim()) return showNothing();
+  clearNotice();
+  if (isTooLong(text)) return notify(say("error_characters", { most: number(most) }));
+  const mine = (running = new AbortController());
+  showCode();
+  panes.markOld();
+  showActions();
+  byId("busy").hidden = false;
+  try {
+    if (source() === AUTO) await detect(text, mine.signal);
+    const asked = request();
+    if (knownSource()) asked.source_language = knownSource();
+    const told = await follow(asked, mine.signal);
+    if (source() === AUTO && !detected && told.detected_language) {
+      detected = { language: told.detected_language, probability: told.detected_probability, of: "" };
+      languagesChanged();
+    }
+    wentWell();
+    isDone = true;
+    showActions();
+    byId("busy").hidden = true;
+    await new Promise((done) => setTimeout(done, DETAILS_PAUSE_MS));
+    if (mine.signal.aborted) return;
+    announce(panes.translation().text);
+    remember({ source: knownSource() ?? AUTO, target: target(), text, translation: panes.translation().text });
+    if (text.length <= MOST_DETAILED) await showDetails(asked, mine.signal);
+  } catch (error) {
+    if (mine.signal.aborted) return;
+    const isUnknown = error.code === "invalid_input" && source() === AUTO && !detected;
+    if (isUnknown) notify(say("error_language", { message: error.message }));
+    else failed(error, translate);
+  } finally {
+    if (running === mine) byId("busy").hidden = true;
+  }
+}
+
+// Finds the language of the text. A text that is in the language to translate into already turns the
+// direction round.
+async function detect(text, signal) {
+  if (detected && detected.probability >= SURE && detected.of.length === TELLING && text.startsWith(detected.of)) return;
+  const [found] = (await ask("detect", { body: { text }, signal })).detections;
+  // What is improbable may be in another language: the server decides, when it translates.
+  const isKnown = found.probability >= LIKELY && targetsOf(found.language).length > 0;
+  detected = isKnown ? { ...found, of: text.slice(0, TELLING) } : null;
+  if (detected && !canTranslate(detected.language, target())) {
+    const possible = targetsOf(detected.language);
+    const before = recall("languages.before", null);
+    fillTargets(possible.includes(before) ? before : possible[0]);
+  }
+  languagesChanged();
+}
+
+// Shows the translation as it grows, and returns the last part, which has all that is told of it.
+async function follow(asked, signal) {
+  let last = null;
+  for await (const part of stream(asked, signal)) {
+    last = part;
+    panes.showPart(part.text);
+  }
+  if (!last) throw new Refused("unavailable", "");
+  panes.showPlain(last.text);
+  return last;
+}
+
+// The answer as a whole has what streams have not: where words come from, and how certain they are.
+async function showDetails(asked, signal) {
+  const options = { return_alignments: "hard", return_token_scores: true };
+  let answer;
+  try {
+    answer = await ask("translate", { body: { ...asked, ...options }, signal });
+  } catch (error) {
+    // The translation is there. A model without heads that align has no details.
+    if (error.code !== "invalid_input") throw error;
+    answer = await ask("translate", { body: { ...asked, return_token_scores: true }, signal });
+  }
+  const [found] = answer.translations;
+  panes.showWords(found.text, detailedWords(found.text, found));
+}
+
+function showNothing() {
+  byId("busy").hidden = true;
+  detected = null;
+  isDone = false;
+  panes.clearTranslation();
+  clearNotice();
+  languagesChanged();
+  showActions();
+  showCode();
+}
+
+function failed(error, again) {
+  byId("busy").hidden = true;
+  if (error.needsKey) {
+    notify(described(error), say("key_enter"), () => askForKey(error, again));
+    askForKey(error, again);
+  } else {
+    explain(error, again);
+  }
+}
+
+function showActions() {
+  const has = isDone && panes.translation().text !== "";
+  for (const id of ["copy", "inside-open"]) byId(id).disabled = !has;
+  byId("share").disabled = byId("clear").disabled = !panes.sourceText();
+}
+
+const isTooLong = (text) => most !== null && [...text].length > most;
+
+function showCount() {
+  const text = panes.sourceText();
+  const count = number([...text].length);
+  byId("count").textContent = most === null ? say("characters", { number: count }) : say("characters_of", { number: count, most: number(most) });
+  byId("count").classList.toggle("over", isTooLong(text));
+}
+
+function showCode() {
+  if (byId("code").hidden) return;
+  const asked = { ...request(), text: panes.sourceText() || say("example") };
+  byId("curl").textContent = curlOf(asked);
+  byId("python").textContent = pythonOf(asked);
+}
+
+// ---- Alternatives, and looking inside: both are of one sentence
+
+function pairs() {
+  const { text, words } = panes.translation();
+  return sentencePairs(panes.sourceText(), knownSource() ?? undefined, text, target(), words);
+}
+
+const between = (text, { start, end }) => text.slice(start, end);
+
+async function showAlternatives(index) {
+  const { text, words } = panes.translation();
+  const at = words[index];
+  const pair = pairs().find(({ target: { start, end } }) => at.start >= start && at.start < end);
+  if (!pair) return;
+  const place = panes.markOpen(index);
+  const current = between(text, pair.target);
+  const prefix = text.slice(pair.target.start, at.start).trimEnd();
+  word = index;
+  const opened = new AbortController();
+  openBox(place, () => {
+    opened.abort();
+    panes.markOpen(null);
+  });
+  const body = { text: between(panes.sourceText(), pair.source), target_language: target(), prefix, count: ALTERNATIVES };
+  if (knownSource()) body.source_language = knownSource();
+  try {
+    const { alternatives } = await ask("alternatives", { body, signal: opened.signal });
+    const texts = worthwhile(alternatives);
+    const choose = (chosen) => replace(pair, chosen, current);
+    fillBox(place, between(text, at), prefix, current, texts, choose);
+  } catch (error) {
+    if (opened.signal.aborted) return;
+    closeBox();
+    failed(error);
+  }
+}
+
+// Without those that the model itself finds far worse, best first.
+function worthwhile(alternatives) {
+  const ordered = alternatives.toSorted((one, other) => other.score - one.score);
+  const kept = ordered.filter((one, rank) => rank < 2 || one.score > ordered[0].score - WORSE);
+  return [...new Set(kept.map((one) => one.text))].slice(0, MOST_SHOWN);
+}
+
+// Puts a sentence in the place of what stands there.
+async function replace(pair, chosen, current) {
+  closeBox();
+  if (chosen === current) return;
+  const { text, words } = panes.translation();
+  const whole = text.slice(0, pair.target.start) + chosen + text.slice(pair.target.end);
+  const [from, into] = [between(panes.sourceText(), pair.source), chosen];
+  panes.showWords(whole, splitWords(whole));
+  announce(chosen);
+  remember({ source: knownSource() ?? AUTO, target: target(), text: panes.sourceText(), translation: whole });
+  const { signal } = running;
+  const body = { text: from, target: into, target_language: target(), return_alignments: "hard", return_token_scores: true };
+  if (knownSource()) body.source_language = knownSource();
+  try {
+    const [found] = (await ask("score", { body, signal })).scores;
+    if (panes.translation().text !== whole) return;
+    const before = splitWords(panes.sourceText().slice(0, pair.source.start)).length;
+    const moved = detailedWords(chosen, found).map((one) => ({
+      ...one,
+      start: one.start + pair.target.start,
+      end: one.end + pair.target.start,
+      sources: one.sources.map((src) => src + before),
+    }));
+    const shift = whole.length - text.length;
+    const rest = words.filter((one) => one.start >= pair.target.end);
+    panes.showWords(whole, [
+      ...words.filter((one) => one.end <= pair.target.start),
+      ...moved,
+      ...rest.map((one) => ({ ...one, start: one.start + shift, end: one.end + shift })),
+    ]);
+  } catch (error) {
+    if (!signal.aborted && error.code !== "invalid_input") failed(error);
+  }
+}
+
+function lookInside() {
+  const { text, words } = panes.translation();
+  const all = pairs();
+  if (!all.length) return;
+  const at = words[word ?? panes.wordHere()]?.start ?? 0;
+  const index = Math.max(0, all.findIndex((pair) => at < pair.target.end));
+  const sentences = all.map((pair) => ({
+    text: between(panes.sourceText(), pair.source),
+    target: between(text, pair.target),
+    target_language: target(),
+    ...(knownSource() ? { source_language: knownSource() } : {}),
+  }));
+  openInside(sentences, index);
+}
+
+// ---- Sharing: text and languages stand in the fragment, which browsers send to nobody
+
+function fromFragment() {
+  const parts = location.hash.slice(1).split("/");
+  if (parts.length < 2) return null;
+  return [parts[0], parts[1], ...parts.slice(2)].map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return "";
+    }
+  });
+}
+
+function openFragment() {
+  const found = fromFragment();
+  if (!found) return;
+  const [from, into, ...text] = found;
+  open({ source: from, target: into, text: text.join("/") });
+}
+
+function open({ source: from, target: into, text }) {
+  if (from === AUTO || languages.some((one) => one.code === from)) sourcePicker.value = from;
+  fillTargets(into);
+  detected = null;
+  panes.setSource(text);
+  languagesChanged();
+  showCount();
+  translate();
+}
+
+async function share(event) {
+  const { currentTarget } = event;
+  const hash = `#${[source(), target(), panes.sourceText()].map(encodeURIComponent).join("/")}`;
+  history.replaceState(null, "", hash);
+  await copied(location.href, currentTarget, "shared");
+}
+
+async function copied(text, button, key = "copied") {
+  try {
+    await copyText(text);
+    tick(button, say(key));
+  } catch {
+    notify(say("error_copy"));
+  }
+}
+
+// ---- The page around
+
+function openPanel(name, isOpen = byId(name).hidden) {
+  for (const panel of PANELS) {
+    const shown = isOpen && panel === name;
+    byId(panel).hidden = !shown;
+    byId(`${panel}-open`).setAttribute("aria-expanded", String(shown));
+  }
+  if (!isOpen) return;
+  if (name === "code") showCode();
+  if (name === "glossary") loadSaved();
+  byId(name).scrollIntoView({ block: "nearest" });
+}
+
+function clear() {
+  panes.setSource("");
+  typed();
+  byId("source").focus();
+}
+
+const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
+const CONTROL = isMac ? "⌘" : "Ctrl";
+const SHORTCUTS = [
+  { keys: [CONTROL, "Enter"], key: "Enter", text: "shortcut_translate", action: translate },
+  { keys: [CONTROL, "Shift", "S"], key: "S", shift: true, text: "swap", action: swap },
+  { keys: [CONTROL, "Shift", "Y"], key: "Y", shift: true, text: "copy", action: () => byId("copy").click() },
+  { keys: [CONTROL, "Shift", "⌫"], key: "BACKSPACE", shift: true, text: "clear", action: clear },
+  { keys: ["←", "→"], text: "shortcut_words" },
+  { keys: ["Enter"], text: "shortcut_alternatives" },
+  { keys: ["Esc"], text: "shortcut_close" },
+];
+
+function connectShortcuts() {
+  addEventListener("keydown", (event) => {
+    if (!(isMac ? event.metaKey : event.ctrlKey) || event.altKey || document.querySelector("dialog[open]")) return;
+    const pressed = event.key.length > 1 && event.key !== "Enter" ? event.key.toUpperCase() : event.key;
+    const found = SHORTCUTS.find(
+      (one) => one.key?.toUpperCase() === pressed.toUpperCase() && Boolean(one.shift) === event.shiftKey,
+    );
+    if (!found) return;
+    event.preventDefault();
+    found.action();
+  });
+  for (const { keys, text } of SHORTCUTS) {
+    const term = element("dt", {}, ...keys.map((key) => element("kbd", {}, key)));
+    byId("shortcuts-list").append(term, element("dd", {}, say(text)));
+  }
+  byId("shortcuts-open").onclick = () => byId("shortcuts").showModal();
+  byId("shortcuts-close").onclick = () => byId("shortcuts").close();
+}
+
+const THEMES = ["auto", "light", "dark"];
+
+function useTheme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
+function showTheme(theme) {
+  useTheme(theme);
+  const label = `${say("theme")}: ${say(`theme_${theme}`)}`;
+  byId("theme").title = label;
+  byId("theme").setAttribute("aria-label", label);
+}
+
+function connectTheme() {
+  byId("theme").onclick = () => {
+    const next = THEMES[(THEMES.indexOf(recall("theme", "auto")) + 1) % THEMES.length];
+    keep("theme", next);
+    showTheme(next);
+  };
+  showTheme(recall("theme", "auto"));
+}
+
+function connect() {
+  panes.connectPanes({ onInput: typed, onWord: showAlternatives });
+  connectGlossary({
+    languages: () => ({ source: knownSource(), target: target() }),
+    changed: () => (panes.sourceText().trim() ? translateSoon() : showCode()),
+    failed: (error) => (error.code || error.needsKey ? failed(error) : notify(error.message)),
+  });
+  connectPast(open);
+  connectDocuments({
+    requestOptions: () => ({ source_language: source(), target_language: target(), ...glossaryOptions() }),
+    open: () => openPanel("documents", true),
+    onKeyNeeded: (error) => failed(error),
+  });
+  connectKey(begin);
+  connectShortcuts();
+  fillInterfaceLanguages(byId("interface-language"));
+  sourcePicker.onchange = () => {
+    detected = null;
+    fillTargets(target());
+    languagesChanged();
+    translate();
+  };
+  targetPicker.onchange = () => {
+    languagesChanged();
+    translate();
+  };
+  byId("swap").onclick = swap;
+  byId("clear").onclick = clear;
+  byId("share").onclick = share;
+  byId("copy").onclick = (event) => copied(panes.translation().text, event.currentTarget);
+  byId("curl-copy").onclick = (event) => copied(byId("curl").textContent, event.currentTarget);
+  byId("python-copy").onclick = (event) => copied(byId("python").textContent, event.currentTarget);
+  byId("inside-open").onclick = lookInside;
+  for (const name of PANELS) byId(`${name}-open`).onclick = () => openPanel(name);
+  addEventListener("hashchange", openFragment);
+}
+
+// Asks the server what it can do; again, until it answers.
+async function begin() {
+  try {
+    const info = await ask("info");
+    const bounds = [info.limits?.text_characters, info.limits?.characters_per_request].filter(Number.isFinite);
+    most = bounds.length ? Math.min(...bounds) : null;
+    if (info.features?.keys_required && !hasKey()) askForKey(null, begin);
+    setLimits(info.features?.document_formats ?? [], info.features?.file_bytes ?? null);
+    await loadLanguages();
+  } catch (error) {
+    return failed(error, begin);
+  }
+  wentWell();
+  languagesChanged();
+  showCount();
+  resume();
+  loadSaved();
+  if (fromFragment()) openFragment();
+  else translate();
+}
+
+useTheme(recall("theme", "auto"));
+await loadStrings();
+connectTheme();
+connect();
+panes.showSource();
+showCount();
+showActions();
+document.documentElement.classList.add("ready");
+if (matchMedia("(hover: hover)").matches) byId("source").focus(); // else a keyboard would cover the page
+begin();

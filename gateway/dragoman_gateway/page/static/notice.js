@@ -1,0 +1,70 @@
+// One line about what went wrong, with what to do, and another try where one can help.
+
+import { byId } from "./dom.js";
+import { say } from "./strings.js";
+
+const FIRST_WAIT_S = 2;
+const MOST_WAIT_S = 30;
+const WITH_OWN_TEXT = new Set([
+  ...["offline", "too_many_requests", "quota_used_up", "unavailable", "deadline_exceeded", "too_large", "internal"],
+]);
+const TRIED_AGAIN = new Set(["offline", "too_many_requests", "unavailable", "deadline_exceeded"]);
+let timer;
+let tries = 0;
+
+export function clearNotice() {
+  clearInterval(timer);
+  byId("notice").hidden = true;
+  byId("notice-text").textContent = "";
+}
+
+// To be called once something went well: the next failure is tried again soon.
+export function wentWell() {
+  tries = 0;
+  clearNotice();
+}
+
+export function notify(text, actionText, action) {
+  clearInterval(timer);
+  byId("notice").hidden = false;
+  if (byId("notice-text").textContent !== text) byId("notice-text").textContent = text;
+  const button = byId("notice-action");
+  button.hidden = !action;
+  button.textContent = actionText ?? "";
+  button.onclick = () => {
+    clearNotice();
+    action?.();
+  };
+}
+
+// Shows a refusal; `again` repeats what was refused.
+export function explain(error, again) {
+  const text = described(error);
+  if (!again || !TRIED_AGAIN.has(error.code)) {
+    notify(text, again && error.code === "internal" ? say("again") : undefined, error.code === "internal" ? again : undefined);
+    return;
+  }
+  tries += 1;
+  let left = Math.ceil(error.retryAfter ?? Math.min(FIRST_WAIT_S * 2 ** (tries - 1), MOST_WAIT_S));
+  const show = () => notify(text, say("again_in", { seconds: left }), again);
+  const repeat = () => {
+    removeEventListener("online", repeat);
+    clearNotice();
+    again();
+  };
+  show();
+  if (error.code === "offline") addEventListener("online", repeat, { once: true });
+  timer = setInterval(() => {
+    left -= 1;
+    if (left > 0) byId("notice-action").textContent = say("again_in", { seconds: left });
+    else repeat();
+  }, 1000);
+}
+
+export function described(error) {
+  if (WITH_OWN_TEXT.has(error.code)) {
+    const key = error.code === "offline" && !navigator.onLine ? "error_no_network" : `error_${error.code}`;
+    return say(key, { message: error.message });
+  }
+  return error.message || say("error_internal");
+}

@@ -1,0 +1,70 @@
+// The texts of the interface in the reader's language. A text that one lacks is shown in English.
+
+import { recall, keep } from "./storage.js";
+
+const NAMES = { en: "English", de: "Deutsch", fr: "Français" };
+let strings = {};
+let language = "en";
+let names;
+
+export async function loadStrings() {
+  language = choose();
+  const wanted = [...new Set(["en", language])];
+  const loaded = await Promise.all(wanted.map(load));
+  strings = Object.assign({}, ...loaded);
+  names = new Intl.DisplayNames([language], { type: "language" });
+  document.documentElement.lang = language;
+  for (const one of document.querySelectorAll("[data-string]")) one.textContent = say(one.dataset.string);
+  for (const one of document.querySelectorAll("[data-label]")) {
+    one.setAttribute("aria-label", say(one.dataset.label));
+    if (one.matches("button, a")) one.title = say(one.dataset.label);
+  }
+  for (const one of document.querySelectorAll("[data-hint]")) {
+    const hint = say(one.dataset.hint);
+    if ("placeholder" in one) one.placeholder = hint;
+    else one.dataset.hint = hint;
+  }
+}
+
+function choose() {
+  const known = Object.keys(NAMES);
+  const wanted = [recall("interface"), ...(navigator.languages ?? [navigator.language])];
+  return wanted.map((tag) => String(tag).slice(0, 2).toLowerCase()).find((tag) => known.includes(tag)) ?? "en";
+}
+
+async function load(code) {
+  const answer = await fetch(new URL(`strings/${code}.json`, import.meta.url));
+  return answer.ok ? answer.json() : {};
+}
+
+// A text, in which {name} stands for a value.
+export function say(key, values = {}) {
+  return (strings[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+}
+
+export function languageName(code, given) {
+  try {
+    const name = names.of(code);
+    if (name && name !== code) return name[0].toLocaleUpperCase(language) + name.slice(1);
+  } catch {
+    // Not a code of BCP 47.
+  }
+  return given ?? code;
+}
+
+export const number = (value) => new Intl.NumberFormat(language).format(value);
+export const percent = (value) => new Intl.NumberFormat(language, { style: "percent" }).format(value);
+export const when = (value) =>
+  new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(value);
+export const bytes = (value) =>
+  new Intl.NumberFormat(language, { style: "unit", unit: "megabyte", maximumFractionDigits: 1 }).format(value / 2 ** 20);
+
+export function fillInterfaceLanguages(select) {
+  for (const [code, name] of Object.entries(NAMES)) {
+    select.append(new Option(name, code, code === language, code === language));
+  }
+  select.onchange = () => {
+    keep("interface", select.value);
+    location.reload();
+  };
+}

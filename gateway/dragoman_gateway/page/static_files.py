@@ -1,0 +1,98 @@
+"""The page's files: static, read once, sent with their hashes as entity tags."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import PurePosixPath
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+INDEX = "index.html"
+_MEDIA_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True)
+class StaticFile:
+    """A file of the page.
+
+    Attributes:
+        media_type: for the header `Content-Type`.
+        content: as it is.
+        packed: the same by gzip.
+        tag: entity tag, of the content.
+    """
+
+    media_type: str
+    content: bytes
+    packed: bytes
+    tag: str
+
+    def answer(self, asked: Headers, headers: dict[str, str]) -> Response:
+        """The file, or 304 where the browser has it already.
+
+        Args:
+            asked: headers of the request.
+            headers: more of the answer.
+        """
+        # Browsers ask each time whether it has changed: after an upgrade, all parts fit together.
+        headers = {
+            "ETag": self.tag,
+            "Cache-Control": "no-cache",
+            "Vary": "Accept-Encoding",
+            **headers,
+        }
+        if _matches(asked.get("if-none-match", ""), self.tag):
+            return Response(status_code=304, headers=headers)
+        if _takes_gzip(asked.get("accept-encoding", "")):
+            headers["Content-Encoding"] = "gzip"
+            return Response(self.packed, headers=headers, media_type=self.media_type)
+        return Response(self.content, headers=headers, media_type=self.media_type)
+
+
+def read_files() -> dict[str, StaticFile]:
+    """All files of the page by their path below `static`."""
+    folder = resources.files("dragoman_gateway.page") / "static"
+    return {name: _read(name, file) for name, file in sorted(_below(folder).items())}
+
+
+def _below(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
+    found: dict[str, Traversable] = {}
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found |= _below(entry, f"{prefix}{entry.name}/")
+        elif PurePosixPath(entry.name).suffix in _MEDIA_TYPES:
+            found[prefix + entry.name] = entry
+    return found
+
+
+def _read(name: str, file: Traversable) -> StaticFile:
+    content = file.read_bytes()
+    # Weak: it stands for the packed form too.
+    tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
+    media_type = _MEDIA_TYPES[PurePosixPath(name).suffix]
+    return StaticFile(media_type, content, gzip.compress(content, mtime=0), tag)
+
+
+def _matches(header: str, tag: str) -> bool:
+    """Whether `If-None-Match` names the tag; NGINX makes tags weak, so weakness does not count."""
+    given = {one.strip().removeprefix("W/") for one in header.split(",")}
+    return "*" in given or tag.removeprefix("W/") in given
+
+
+def _takes_gzip(header: str) -> bool:
+    for one in header.split(","):
+        coding, _, weight = one.replace(" ", "").partition(";")
+        if coding.lower() in ("gzip", "*"):
+            return weight.lower() not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False

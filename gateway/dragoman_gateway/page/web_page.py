@@ -1,0 +1,86 @@
+"""The page and its files, at `/` and `/page/`, and `POST /api/v1/attention`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.responses import Response
+
+from dragoman.drawing.page import inline_hashes
+from dragoman_gateway.core.errors import GatewayError
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.page.attention_view import AttentionPage
+from dragoman_gateway.page.static_files import INDEX, StaticFile, read_files
+from dragoman_gateway.web.endpoints import Endpoint, ProtocolPackage
+from dragoman_gateway.web.requests import GatewayRequest
+
+_FOLDER = "/page/"
+
+
+class PageProtocol:
+    """See `ProtocolPackage`."""
+
+    name = "page"
+
+    def __init__(self, gateway: Gateway, own: ProtocolPackage) -> None:
+        """Read the files.
+
+        Args:
+            gateway: that the page stands before.
+            own: the protocol that the page speaks, in whose shape errors are.
+        """
+        self._own = own
+        self._headers = page_headers()
+        attention = AttentionPage(gateway, own.name)
+        self.endpoints = (
+            *(
+                Endpoint("GET", "/" if name == INDEX else _FOLDER + name, self._sender(file))
+                for name, file in read_files().items()
+            ),
+            Endpoint("POST", "/api/v1/attention", attention.answer),
+        )
+
+    def is_for(self, path: str) -> bool:
+        """See `ProtocolPackage`."""
+        return path == "/" or path.startswith(_FOLDER)
+
+    def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
+        """See `ProtocolPackage`."""
+        return self._own.refuse(request, error)
+
+    def _sender(self, file: StaticFile) -> Callable[[GatewayRequest], Awaitable[Response]]:
+        async def send(request: GatewayRequest) -> Response:
+            # Under a prefix without its slash, the page's relative addresses would miss it.
+            _, _, last = request.scope.get("raw_path", b"").rpartition(b"/")
+            if last and request.scope["path"] == "/":
+                return Response(status_code=308, headers={"Location": f"./{last.decode()}/"})
+            return file.answer(request.headers, self._headers)
+
+        return send
+
+
+def page_headers() -> dict[str, str]:
+    """Headers of the page and its files, beside those that all answers have.
+
+    The picture of attention is shown in a frame without an origin, whose document inherits this
+    policy. So the policy names the hashes of its script and style, and admits no others in a page.
+    """
+    script, style = inline_hashes()
+    policy = (
+        "default-src 'none'",
+        f"script-src 'self' '{script}'",
+        f"style-src 'self' '{style}'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types attention",
+    )
+    return {
+        "Content-Security-Policy": "; ".join(policy),
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+        "X-Frame-Options": "DENY",
+    }

@@ -1,0 +1,227 @@
+"""Keys and limits on a real gateway: made and revoked while it runs, kept over restarts, secret."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import signal
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dragoman_gateway.core.store import FILE_NAME
+
+from dragoman.cli import main
+from tests.integration.gateway.conftest import RunningGateway, StartGateway
+
+TRANSLATE = "/api/v1/translate"
+SENTENCE = "Der Zug nach Xylophonstadt kommt um neun Uhr."
+BODY = {"text": SENTENCE, "source_language": "de", "target_language": "en"}
+
+
+def keys(folder: Path, *words: str) -> Any:
+    """What `dragoman keys` prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert main(["keys", *words, "--folder", str(folder), "--json"]) == 0
+    return json.loads(printed.getvalue())
+
+
+def ask(gateway: RunningGateway, key: str | None, **options: Any) -> int:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return gateway.post(TRANSLATE, {**BODY, **options}, headers=headers).status
+
+
+def wait_for(gateway: RunningGateway, key: str | None, status: int) -> float:
+    """Seconds until requests get a status."""
+    begun_s = time.monotonic()
+    while ask(gateway, key) != status:
+        assert time.monotonic() - begun_s < 5
+        time.sleep(0.02)
+    return time.monotonic() - begun_s
+
+
+def test_keys_close_the_gateway_and_changes_take_effect_within_a_second(
+    start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    with start_gateway(folder=tmp_path) as gateway:
+        assert ask(gateway, None) == 200
+        added = keys(tmp_path, "add", "--label", "first")
+        assert wait_for(gateway, None, 401) < 1.2
+        assert ask(gateway, added["key"]) == 200
+        assert ask(gateway, added["key"][:-1] + "!") == 403
+        keys(tmp_path, "limit", added["id"], "--characters-per-request", "5")
+        assert wait_for(gateway, added["key"], 413) < 1.2
+        keys(tmp_path, "revoke", added["id"])
+        assert wait_for(gateway, added["key"], 403) < 1.2
+        assert ask(gateway, None) == 401
+
+
+def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: Path) -> None:
+    size = len(SENTENCE)
+    added = keys(tmp_path, "add", "--characters-per-month", str(3 * size))
+    key = added["key"]
+    with start_gateway(folder=tmp_path) as gateway:
+        assert ask(gateway, key) == 200
+        bodies = {
+            "/translate": {"q": SENTENCE, "source": "de", "target": "en", "api_key": key},
+            "/v2/translate": {"text": [SENTENCE], "source_lang": "DE", "target_lang": "EN-GB"},
+        }
+        deepl = {"Authorization": f"DeepL-Auth-Key {key}"}
+        assert gateway.post("/translate", bodies["/translate"]).status == 200
+        assert gateway.post("/v2/translate", bodies["/v2/translate"], headers=deepl).status == 200
+        refused = gateway.post(TRANSLATE, BODY, headers={"Authorization": f"Bearer {key}"})
+        assert (refused.status, refused.json["error"]["code"]) == (429, "quota_used_up")
+        assert int(refused.headers["retry-after"]) > 0
+        assert '"month";r=0' in refused.headers["ratelimit"]
+        assert gateway.post("/translate", bodies["/translate"]).status == 403
+        assert gateway.post("/v2/translate", bodies["/v2/translate"], headers=deepl).status == 456
+        gateway.stop()
+    (listed,) = keys(tmp_path, "list")["keys"]
+    assert listed["used"] == {"characters": 3 * size, "requests": 3}
+    assert listed["last_used_day"] is not None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_under_load_loses_no_count(
+    start_gateway: StartGateway, tmp_path: Path, number: int
+) -> None:
+    added = keys(tmp_path, "add")
+    with start_gateway(folder=tmp_path) as gateway, ThreadPoolExecutor(4) as pool:
+
+        def client(_: int) -> int:
+            answered = 0
+            with contextlib.suppress(OSError):
+                while ask(gateway, added["key"]) == 200:
+                    answered += 1
+            return answered
+
+        running = [pool.submit(client, one) for one in range(4)]
+        time.sleep(1.5)
+        gateway.stop(number)
+        answered = sum(one.result() for one in running)
+    used = keys(tmp_path, "list")["keys"][0]["used"]
+    # A request whose answer came too late for its client may be counted too, none twice.
+    assert answered <= used["requests"] <= answered + 4
+    assert used["characters"] == used["requests"] * len(SENTENCE)
+
+
+def test_a_killed_gateway_loses_a_second_at_most(
+    start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    added = keys(tmp_path, "add")
+    with start_gateway(folder=tmp_path) as gateway:
+        for _ in range(5):
+            assert ask(gateway, added["key"]) == 200
+        time.sleep(1.5)
+        gateway.process.kill()
+        gateway.process.wait()
+    assert keys(tmp_path, "list")["keys"][0]["used"]["requests"] == 5
+    with start_gateway(folder=tmp_path) as gateway:
+        assert ask(gateway, added["key"]) == 200
+        gateway.stop()
+    assert keys(tmp_path, "list")["keys"][0]["used"]["requests"] == 6
+
+
+def test_a_restored_backup_serves(start_gateway: StartGateway, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    added = keys(first, "add")
+    with start_gateway(folder=first) as gateway:
+        assert ask(gateway, added["key"]) == 200
+        time.sleep(1.3)
+        keys(first, "backup", str(tmp_path / "copy.db"))
+    second.mkdir(mode=0o700)
+    (tmp_path / "copy.db").rename(second / FILE_NAME)
+    with start_gateway(folder=second) as gateway:
+        assert ask(gateway, added["key"]) == 200
+    assert keys(second, "list")["keys"][0]["used"]["requests"] == 2
+
+
+def test_secrets_and_texts_are_nowhere(start_gateway: StartGateway, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    added = keys(folder, "add", "--characters-per-request", "100")
+    imported = "c0ffee00-libretranslate-secret"
+    with closing(sqlite3.connect(tmp_path / "api_keys.db")) as connection, connection:
+        connection.execute("CREATE TABLE api_keys (api_key TEXT PRIMARY KEY, req_limit INTEGER)")
+        connection.execute("INSERT INTO api_keys VALUES (?, 120)", (imported,))
+    keys(folder, "import", str(tmp_path / "api_keys.db"))
+    secret, wrong = added["key"].rpartition("_")[2], "wr0ngwr0ngwr0ngwr0ng"
+    password = "pa55word-of-redis"
+    hidden = [secret, imported, wrong, password, "Xylophonstadt"]
+    seen = []
+    with start_gateway(
+        folder=folder,
+        access_log=True,
+        environment={"DRAGOMAN_GATEWAY_LIMITS_URL": f"redis://:{password}@127.0.0.1:1/0"},
+    ) as gateway:
+        for key in (added["key"], f"drg_{added['id']}_{wrong}", wrong):
+            bearer = {"Authorization": f"Bearer {key}"}
+            deepl = {"Authorization": f"DeepL-Auth-Key {key}"}
+            for body in (BODY, {**BODY, "beam_size": "many"}, {**BODY, "text": SENTENCE * 9}):
+                seen.append(gateway.post(TRANSLATE, body, headers=bearer))
+            query = f"q=x&source=de&target=en&api_key={key}"
+            seen.append(gateway.post(f"/translate?{query}", b""))
+            seen.append(gateway.post("/v2/translate", {"text": ["x"]}, headers=deepl))
+            seen.append(gateway.get(f"/v2/usage?auth_key={key}"))
+            seen.append(gateway.get("/api/v1/usage", headers=bearer))
+            seen.append(gateway.get(f"/nowhere/{wrong}", headers=bearer))
+        form = {"q": "x", "source": "de", "target": "en", "api_key": imported}
+        seen.append(gateway.post("/translate", form))
+        statuses = {one.status for one in seen}
+        assert 200 in statuses
+        assert 403 in statuses
+        metrics = gateway.get("/metrics")
+        process = Path(f"/proc/{gateway.process.pid}/cmdline").read_bytes()
+        gateway.stop()
+        log = "\n".join(gateway.log)
+    assert "this gateway limits alone" in log
+    assert added["id"] in log  # the access log names keys by their ids
+    listed = json.dumps(keys(folder, "list"))
+    state = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    bodies = [one.body.decode() for one in seen if one.status != 200]
+    bodies = [body for body in bodies if "nowhere" not in body]  # it names the path that was asked
+    answers = [str(dict(one.headers)) for one in seen]
+    for name, text in {
+        "log": log,
+        "metrics": metrics.body.decode(),
+        "process list": process.decode(),
+        "list of keys": listed,
+        "state": state.decode("latin-1"),
+        "answers": "".join(bodies + answers),
+    }.items():
+        for one in hidden:
+            assert one not in text, name
+
+
+@pytest.mark.parametrize("damage", ["damaged", "newer", "no folder"])
+def test_a_state_that_cannot_be_used_ends_the_start_with_one_line(
+    tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if damage == "damaged":
+        (tmp_path / FILE_NAME).write_text("text" * 2000)
+    elif damage == "newer":
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+            connection.execute("PRAGMA user_version = 99")
+    else:
+        (tmp_path / "file").write_text("")
+        tmp_path = tmp_path / "file" / "state"
+    assert main(["gateway", "--port", "0", "--folder", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"dragoman gateway: {tmp_path / FILE_NAME}: ")
+
+
+def test_a_page_of_another_site_is_kept_out(gateway: RunningGateway) -> None:
+    rebound = gateway.post(TRANSLATE, BODY, headers={"Host": "evil.example"})
+    assert (rebound.status, rebound.json["error"]["code"]) == (403, "forbidden")
+    other = gateway.post(TRANSLATE, BODY, headers={"Origin": "https://evil.example"})
+    assert other.status == 403
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "null"}
+    assert gateway.post("/translate", b"q=x&source=de&target=en", headers=form).status == 403
+    assert gateway.post(TRANSLATE, BODY).status == 200
+    assert gateway.get("/livez").headers["x-request-id"]
+    assert gateway.get("/livez", headers={"X-Forwarded-For": "9.9.9.9"}).status == 403

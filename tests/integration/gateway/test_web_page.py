@@ -1,0 +1,652 @@
+"""The web page, in a real browser, before a real gateway and a real Triton."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from dragoman_gateway.core.caller import Limits
+from dragoman_gateway.core.keys import add_key
+from dragoman_gateway.core.store import open_database, transaction
+
+from tests.axe_package import SCRIPT
+from tests.browser import Page, browsing, find_chromium
+from tests.integration.gateway.conftest import RunningGateway, StartGateway
+
+TEXT = "The weather is very nice today. We are going to the beach with our friends."
+HOSTILE = (
+    "<img src=x onerror=\"document.title='run'\"> \u202eabc\u202c </textarea><script>1</script>"
+)
+WIDE, PHONE = (1280, 860), (390, 844)
+CONTROL, SHIFT = 2, 8
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("no Chromium: python -m tests.chromium_package fetches one")
+    with browsing(chromium, tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture
+def page(browser: Page, gateway: RunningGateway) -> Iterator[Page]:
+    """The page as it opens in a browser that has kept nothing."""
+    browser.resize(*WIDE)
+    browser.prefer("light")
+    browser.open(gateway.url + "/page/icon.svg")
+    browser.evaluate("localStorage.clear(), sessionStorage.clear()")
+    browser.requests.clear()
+    browser.complaints.clear()
+    show(browser, gateway)
+    yield browser
+    # Whatever a test does, nothing leaves the origin, and nothing breaks the page's own policy.
+    away = [url for url in browser.requests if not url.startswith((gateway.url + "/", "about:"))]
+    assert not [url for url in away if not url.startswith("blob:" + gateway.url)]
+    assert not browser.complaints
+
+
+def show(page: Page, gateway: RunningGateway, path: str = "/") -> None:
+    page.open("about:blank")
+    page.open(gateway.url + path)
+    page.wait_for("document.getElementById('target-language').value")
+
+
+def enter(page: Page, text: str) -> str:
+    """Type a text, and wait for its translation with its words."""
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert(text)
+    return translated(page)
+
+
+def translated(page: Page) -> str:
+    page.wait_for("document.querySelector('#translation .word')")
+    return str(page.evaluate("document.getElementById('translation').textContent"))
+
+
+def choose(page: Page, picker: str, language: str) -> None:
+    page.evaluate(
+        f"(() => {{ const one = document.getElementById('{picker}-language');"
+        f" one.value = '{language}'; one.dispatchEvent(new Event('change')); }})()"
+    )
+
+
+def lit(page: Page, where: str) -> list[str]:
+    found: list[str] = page.evaluate(
+        f"[...document.querySelectorAll('{where} :is(.lit, .here)')].map(one => one.textContent)"
+    )
+    return found
+
+
+def value(page: Page, expression: str) -> Any:
+    return page.evaluate(f"document.{expression}")
+
+
+def test_a_text_is_translated_while_it_is_typed(page: Page, gateway: RunningGateway) -> None:
+    page.evaluate(
+        "window.seen = new Set(), new MutationObserver(() =>"
+        " seen.add(document.getElementById('translation').textContent))"
+        ".observe(document.getElementById('translation'), { childList: true })"
+    )
+    text = " ".join([TEXT, *(f"We counted {number} houses in the street." for number in range(99))])
+    translation = enter(page, text)
+    answer = gateway.post("/api/v1/translate", {"text": text, "target_language": "de"})
+    assert translation == answer.json["translations"][0]["text"]
+    parts = page.evaluate("[...seen].filter(one => one)")
+    assert len(parts) > 2, "the translation did not grow"
+    assert value(page, "getElementById('detected').textContent").startswith("English · ")
+    assert value(page, "getElementById('said').textContent") == translation
+    counted = value(page, "getElementById('count').textContent")
+    assert counted == f"{len(text):,} of 100,000 characters"
+
+
+def test_what_is_typed_later_aborts_what_came_before(page: Page) -> None:
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert("We are going home. " * 200)
+    page.wait_for("!document.getElementById('busy').hidden")
+    page.wait_for("document.getElementById('translation').textContent")
+    page.evaluate("document.getElementById('source').select()")
+    page.insert("Good morning.")
+    page.wait_for("document.getElementById('translation').textContent === 'Guten Morgen.'")
+    translated(page)
+    assert "net::ERR_ABORTED" in page.blocked
+
+
+def test_the_direction_turns_round_for_a_text_in_the_target_language(page: Page) -> None:
+    enter(page, "Wir gehen heute mit unseren Freunden an den Strand.")
+    assert value(page, "getElementById('target-language').value") == "en"
+    assert value(page, "getElementById('detected').textContent").startswith("German")
+
+
+def test_languages_are_swapped_with_their_texts(page: Page) -> None:
+    choose(page, "source", "en")
+    translation = enter(page, "Good morning.")
+    page.press("S", 83, CONTROL | SHIFT)
+    assert value(page, "getElementById('source').value") == translation
+    page.wait_for("document.getElementById('translation').textContent === 'Good morning.'")
+    page.click("#swap")
+    assert value(page, "getElementById('source-language').value") == "en"
+    translated(page)
+
+
+def test_a_click_on_a_word_shows_other_ways_to_go_on(page: Page) -> None:
+    first, second = enter(page, TEXT).split(". ")
+    index = len(first.split()) + 2
+    page.click(f".word[data-index='{index}']")
+    page.wait_for("document.querySelectorAll('#alternatives-list button').length > 2")
+    texts = page.evaluate(
+        "[...document.querySelectorAll('#alternatives-list button')].map(one => one.textContent)"
+    )
+    prefix = " ".join(second.split()[:2])
+    assert all(text.startswith(prefix) for text in texts), texts
+    assert len({text.split()[2] for text in texts}) > 1
+    assert second in texts
+    chosen = next(text for text in texts if text != second)
+    page.click(f"#alternatives-list li:nth-child({texts.index(chosen) + 1}) button")
+    page.wait_for("!document.querySelector(':popover-open')")
+    assert value(page, "getElementById('translation').textContent") == f"{first}. {chosen}"
+    # Words of the new sentence come from the second sentence; those of the first stay.
+    page.wait_for("performance.getEntriesByName(new URL('api/v1/score', location)).length")
+    for word, sentence in ((index, 1), (0, 0)):
+        page.point_at("h1")
+        page.point_at(f".word[data-index='{word}']")
+        page.wait_for("document.querySelector('#shadow .lit')")
+        sources = page.evaluate(
+            "[...document.querySelectorAll('#shadow .lit')].map(one => +one.dataset.index)"
+        )
+        begin = len(TEXT.split(". ")[0].split())
+        assert all((source >= begin) == bool(sentence) for source in sources)
+
+
+def test_words_show_where_they_come_from_both_ways(page: Page) -> None:
+    choose(page, "source", "en")
+    translation = enter(page, "We saw the big black house yesterday.")
+    house = translation.split().index("Haus")
+    page.point_at(f".word[data-index='{house}']")
+    assert lit(page, "#shadow") == ["house"]
+    page.point_at("#shadow .source[data-index='5']")
+    assert lit(page, "#shadow") == ["house"]
+    assert "Haus" in lit(page, "#translation")
+    page.point_at("h1")
+    assert lit(page, "#shadow") == lit(page, "#translation") == []
+
+
+def test_uncertain_words_are_marked(page: Page) -> None:
+    choose(page, "source", "en")
+    enter(page, "Good morning.")
+    assert value(page, "querySelectorAll('#translation .doubt').length") == 0
+    page.evaluate("document.getElementById('source').select()")
+    page.insert("The quaggle frobnicated the zorp of Blorptown.")
+    page.wait_for("document.querySelector('#translation .doubt')")
+    assert not value(page, "getElementById('legend').hidden")
+
+
+def test_a_file_is_translated_and_downloaded(page: Page, tmp_path: Path) -> None:
+    sent, wrong = tmp_path / "letter.txt", tmp_path / "picture.png"
+    sent.write_text("Good morning.\n\nGood night.\n", "utf-8")
+    wrong.write_bytes(b"\x89PNG")
+    page.keep_downloads(tmp_path / "downloads")
+    page.drop(sent)
+    page.wait_for("document.querySelector('#jobs .button')")
+    page.click("#jobs .button")
+    received = tmp_path / "downloads" / "letter.txt"
+    deadline_s = time.monotonic() + 30
+    while not received.exists():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    assert received.read_text("utf-8") == "Guten Morgen.\n\nGute Nacht.\n"
+    page.drop(wrong)
+    page.wait_for("document.querySelector('#jobs .wrong')")
+    assert ".txt" in value(page, "querySelector('#jobs .wrong').textContent")
+
+
+def test_a_file_under_way_can_be_cancelled(page: Page, tmp_path: Path) -> None:
+    sent = tmp_path / "long.txt"
+    lines = (f"We counted {number} houses in the street.\n" for number in range(20_000))
+    sent.write_text("".join(lines), "utf-8")
+    page.drop(sent)
+    page.wait_for("document.querySelector('#jobs progress')?.value > 0")
+    assert "Translating" in value(page, "querySelector('#jobs .state').textContent")
+    page.click("#jobs .icon")
+    page.wait_for("!document.querySelector('#jobs li')")
+    page.wait_for("document.getElementById('documents-number').hidden")
+
+
+def test_terms_of_the_glossary_are_used(page: Page) -> None:
+    choose(page, "source", "en")
+    page.click("#glossary-open")
+    page.evaluate("document.querySelector('#terms input').focus()")
+    page.insert("tea")
+    page.press("Tab", 9)
+    page.insert("Kamillentee")
+    assert "Kamillentee" in enter(page, "I would like a cup of tea.")
+    page.wait_for("!document.getElementById('saved').hidden")
+    page.evaluate("document.getElementById('save-name').focus()")
+    page.insert(HOSTILE)
+    page.press("Enter", 13)
+    page.wait_for("document.querySelector('#saved-list li')")
+    assert value(page, "querySelector('#saved-list bdi').textContent") == HOSTILE
+    page.evaluate("document.querySelector('#terms .icon').click()")
+    page.click("#saved-list input")
+    page.wait_for("document.getElementById('glossary-number').textContent === '1'")
+    page.evaluate("document.getElementById('source').select()")
+    page.insert("We drink tea.")
+    page.wait_for("document.getElementById('translation').textContent.includes('Kamillentee')")
+    page.evaluate("window.confirm = () => true")
+    page.click("#saved-list .icon")
+    page.wait_for("!document.querySelector('#saved-list li')")
+    translated(page)
+
+
+def test_looking_inside_draws_attention_in_a_frame_that_can_do_nothing_else(page: Page) -> None:
+    enter(page, TEXT)
+    page.click("#inside-open")
+    page.wait_for("!document.getElementById('inside-frame').hidden")
+    frame = page.framed()
+    frame.wait_for("document.querySelectorAll('#drawing line').length > 10")
+    assert (
+        frame.evaluate("document.getElementById('text').textContent") == TEXT.split(". ")[0] + "."
+    )
+    assert frame.evaluate("origin") == "null"
+    assert frame.evaluate("fetch('/').then(() => 'fetched', () => 'refused')") == "refused"
+    frame.complaints.clear()
+    page.evaluate(
+        "(() => { const one = document.getElementById('inside-sentence');"
+        " one.value = 1; one.dispatchEvent(new Event('change')); })()"
+    )
+    page.wait_for("document.getElementById('inside-frame').hidden")
+    page.wait_for("!document.getElementById('inside-frame').hidden")
+    page.press("Escape", 27)
+    page.wait_for("!document.getElementById('inside').open")
+    page.complaints.clear()  # of what was refused in the frame
+
+
+def test_the_request_is_shown_as_a_program(page: Page) -> None:
+    text = 'It\'s "nice" $HOME `id`.'
+    enter(page, text)
+    page.click("#code-open")
+    curl = value(page, "getElementById('curl').textContent")
+    python = value(page, "getElementById('python').textContent")
+    assert "It'\\''s" in curl
+    assert "/api/v1/translate" in curl
+    compile(python, "shown", "exec")
+    assert json.dumps(text) in python
+
+
+def test_a_link_holds_the_text_where_no_server_sees_it(page: Page, gateway: RunningGateway) -> None:
+    text = "Good morning, 50 % of you/all #1!"
+    show(page, gateway, f"/#en/fr/{quote(text, safe='')}")
+    translated(page)
+    assert value(page, "getElementById('source').value") == text
+    assert value(page, "getElementById('target-language').value") == "fr"
+    assert not any("morning" in url.partition("#")[0] for url in page.requests)
+    show(page, gateway, "/#en/de/%E0%A4%A")
+    assert value(page, "getElementById('source').value") == ""
+
+
+def test_texts_are_copied_with_and_without_a_clipboard(page: Page) -> None:
+    translation = enter(page, "Good morning.")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { configurable: true,"
+        " value: { writeText: async (text) => { window.copied = text; } } })"
+    )
+    page.click("#copy")
+    page.wait_for("document.getElementById('said').textContent === 'Copied'")
+    assert page.evaluate("copied") == translation
+    page.click("#share")
+    page.wait_for("copied.endsWith('#auto/de/Good%20morning.')")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { value: undefined }),"
+        " document.addEventListener('copy', (event) => { window.copied = event.target.value; })"
+    )
+    page.evaluate("copied = ''")
+    page.click("#copy")
+    page.wait_for(f"copied === {json.dumps(translation)}")
+
+
+def test_text_from_right_to_left_runs_so(page: Page) -> None:
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert("שלום עולם")
+    for pane in ("source", "shadow"):
+        direction = f"getComputedStyle(document.getElementById('{pane}')).direction"
+        assert page.evaluate(direction) == "rtl"
+    assert page.evaluate("getComputedStyle(document.body).direction") == "ltr"
+    page.wait_for("!document.getElementById('notice').hidden")
+    assert "choose the language" in value(page, "getElementById('notice-text').textContent")
+    assert page.complaints.pop().endswith("400 (Bad Request)")
+
+
+def test_the_history_is_kept_until_it_is_switched_off(page: Page, gateway: RunningGateway) -> None:
+    enter(page, "Good morning.")
+    page.insert(" " + HOSTILE)
+    page.wait_for("document.querySelectorAll('#past-list li').length === 1")
+    show(page, gateway)
+    page.click("#past-open")
+    page.wait_for("document.querySelector('#past-list .again')")
+    page.click("#past-list .again")
+    assert value(page, "getElementById('source').value").startswith("Good morning.")
+    page.click("#past-on")
+    assert value(page, "querySelectorAll('#past-list li').length") == 0
+    assert page.evaluate("localStorage.getItem('dragoman.past')") is None
+    translated(page)
+    assert value(page, "querySelectorAll('#past-list li').length") == 0
+
+
+def test_hostile_text_stays_text(page: Page, gateway: RunningGateway) -> None:
+    title = value(page, "title")
+    # The translation is what a hostile server or a copying model could make of it.
+    with page.running_first(
+        "const asked = fetch; window.fetch = async (url, how) => {"
+        " if (!String(url).endsWith('/stream')) return asked(url, how);"
+        f" const told = {{ text: {json.dumps(HOSTILE + 'w' * 3000)}, finish_reason: 'stop' }};"
+        " return new Response(`data: ${JSON.stringify(told)}\\n\\n`); }"
+    ):
+        show(page, gateway)
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert("Good " + HOSTILE + "w" * 3000)
+    page.wait_for("document.getElementById('translation').textContent.includes('onerror')")
+    assert value(page, "querySelectorAll('main img, main script').length") == 0
+    assert value(page, "title") == title
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.wait_for("document.querySelectorAll('#past-list li').length === 1")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+REFUSALS = """
+const asked = fetch;
+window.refuse = null;
+window.fetch = async (url, how) => {
+  const refusal = String(url).includes('/api/v1/') && window.refuse?.(how);
+  return refusal
+    ? new Response(JSON.stringify({ error: refusal }), {
+        status: refusal.status, headers: refusal.headers })
+    : asked(url, how);
+};
+"""
+
+
+def test_a_busy_server_is_asked_again(page: Page, gateway: RunningGateway) -> None:
+    with page.running_first(REFUSALS):
+        show(page, gateway)
+    page.evaluate(
+        "window.refuse = () => ({ code: 'too_many_requests', message: 'm', status: 429,"
+        " headers: { 'Retry-After': '2' } })"
+    )
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert("Good morning.")
+    page.wait_for("!document.getElementById('notice').hidden")
+    assert "minute" in value(page, "getElementById('notice-text').textContent")
+    assert value(page, "getElementById('notice-action').textContent") == "Try now (2 s)"
+    page.evaluate("window.refuse = null")
+    assert translated(page) == "Guten Morgen."
+    assert value(page, "getElementById('notice').hidden")
+
+
+def test_a_key_is_asked_for_and_kept_for_the_tab(
+    browser: Page, start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    with contextlib.closing(open_database(tmp_path)) as database, transaction(database):
+        key, secret = add_key(database, "of a test", limits=Limits(characters_per_month=40))
+    page = browser
+    with start_gateway(folder=tmp_path) as closed:
+        page.open(closed.url)
+        page.wait_for("document.getElementById('key')?.open")
+        page.press("Escape", 27)
+        page.wait_for("!document.getElementById('key').open")
+        enter_nothing = "document.getElementById('notice-action').textContent === 'Enter a key'"
+        if page.evaluate("!document.getElementById('notice').hidden"):
+            assert page.evaluate(enter_nothing)
+            page.click("#notice-action")
+        else:
+            page.evaluate("document.getElementById('source').focus()")
+            page.insert("Good morning.")
+        for given in ("drg_" + "0" * 40, secret):
+            page.wait_for("document.getElementById('key').open")
+            page.wait_for("document.activeElement.id === 'key-secret'")
+            page.insert(given)
+            page.press("Enter", 13)
+            page.wait_for("!document.getElementById('key').open")
+        page.wait_for("document.getElementById('target-language').value")
+        page.evaluate("document.getElementById('source').select()")
+        assert enter(page, "Good morning.") == "Guten Morgen."
+        assert page.evaluate("localStorage.getItem('dragoman.key')") is None
+        page.click("#code-open")
+        for shown in ("curl", "python"):
+            assert key.id not in value(page, f"getElementById('{shown}').textContent")
+        # The month's characters are used up: trying again would not help.
+        page.evaluate("document.getElementById('source').select()")
+        page.insert("We are going to the beach with our friends today.")
+        page.wait_for("!document.getElementById('notice').hidden")
+        assert "month" in value(page, "getElementById('notice-text').textContent")
+        assert value(page, "getElementById('notice-action').hidden")
+        page.click("#key-open")
+        page.click("#key-forget")
+        page.wait_for("document.getElementById('key').open")
+        assert page.evaluate("sessionStorage.getItem('dragoman.key')") is None
+        page.insert(secret)
+        page.click("#key-stays")
+        page.press("Enter", 13)
+        page.wait_for("!document.getElementById('key').open")
+        assert page.evaluate("localStorage.getItem('dragoman.key')") == json.dumps(secret)
+        assert not [url for url in page.requests if key.id in url]
+        page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        page.open("about:blank")
+    page.complaints.clear()
+
+
+def test_the_page_works_under_a_prefix(browser: Page, start_gateway: StartGateway) -> None:
+    with start_gateway(path_prefix="/some/where") as published:
+        browser.requests.clear()
+        for path in ("/some/where", "/some/where/"):
+            show(browser, published, path)
+            assert enter(browser, "Good morning.") == "Guten Morgen."
+        prefix = published.url + "/some/where"
+        elsewhere = [url for url in browser.requests if not url.startswith((prefix, "about:"))]
+        assert not elsewhere
+        browser.open("about:blank")
+
+
+def test_the_page_waits_for_a_server_that_starts(
+    browser: Page, start_gateway: StartGateway
+) -> None:
+    with start_gateway(triton="grpc://127.0.0.1:9", triton_http="http://127.0.0.1:9") as alone:
+        browser.open(alone.url)
+        browser.wait_for("document.getElementById('notice-action')?.textContent.includes(' s)')")
+        told = value(browser, "getElementById('notice-text').textContent")
+        assert told == "The server is starting or busy."
+        browser.open("about:blank")
+    browser.complaints.clear()
+
+
+def test_offline_goes_on_by_itself(page: Page) -> None:
+    page.go_offline(True)
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert("Good morning.")
+    page.wait_for("!document.getElementById('notice').hidden")
+    assert "offline" in value(page, "getElementById('notice-text').textContent")
+    page.go_offline(False)
+    assert translated(page) == "Guten Morgen."
+    page.complaints.clear()
+
+
+def test_axe_finds_nothing_serious(page: Page) -> None:
+    if not SCRIPT.exists():
+        pytest.skip("no axe-core: python -m tests.axe_package fetches it")
+    page.evaluate(SCRIPT.read_text("utf-8"))
+    choose(page, "source", "en")
+    enter(page, "The quaggle frobnicated the zorp of Blorptown.")
+    openings = {
+        "": "",
+        "documents": "document.getElementById('documents-open').click()",
+        "glossary": "document.getElementById('glossary-open').click()",
+        "past": "document.getElementById('past-open').click()",
+        "code": "document.getElementById('code-open').click()",
+        "alternatives": "document.querySelector('.word').click()",
+        "shortcuts": "document.getElementById('shortcuts').showModal()",
+        "key": "document.getElementById('shortcuts').close(),"
+        " document.getElementById('key').showModal()",
+    }
+    found = []
+    for size in (WIDE, PHONE):
+        page.resize(*size)
+        for name, opening in openings.items():
+            page.evaluate(opening)
+            if name == "alternatives":
+                page.wait_for("document.querySelector('#alternatives-list button')")
+            for scheme in ("light", "dark"):
+                page.prefer(scheme)
+                violations = page.evaluate(
+                    "axe.run(document, { resultTypes: ['violations'] }).then(found =>"
+                    " found.violations.map(({ id, impact, nodes }) => [impact, id,"
+                    " nodes.map(one => one.html).slice(0, 3), nodes[0].failureSummary]))"
+                )
+                serious = [one for one in violations if one[0] in ("serious", "critical")]
+                found += [(size, scheme, name, *one) for one in serious]
+        page.evaluate("document.getElementById('key').close()")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), size
+    assert not found
+
+
+def test_everything_can_be_done_by_keyboard(page: Page) -> None:
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert("We saw the big black house yesterday.")
+    translated(page)
+    reached = []
+    for _ in range(40):
+        page.press("Tab", 9)
+        name = value(page, "activeElement.id")
+        if name == "translation":
+            break
+    assert name == "translation"
+    page.press("ArrowRight", 39)
+    page.press("ArrowRight", 39)
+    page.wait_for("document.getElementById('said').textContent.includes('from')")
+    assert lit(page, "#shadow")
+    page.press("Enter", 13)
+    page.wait_for("document.activeElement.closest('#alternatives-list')")
+    page.press("ArrowDown", 40)
+    assert page.evaluate("Boolean(document.activeElement.closest('#alternatives-list'))")
+    page.press("Escape", 27)
+    page.wait_for("!document.querySelector('.word.open')")
+    assert value(page, "activeElement.id") == "translation"
+    page.evaluate("document.querySelector('.word').click()")
+    page.wait_for("document.querySelector('#alternatives-list button')")
+    page.click("#source")
+    page.wait_for("!document.querySelector('.word.open')")
+    assert value(page, "activeElement.id") == "source"
+    page.evaluate("document.querySelector('.skip').focus()")
+    for _ in range(40):
+        page.press("Tab", 9)
+        if name := value(page, "activeElement.id"):
+            reached.append(name)
+        if name == "interface-language":
+            break
+    buttons = ("swap", "clear", "copy", "share", "inside-open", "theme", "shortcuts-open")
+    tools = ("documents-open", "glossary-open", "past-open", "code-open")
+    assert {"source", "source-language", "target-language", *buttons, *tools} <= set(reached)
+    page.evaluate("document.getElementById('source').focus()")
+    page.press("Backspace", 8, CONTROL | SHIFT)
+    assert value(page, "getElementById('source').value") == ""
+
+
+@pytest.mark.parametrize(("tag", "word"), [("de-DE", "Glossar"), ("fr-CA", "Glossaire")])
+def test_the_interface_speaks_the_readers_language(
+    page: Page, gateway: RunningGateway, tag: str, word: str
+) -> None:
+    page.speak(tag)
+    try:
+        show(page, gateway)
+        assert value(page, "querySelector('#glossary-open span').textContent") == word
+        assert value(page, "documentElement.lang") == tag[:2]
+    finally:
+        page.speak("en-US")
+
+
+def test_colours_and_language_of_the_page_are_kept(page: Page, gateway: RunningGateway) -> None:
+    page.click("#theme")
+    page.click("#theme")
+    choose(page, "interface", "de")
+    page.wait_for("document.documentElement?.lang === 'de'")
+    assert value(page, "documentElement.dataset.theme") == "dark"
+
+
+DIAGONAL = "0-0 1-1 2-2 3-3 4-4 5-5"
+PAIRS = """
+import('{url}/page/words.js').then(({{ sentencePairs, detailedWords }}) => {{
+  const [source, target, links] = {texts};
+  const words = detailedWords(target, {{ alignments: links }});
+  const cut = (text, {{ start, end }}) => text.slice(start, end);
+  const pairs = sentencePairs(source, 'en', target, 'de', words);
+  return pairs.map((pair) => [cut(source, pair.source), cut(target, pair.target)]);
+}})
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
+        ("A b. C d.", "E f. G h.", "0-0 1-1 2-2 3-3", [("A b.", "E f."), ("C d.", "G h.")]),
+        # One sentence became two, so both belong to it; and two became one.
+        (
+            "A b c d. E f.",
+            "G h. I k. L m.",
+            DIAGONAL,
+            [("A b c d.", "G h. I k."), ("E f.", "L m.")],
+        ),
+        (
+            "A b. C d. E f.",
+            "G h i k. L m.",
+            DIAGONAL,
+            [("A b. C d.", "G h i k."), ("E f.", "L m.")],
+        ),
+        # Without links, sentences are paired in their order; nothing is left out.
+        ("A b. C d. E f.", "G h. I k.", "", [("A b.", "G h."), ("C d. E f.", "I k.")]),
+        ("A b.", "", "", []),
+    ],
+)
+def test_sentences_are_paired_by_the_links_of_their_words(
+    page: Page,
+    gateway: RunningGateway,
+    source: str,
+    target: str,
+    links: str,
+    expected: list[tuple[str, str]],
+) -> None:
+    texts = json.dumps([source, target, links])
+    found = page.evaluate(PAIRS.format(url=gateway.url, texts=texts))
+    assert [tuple(pair) for pair in found] == expected
+
+
+SMILE = ("<0xF0>", "<0x9F>", "<0x98>", "<0x80>")
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "expected"),
+    [
+        ("Guten Tag!", ["▁Gut", "en", "▁Tag", "!", "</s>"], [-2, -4]),
+        (
+            "Ein 😀 da",
+            ["▁Ein", "▁", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "▁da", "</s>"],
+            [-1, -6, -7],
+        ),
+        ("Zwei. Drei.", ["▁Zwei", ".", "</s>", "▁Drei", ".", "</s>"], [-2, -5]),
+        ("anders", ["▁etwas", "</s>"], [None]),
+    ],
+)
+def test_words_take_the_least_log_probability_of_their_tokens(
+    page: Page, gateway: RunningGateway, text: str, tokens: list[str], expected: list[float | None]
+) -> None:
+    log_probs = [-float(place + 1) for place in range(len(tokens))]
+    answer = json.dumps({"token_scores": {"tokens": tokens, "log_probs": log_probs}})
+    found = page.evaluate(
+        f"import('{gateway.url}/page/words.js').then(({{ detailedWords }}) =>"
+        f" detailedWords({json.dumps(text)}, {answer}).map((one) => one.logProb))"
+    )
+    assert found == expected

@@ -1,0 +1,186 @@
+"""`dragoman keys`: what it prints, keeps and refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dragoman_gateway.core.store import FILE_NAME, open_database
+
+from dragoman.cli import main
+
+KEY = re.compile(r"drg_([A-Za-z]{10})_[0-9A-Za-z]{43}\n")
+
+
+class Command:
+    """Runs `dragoman keys` on a folder."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self._capsys = folder, capsys
+
+    def __call__(self, *words: str, code: int = 0) -> str:
+        """What it printed to stdout; on an error, its line on stderr."""
+        assert main(["keys", *words, "--folder", str(self.folder)]) == code
+        printed = self._capsys.readouterr()
+        if code:
+            assert printed.out == ""
+            (line,) = printed.err.splitlines()
+            return line
+        return printed.out
+
+    def json(self, *words: str) -> Any:
+        """What it printed with `--json`."""
+        return json.loads(self(*words, "--json"))
+
+
+@pytest.fixture
+def keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(tmp_path / "state", capsys)
+
+
+def test_a_key_is_printed_once_and_kept_as_a_hash(keys: Command) -> None:
+    printed = keys("add", "--label", "Weblate")
+    found = KEY.fullmatch(printed)
+    assert found
+    secret = printed.strip().rpartition("_")[2]
+    listed = keys("list") + keys("list", "--json")
+    assert found[1] in listed
+    assert "Weblate" in listed
+    for hidden in (secret, hashlib.sha256(secret.encode()).hexdigest()):
+        assert hidden not in listed
+    on_disk = b"".join(path.read_bytes() for path in keys.folder.iterdir())
+    assert secret.encode() not in on_disk
+
+
+def test_all_that_a_key_has(keys: Command) -> None:
+    words = ("--label", "x", "--expires", "2099-01-31", "--protocols", "own", "deepl", "--no-cache")
+    limits = ("--requests-per-minute", "60", "--characters-per-month", "500000")
+    added = keys.json("add", *words, *limits, "--concurrent-requests", "none")
+    assert KEY.fullmatch(added.pop("key") + "\n")
+    (listed,) = keys.json("list")["keys"]
+    assert listed.pop("used") == {"characters": 0, "requests": 0}
+    assert listed == added
+    assert listed["state"] == "valid"
+    assert listed["expires"] == "2099-02-01T00:00:00Z"
+    assert (listed["protocols"], listed["caches"]) == (["deepl", "own"], False)
+    assert listed["limits"] == {
+        "requests_per_minute": 60,
+        "characters_per_minute": None,
+        "characters_per_month": 500000,
+        "characters_per_request": None,
+        "concurrent_requests": None,
+    }
+
+
+def test_limits_that_are_given_change(keys: Command) -> None:
+    key_id = keys.json("add", "--requests-per-minute", "60", "--concurrent-requests", "3")["id"]
+    printed = keys("limit", key_id, "--requests-per-minute", "none", "--characters-per-month", "9")
+    assert printed == f"{key_id}: characters per month 9, concurrent requests 3\n"
+    assert "give a limit" in keys("limit", key_id, code=2)
+
+
+def test_revoked_keys_stay_listed(keys: Command) -> None:
+    ids = [keys.json("add")["id"] for _ in range(3)]
+    assert keys("revoke", *ids[:2]) == f"revoked: {ids[0]}, {ids[1]}\n"
+    states = {one["id"]: one["state"] for one in keys.json("list")["keys"]}
+    assert states == {ids[0]: "revoked", ids[1]: "revoked", ids[2]: "valid"}
+
+
+def test_one_unknown_id_revokes_none(keys: Command) -> None:
+    key_id = keys.json("add")["id"]
+    assert "there is no key 'nobody'" in keys("revoke", key_id, "nobody", code=2)
+    assert keys.json("list")["keys"][0]["state"] == "valid"
+
+
+def test_keys_of_libretranslate_are_imported(keys: Command, tmp_path: Path) -> None:
+    path = tmp_path / "api_keys.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE api_keys (api_key TEXT PRIMARY KEY, req_limit INTEGER)")
+        connection.execute("INSERT INTO api_keys VALUES ('0f0f-secret', 120)")
+    assert keys("import", str(path)) == "1 keys imported, 0 were there already\n"
+    assert keys.json("import", str(path)) == {"imported": 0, "known": 1}
+    listed = keys("list")
+    assert "0f0f" not in listed
+    assert "requests per minute 120" in listed
+
+
+def test_a_backup_has_the_keys(keys: Command, tmp_path: Path) -> None:
+    key_id = keys.json("add")["id"]
+    keys("backup", str(tmp_path / "copy.db"))
+    assert "exists already" in keys("backup", str(tmp_path / "copy.db"), code=2)
+    restored = tmp_path / "restored"
+    restored.mkdir(mode=0o700)
+    (tmp_path / "copy.db").rename(restored / FILE_NAME)
+    keys.folder = restored
+    assert [one["id"] for one in keys.json("list")["keys"]] == [key_id]
+
+
+@pytest.mark.parametrize("words", [["list"], ["limit", "x"], ["revoke", "x"], ["backup", "x"]])
+def test_without_a_state_there_is_nothing_to_list(keys: Command, words: list[str]) -> None:
+    assert "does not exist: name the gateway's folder" in keys(*words, code=2)
+    assert not keys.folder.exists()
+
+
+@pytest.mark.parametrize("when", ["tomorrow", "2027-02-30", "0d", "-1d", "2020-01-01", ""])
+def test_wrong_times_are_refused(keys: Command, when: str) -> None:
+    assert "--expires" in keys("add", f"--expires={when}", code=2)
+
+
+def test_a_time_from_now(keys: Command) -> None:
+    expires = datetime.fromisoformat(keys.json("add", "--expires", "90d")["expires"])
+    assert abs(expires - datetime.now(UTC) - timedelta(days=90)) < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("limit", ["0", "-5", "1.5", "many", "1" * 30])
+def test_wrong_limits_are_refused(keys: Command, limit: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["keys", "add", f"--requests-per-minute={limit}"])
+    assert caught.value.code == 2
+
+
+def test_labels_are_one_line(keys: Command) -> None:
+    assert "--label" in keys("add", "--label", "two\nlines", code=2)
+    assert "--label" in keys("add", "--label", "x" * 201, code=2)
+
+
+def test_a_damaged_state_is_one_line(keys: Command) -> None:
+    keys.folder.mkdir(mode=0o700)
+    (keys.folder / FILE_NAME).write_text("text" * 1000)
+    assert "is damaged or no SQLite file" in keys("list", code=1 + 1)
+
+
+def test_a_state_that_another_process_holds_is_one_line(
+    keys: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman_gateway.core.store._BUSY_MS", 50)
+    with closing(open_database(keys.folder)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        assert "database is locked" in keys("add", code=2)
+
+
+def test_the_default_folder_is_the_users(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("DRAGOMAN_GATEWAY_FOLDER", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert main(["keys", "add"]) == 0
+    assert (tmp_path / "state" / "dragoman" / FILE_NAME).is_file()
+    monkeypatch.setenv("DRAGOMAN_GATEWAY_FOLDER", str(tmp_path / "elsewhere"))
+    assert main(["keys", "list"]) == 2
+
+
+@pytest.mark.parametrize("words", [["gateway", "--limits-url"], ["serve", "--gateway-limits-url"]])
+def test_a_password_on_the_command_line_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "redis://:pa55word@localhost/0"]) == 2
+    printed = capsys.readouterr().err
+    assert "DRAGOMAN_GATEWAY_LIMITS_URL" in printed
+    assert "pa55word" not in printed

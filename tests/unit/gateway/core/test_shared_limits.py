@@ -1,0 +1,283 @@
+"""Gateways that share limits by a real Redis keep one quota; without it each limits alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dragoman_gateway.core import shared_limits
+from dragoman_gateway.core.access import Access
+from dragoman_gateway.core.caller import Caller, Limits
+from dragoman_gateway.core.errors import InvalidInput, QuotaUsedUp, TooManyRequests
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.store import Store
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests import debian
+
+PASSWORD = "pa55word-of-redis"
+
+
+class Redis:
+    """A Redis server on a free port."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._command = [
+            *(*command, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)),
+            *("--save", "", "--appendonly", "no", "--requirepass", PASSWORD),
+        ]
+        self._environment = environment
+        self.url = f"redis://:{PASSWORD}@127.0.0.1:{self.port}/0"
+        self.start()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self._command, env=self._environment, stdout=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            time.sleep(0.02)
+        pytest.fail("Redis did not start")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    folder = tmp_path_factory.mktemp("redis")
+    command, environment = ["redis-server"], dict(os.environ)
+    if shutil.which("redis-server") is None:
+        packages = ("redis-tools", "libjemalloc2", "liblua5.1-0", "lua-cjson", "lua-bitop")
+        root = debian.unpack(folder / "system", *packages, "liblzf1")
+        libraries = [str(path.parent) for path in root.rglob("*.so*")]
+        environment["LD_LIBRARY_PATH"] = ":".join(sorted({*libraries}))
+        (server,) = root.rglob("redis-check-rdb")  # the server, by another name
+        command = [str(server.rename(server.with_name("redis-server")))]
+    server_process = Redis(command, environment, folder)
+    yield server_process
+    server_process.stop()
+
+
+@contextlib.asynccontextmanager
+async def gateways(*stores: Store, url: str) -> AsyncIterator[list[Access]]:
+    found = [Access(GatewaySettings(limits_url=url), store) for store in stores]
+    for access in found:
+        await access.open()
+    try:
+        yield found
+    finally:
+        for access in found:
+            await access.close()
+
+
+def run(url: str, work: Callable[[list[Access]], Awaitable[Any]], count: int = 2) -> Any:
+    """With some gateways, each with a state of its own."""
+
+    async def whole() -> Any:
+        stores = [Store(None) for _ in range(count)]
+        async with gateways(*stores, url=url) as found:
+            result = await work(found)
+        for store in stores:
+            store.close()
+        return result
+
+    return asyncio.run(whole())
+
+
+def new_caller(limits: Limits) -> Caller:
+    name = f"key{time.monotonic_ns()}"
+    return Caller(name, name, limits)
+
+
+async def ask(access: Access, caller: Caller, characters: int = 1, work_s: float = 0) -> bool:
+    try:
+        async with access.admitted(caller, characters):
+            await asyncio.sleep(work_s)
+    except (TooManyRequests, QuotaUsedUp):
+        return False
+    return True
+
+
+@pytest.mark.thorough
+class TestRedis:
+    """Needs a Redis, of the machine or from Debian."""
+
+    @pytest.mark.parametrize(
+        ("limits", "fit"),
+        [
+            (Limits(requests_per_minute=10), 10),
+            (Limits(characters_per_minute=30), 10),
+            (Limits(characters_per_month=30), 10),
+            (Limits(concurrent_requests=10), 10),
+        ],
+    )
+    def test_two_gateways_keep_one_limit(self, redis: Redis, limits: Limits, fit: int) -> None:
+        async def work(both: list[Access]) -> int:
+            caller = new_caller(limits)
+            asked = [ask(both[number % 2], caller, 3, 0.3) for number in range(60)]
+            return sum(await asyncio.gather(*asked))
+
+        assert run(redis.url, work) == fit
+
+    @settings(
+        max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    @given(
+        requests=st.lists(
+            st.tuples(st.integers(0, 2), st.integers(0, 30), st.booleans()), max_size=40
+        ),
+        quota=st.integers(0, 200),
+        concurrent=st.integers(1, 5),
+    )
+    def test_races_of_gateways_never_exceed_a_quota(
+        self, redis: Redis, requests: list[tuple[int, int, bool]], quota: int, concurrent: int
+    ) -> None:
+        async def work(all_of_them: list[Access]) -> None:
+            caller = new_caller(Limits(characters_per_month=quota, concurrent_requests=concurrent))
+            running = counted = 0
+
+            async def one(number: int, characters: int, fails: bool) -> None:
+                nonlocal running, counted
+                with contextlib.suppress(TooManyRequests, QuotaUsedUp, InvalidInput):
+                    async with all_of_them[number].admitted(caller, characters):
+                        running, counted = running + 1, counted + characters
+                        try:
+                            assert running <= concurrent
+                            assert counted <= quota
+                            await asyncio.sleep(0)
+                            if fails:
+                                counted -= characters
+                                raise InvalidInput("no")
+                        finally:
+                            running -= 1
+
+            await asyncio.gather(*(one(*request) for request in requests))
+            for access in all_of_them:
+                assert (await access.usage(caller)).characters == counted
+
+        run(redis.url, work, 3)
+
+    def test_a_request_waits_as_long_as_it_is_told(self, redis: Redis) -> None:
+        async def work(both: list[Access]) -> None:
+            caller = new_caller(Limits(requests_per_minute=120))
+            found = await asyncio.gather(*(ask(both[0], caller) for _ in range(120)))
+            assert all(found)
+            with pytest.raises(TooManyRequests) as caught:
+                async with both[1].admitted(caller, 1):
+                    pass
+            assert caught.value.retry_after_s is not None
+            assert 0 < caught.value.retry_after_s <= 0.5
+            await asyncio.sleep(caught.value.retry_after_s + 0.01)
+            assert await ask(both[1], caller)
+
+        run(redis.url, work)
+
+    def test_the_month_survives_a_redis_that_forgets_all(self, redis: Redis) -> None:
+        async def work(both: list[Access]) -> None:
+            caller = new_caller(Limits(characters_per_month=100))
+            assert await ask(both[0], caller, 40)
+            assert await ask(both[1], caller, 40)
+            redis.stop()
+            redis.start()
+            # Each says what it knows when it next asks; until then its part is missing.
+            assert await ask(both[0], caller, 0)
+            assert await ask(both[1], caller, 0)
+            await asyncio.sleep(shared_limits._PAUSE_S)
+            assert await ask(both[0], caller, 0)
+            assert await ask(both[1], caller, 0)
+            assert not await ask(both[0], caller, 21)
+            assert await ask(both[0], caller, 20)
+
+        run(redis.url, work)
+
+    def test_a_gateway_that_was_killed_holds_its_slots_for_a_while(
+        self, redis: Redis, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shared_limits, "_LEASE_S", 1)
+
+        async def work(both: list[Access]) -> None:
+            caller = new_caller(Limits(concurrent_requests=1))
+            context = both[0].admitted(caller, 1)
+            await context.__aenter__()  # and never leaves
+            assert not await ask(both[1], caller)
+            await asyncio.sleep(1.1)
+            assert await ask(both[1], caller)
+            await context.__aexit__(None, None, None)
+
+        run(redis.url, work)
+
+    def test_a_long_request_keeps_its_slot(
+        self, redis: Redis, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shared_limits, "_LEASE_S", 1)
+        monkeypatch.setattr(shared_limits, "_RENEW_S", 0.2)
+
+        async def work(both: list[Access]) -> None:
+            caller = new_caller(Limits(concurrent_requests=1))
+            async with both[0].admitted(caller, 1):
+                await asyncio.sleep(2)
+                assert not await ask(both[1], caller)
+            assert await ask(both[1], caller)
+
+        run(redis.url, work)
+
+    def test_a_wrong_password_is_logged_without_it(
+        self, redis: Redis, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        url = redis.url.replace(PASSWORD, "wr0ng")
+
+        async def work(both: list[Access]) -> bool:
+            return await ask(both[0], new_caller(Limits(requests_per_minute=1)))
+
+        assert run(url, work)
+        assert "AuthenticationError" in caplog.text
+        assert "wr0ng" not in caplog.text
+
+
+def test_without_redis_each_gateway_limits_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(both: list[Access]) -> list[list[bool]]:
+        caller = new_caller(Limits(requests_per_minute=2, concurrent_requests=1))
+        return [[await ask(access, caller) for _ in range(4)] for access in both]
+
+    found = run(f"redis://:{PASSWORD}@127.0.0.1:1/0", work)
+    assert found == [[True, True, False, False]] * 2
+    assert len(caplog.records) == 2  # one for each gateway
+    assert "this gateway limits alone" in caplog.text
+    assert PASSWORD not in caplog.text
+
+
+def test_a_redis_that_hangs_delays_a_request_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_limits, "_ANSWER_S", 0.1)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+
+        async def work(both: list[Access]) -> list[float]:
+            caller, times_s = new_caller(Limits(requests_per_minute=9)), []
+            for _ in range(3):
+                begun_s = time.monotonic()
+                assert await ask(both[0], caller)
+                times_s.append(time.monotonic() - begun_s)
+            return times_s
+
+        first_s, *others_s = run(f"redis://127.0.0.1:{silent.getsockname()[1]}", work)
+    assert first_s < 1
+    assert max(others_s) < 0.05

@@ -1,0 +1,205 @@
+"""The page's files as they are sent, and its texts."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pytest
+from dragoman_client import Attention as SeenAttention
+from dragoman_gateway.application import application
+from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.page.static_files import read_files
+from dragoman_gateway.page.web_page import page_headers
+from starlette.testclient import TestClient
+
+from dragoman.drawing.page import write_page
+from dragoman.kernel.attention_maps import Attention
+
+STATIC = resources.files("dragoman_gateway.page") / "static"
+LANGUAGES = ("en", "de", "fr")
+
+
+@pytest.fixture
+def client() -> TestClient:
+    """Without a server behind the gateway."""
+    gateway = Gateway(
+        GatewaySettings(triton="grpc://localhost:1", triton_http="http://localhost:1")
+    )
+    return TestClient(application(gateway), base_url="http://localhost")
+
+
+def strings(language: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads((STATIC / "strings" / f"{language}.json").read_text("utf-8"))
+    return found
+
+
+def test_every_file_is_served_as_what_it_is(client: TestClient) -> None:
+    for name, file in read_files().items():
+        path = "/" if name == "index.html" else f"/page/{name}"
+        answer = client.get(path, headers={"Accept-Encoding": "identity"})
+        assert answer.status_code == 200, path
+        assert answer.content == (STATIC / name).read_bytes()
+        assert answer.headers["content-type"] == file.media_type
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_file_that_the_browser_has_is_not_sent_again(client: TestClient) -> None:
+    first = client.get("/page/app.js")
+    assert first.headers["cache-control"] == "no-cache"
+    tag = first.headers["etag"]
+    again = client.get("/page/app.js", headers={"If-None-Match": f'"other", {tag}'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    other = client.get("/page/app.js", headers={"If-None-Match": '"other"'})
+    assert other.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("header", "packed"),
+    [("gzip, br", True), ("*", True), ("gzip;q=0", False), ("br", False), ("", False)],
+)
+def test_files_are_packed_for_who_takes_that(client: TestClient, header: str, packed: bool) -> None:
+    with client.stream("GET", "/page/app.js", headers={"Accept-Encoding": header}) as answer:
+        raw = b"".join(answer.iter_raw())
+    assert (answer.headers.get("content-encoding") == "gzip") == packed
+    content = (STATIC / "app.js").read_bytes()
+    assert (gzip.decompress(raw) if packed else raw) == content
+
+
+def test_what_is_not_there_is_refused_in_the_api_s_shape(client: TestClient) -> None:
+    for path in ("/page/none.js", "/page/../app.js", "/page/%2e%2e/web_page.py", "/page/"):
+        answer = client.get(path)
+        assert answer.status_code == 404, path
+        assert answer.json()["error"]["code"] == "not_found"
+    assert client.post("/").status_code == 405
+
+
+def test_the_policy_admits_the_page_s_own_files_alone() -> None:
+    policy = page_headers()["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert "*" not in policy
+
+
+def test_the_policy_names_the_script_and_the_style_of_the_picture() -> None:
+    weights = np.full((1, 1, 2, 2), 0.5, np.float32)
+    page = write_page(Attention(("a", "b"), ("a", "b"), ("a", "b"), *[weights] * 3), "a", "b")
+    policy = page_headers()["Content-Security-Policy"]
+    for name in ("script", "style"):
+        (content,) = re.findall(rf"<{name}>(.*?)</{name}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{name}-src 'self' 'sha256-{digest}'" in policy
+    assert not re.search(r"\son\w+=", page.partition("<script>")[0])
+
+
+def test_the_page_has_nothing_inline_and_nothing_from_elsewhere() -> None:
+    page = (STATIC / "index.html").read_text("utf-8")
+    assert not re.search(r"\s(style|on\w+)=", page)
+    assert not re.search(r"<script(?![^>]*\ssrc=)|<style", page)
+    for name, file in read_files().items():
+        text = file.content.decode("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://|[\"'(]//", text), name
+        assert "innerHTML" not in text, name
+    for address in re.findall(r'(?:href|src)="([^"#]+)', page):
+        assert not address.startswith("/"), "an absolute path does not work under a prefix"
+
+
+def test_modules_import_what_there_is() -> None:
+    files = read_files()
+    for name, file in files.items():
+        for wanted in re.findall(r'from "\./([^"]+)"', file.content.decode()):
+            assert wanted in files, (name, wanted)
+    for wanted in re.findall(r'"page/([^"]+)"', (STATIC / "index.html").read_text("utf-8")):
+        assert wanted in files
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_every_text(language: str) -> None:
+    english, other = strings("en"), strings(language)
+    assert list(other) == sorted(english)
+    for key, text in other.items():
+        assert text.strip()
+        values = re.findall(r"\{\w+\}", english[key])
+        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(values), key
+
+
+def test_every_text_is_used_and_every_used_text_is_there() -> None:
+    known = set(strings("en"))
+    page = (STATIC / "index.html").read_text("utf-8")
+    code = "".join(
+        file.content.decode() for name, file in read_files().items() if name.endswith(".js")
+    )
+    used = set(re.findall(r'data-(?:string|label|hint)="(\w+)"', page))
+    said = set(re.findall(r'say\("(\w+)"', code)) | set(re.findall(r'\btext: "(\w+)"', code))
+    assert used | said <= known
+    built = {
+        *(f"job_{state}" for state in ("queued", "translating", "done", "failed", "cancelled")),
+        *(f"theme_{theme}" for theme in ("auto", "light", "dark")),
+        *(key for key in known if key.startswith("error_")),
+    }
+    others = {key for key in known - used - said - built if f'"{key}"' not in code}
+    assert not others
+
+
+def test_errors_with_a_text_of_their_own_have_one() -> None:
+    code = (STATIC / "notice.js").read_text("utf-8")
+    listed = re.search(r"WITH_OWN_TEXT = new Set\(\[(.*?)\]\)", code, re.DOTALL)
+    assert listed
+    codes = re.findall(r'"(\w+)"', listed[1])
+    assert codes
+    assert {f"error_{one}" for one in codes} <= set(strings("en"))
+
+
+class Seen:
+    """What a server that translates everything alike answers."""
+
+    def __init__(self) -> None:
+        weights = np.full((1, 2, 2, 2), 0.5, np.float32)
+        self.text = "Hallo </script>"
+        self.attention = SeenAttention(("a", "b"), ("a", "b"), ("a", "b"), *[weights] * 3)
+        self.asked: list[Any] = []
+
+    async def translate(self, caller: Any, texts: Any, options: Any, *, store: bool) -> list[Any]:
+        self.asked.append((texts, options, store))
+        return [self]
+
+    async def score(self, caller: Any, texts: Any, targets: Any, options: Any) -> list[Any]:
+        self.asked.append((texts, targets, options))
+        return [self]
+
+
+def test_attention_comes_as_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = Gateway(
+        GatewaySettings(triton="grpc://localhost:1", triton_http="http://localhost:1")
+    )
+    seen = Seen()
+    monkeypatch.setattr(gateway, "translations", seen)
+    client = TestClient(application(gateway), base_url="http://localhost")
+    answer = client.post("/api/v1/attention", json={"text": "Hello", "target_language": "de"})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "sandbox allow-scripts" in answer.headers["content-security-policy"]
+    assert "Hallo \\u003c/script\\u003e" in answer.text
+    options = {"target_language": "de", "return_attention": True}
+    client.post("/api/v1/attention", json={"text": "Hello", "target": "Servus"})
+    assert seen.asked == [
+        (["Hello"], options, False),
+        (["Hello"], ["Servus"], {"return_attention": True}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"text": ""}, {"text": " "}, {"text": ["a"]}, {"text": "a", "target": 1}, []]
+)
+def test_attention_wants_a_sentence(client: TestClient, body: Any) -> None:
+    answer = client.post("/api/v1/attention", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "invalid_input"

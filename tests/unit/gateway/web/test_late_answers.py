@@ -1,0 +1,83 @@
+"""Answers that begin before they are known."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+from dragoman_client import InvalidRequest
+from dragoman_gateway.web import late_answers
+from dragoman_gateway.web.late_answers import late_answer
+from dragoman_gateway.web.responses import json_response
+from starlette.responses import Response
+
+from tests.unit.gateway.asgi import Application
+
+BODY = {"text": ["a"], "target_lang": "DE", "source_lang": "EN"}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers begin soon."""
+    monkeypatch.setattr(late_answers, "FIRST_S", 0.1)
+    monkeypatch.setattr(late_answers, "EACH_S", 0.05)
+
+
+def slow(text: str) -> str:
+    """Takes longer than an answer waits to begin."""
+    time.sleep(0.4)
+    if text == "b":
+        raise InvalidRequest("text 0 is refused")
+    return text
+
+
+def test_a_slow_answer_begins_with_spaces() -> None:
+    with Application(slow) as app:
+        answer = app.post("/v2/translate", BODY)
+        assert answer.status == 200
+        assert answer.body.startswith(b"  ")
+        assert json.loads(answer.body)["translations"][0]["text"] == "a"
+        assert answer.headers["x-trace-id"]
+        assert answer.media_type == "application/json"
+
+
+def test_a_fast_answer_has_none_and_an_early_error_its_status() -> None:
+    with Application() as app:
+        assert app.post("/v2/translate", BODY).body.startswith(b"{")
+        assert app.post("/v2/translate", BODY | {"target_lang": "ZZ"}).status == 400
+
+
+def test_a_late_error_breaks_the_connection_off() -> None:
+    with Application(slow) as app:
+        with pytest.raises(ConnectionAbortedError, match="an answer failed late: invalid_input"):
+            app.post("/v2/translate", BODY | {"text": ["b"]})
+        assert app.post("/v2/translate", BODY).status == 200
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_client_that_leaves_cancels_it(is_begun: bool) -> None:
+    async def run() -> bool:
+        cancelled = asyncio.Event()
+
+        async def answer() -> Response:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
+            return json_response({})
+
+        task = asyncio.create_task(late_answer(answer()))
+        if is_begun:
+            parts = (await task).body_iterator  # type: ignore[attr-defined]
+            assert await anext(parts) == b" "
+            await parts.aclose()
+        else:
+            await asyncio.sleep(0.02)
+            task.cancel()
+        await asyncio.wait_for(cancelled.wait(), 5)
+        return cancelled.is_set()
+
+    assert asyncio.run(run())
