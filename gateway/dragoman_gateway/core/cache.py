@@ -13,6 +13,7 @@ from typing import Any
 
 from dragoman_client import ServerInfo, Translation
 
+_FIELD_BYTES = 8
 _ENTRY_BYTES = 250
 """Of an entry beside its translation: its key, and its place in the dictionary."""
 
@@ -119,10 +120,13 @@ def fingerprint(info: ServerInfo) -> bytes:
 
 def memory_of(value: Any) -> int:
     """Bytes of a value and of all that it holds; what is shared counts each time."""
+    if value is None:
+        return 0
     size_bytes = sys.getsizeof(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        held = vars(value)
-        return size_bytes + sys.getsizeof(held) + sum(map(memory_of, held.values()))
+        # By their names: `vars` would make a dictionary of them that stays.
+        held = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        return size_bytes + _FIELD_BYTES * (len(held) + 2) + sum(map(memory_of, held))
     if isinstance(value, tuple | list):
         return size_bytes + sum(map(memory_of, value))
     return size_bytes + int(getattr(value, "nbytes", 0))

@@ -224,4 +224,4 @@ def test_a_page_of_another_site_is_kept_out(gateway: RunningGateway) -> None:
     assert gateway.post("/translate", b"q=x&source=de&target=en", headers=form).status == 403
     assert gateway.post(TRANSLATE, BODY).status == 200
     assert gateway.get("/livez").headers["x-request-id"]
-    assert gateway.get("/livez", headers={"X-Forwarded-For": "9.9.9.9"}).status == 403
+    assert gateway.get("/api/v1/languages", headers={"X-Forwarded-For": "9.9.9.9"}).status == 403
