@@ -215,12 +215,19 @@ TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, co
 {
     static const int64_t one[2] = {1, 1};
     const TRITONBACKEND_Request *const request = (void *)input;
-    *name = "text_input";
-    *type = 13;
-    *shape = request->choice % 11 == 0 ? NULL : one;
-    *dims = *shape == NULL ? 0 : 2;
-    *bytes = request->choice % 13 == 0 ? MANY_BYTES : CONTENT_BYTES;
-    *buffers = 1;
+    const bool is_scalar = request->choice % 11 == 0;
+    *name = request->choice % 3 == 0 ? "beam_width" : "text_input";
+    /* As in Triton, what is not asked for is null. */
+    if (type != NULL)
+        *type = 13;
+    if (shape != NULL)
+        *shape = is_scalar ? NULL : one;
+    if (dims != NULL)
+        *dims = is_scalar ? 0 : 2;
+    if (bytes != NULL)
+        *bytes = request->choice % 13 == 0 ? MANY_BYTES : CONTENT_BYTES;
+    if (buffers != NULL)
+        *buffers = 1;
     return NULL;
 }
 
