@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman_client import (
     AsyncTranslator,
     PairScore,
     ServerInfo,
+    ServerUnavailable,
     Translation,
     TranslationError,
     __version__,
@@ -36,9 +45,8 @@ from dragoman_gateway.core.segmentation import SegmentedText, split, whole
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.term_index import TermIndex
 
-_RETRIES = 3
-"""Enough for a Triton that restarts. A client has retries of its own, and learns of an overload
-before it takes its request for lost."""
+_PAUSES_S = (0.1, 0.2, 0.4)
+"""Before a request is sent again to a Triton that restarts."""
 _CONFIRMED_S = 1.0
 """For so long what the server said of itself is taken for true. A server takes longer to start, so
 that nothing of a former model is answered once another one is there."""
@@ -61,6 +69,7 @@ _MOST_GLOSSARIES = 20
 """Of a request; each is looked through for each text."""
 _LONG_CHARACTERS = 2000
 """Of a text whose splitting, which takes milliseconds and more, must not hold up others."""
+_Answer = TypeVar("_Answer")
 _TermsPerDirection = dict[tuple[str, str], Terms]
 
 
@@ -94,9 +103,11 @@ class Translations:
             requests: a connection for all but streams; None: one of its own.
         """
         # Of two ways, since each is safe to leave early for one kind of request.
-        how: dict[str, Any] = {"timeout_s": settings.timeout_s, "retries": _RETRIES}
-        self._requests = requests or AsyncTranslator(settings.triton, **how)
-        self._streams = AsyncTranslator(settings.triton_http, **how)
+        timeout_s = settings.timeout_s
+        self._requests = requests or AsyncTranslator(
+            settings.triton, timeout_s=timeout_s, retries=0
+        )
+        self._streams = AsyncTranslator(settings.triton_http, timeout_s=timeout_s)
         self._access, self._glossaries = access, glossaries
         self._cache, self._flights = Cache(settings.cache_bytes), Flights()
         self._merging = Merging(self._send)
@@ -296,7 +307,7 @@ class Translations:
         check_number(texts)
         async with self._access.admitted(caller, sum(map(len, (*texts, *targets)))):
             with _client_errors():
-                return await self._requests.score(texts, targets, **options)
+                return await _sent(lambda: self._requests.score(texts, targets, **options))
 
     async def detect(self, text: str) -> Detected:
         """The language of a text, among those that the server translates from.
@@ -322,7 +333,7 @@ class Translations:
 
     async def _send(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:
         with _client_errors():
-            return await self._requests.translate(texts, **options)
+            return await _sent(lambda: self._requests.translate(texts, **options))
 
     async def _directions_of(
         self, texts: Sequence[str], directions: Directions
@@ -475,7 +486,7 @@ class _Server:
     async def _ask(self) -> None:
         begin_s = time.monotonic()
         with _client_errors():
-            found = await self._translator.info()
+            found = await _sent(self._translator.info)
         if found != self.known:
             self.known, self._fingerprint = found, fingerprint(found)
         self._confirmed_s = begin_s
@@ -626,6 +637,21 @@ def _finished(translation: Translation, direction: Direction, wants_bundle: bool
         detected_language=detected.language or None if detected else None,
         detected_probability=detected.probability if detected else None,
     )
+
+
+async def _sent(send: Callable[[], Awaitable[_Answer]]) -> _Answer:
+    """The answer to a request, which is sent again if Triton is away.
+
+    An overload is told at once: the client has retries of its own, and knows when to try again.
+    """
+    for pause_s in _PAUSES_S:
+        try:
+            return await send()
+        except ServerUnavailable as error:
+            if error.retry_after_s is not None:
+                raise
+        await asyncio.sleep(pause_s)
+    return await send()
 
 
 @contextmanager
