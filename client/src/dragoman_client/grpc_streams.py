@@ -1,9 +1,11 @@
-"""Calls of ModelStreamInfer, read so that the server outlives a client that leaves early.
+"""Calls that end so that the server outlives a client that leaves early.
 
-A stream that is cancelled can end Triton 24.10, before its first message and after it: by signal
-11, or by a heap that is damaged. So a stream is never cancelled. Whoever leaves it is not kept
-waiting; it is read to its end in the background, which the server's deadline bounds. gRPC's own
-deadline is a cancellation too, so it comes well after the server's.
+A call that is cancelled can end Triton 24.10: by signal 11, or by a heap that is damaged. A stream
+can at any time, before its first message and after it; so a stream is never cancelled. A call with
+one answer can if it is cancelled while it is being answered; so only one that takes long is
+cancelled, for which that moment is hit once in some hundred thousand times. Whoever leaves a call
+is not kept waiting; it is read to its end in the background, which the server's deadline bounds.
+gRPC's own deadline is a cancellation too, so it comes well after the server's.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from dragoman_client.errors import DeadlineExceeded
 
 DEADLINE_GRACE_S = 3.0
 """How much later than the server's deadline gRPC's own is; a hung server is waited for so long."""
+_ANSWER_GRACE_S = 0.1
+"""For the server's answer that its deadline has passed to arrive."""
+_LOOK_S = 0.05
 _TOO_LATE = "the answer did not come to its end in time"
 _End = Exception | None
 """How a stream ended: by an error of gRPC's, or by itself."""
@@ -122,3 +127,55 @@ class OpenStreams:
         if self._reading:
             # Not `gather`: if this is cancelled, the reading must go on.
             await asyncio.wait(self._reading)
+
+
+class OpenCalls:
+    """The calls with one answer of an asynchronous channel, which must outlive them."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._open: dict[Any, asyncio.Future[None]] = {}
+
+    async def answer(self, call: Any, timeout_s: float, takes_long: bool) -> Any:
+        """The answer of a call of `grpc.aio`.
+
+        Args:
+            call: that has just begun.
+            timeout_s: how long the server may take.
+            takes_long: whether it is cancelled when nobody waits for it any more.
+
+        Raises:
+            DeadlineExceeded: it did not come in time.
+            grpc.RpcError: the call failed.
+        """
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+        self._open[call] = ended  # a call that nobody holds is cancelled
+        call.add_done_callback(self._end)
+        timer = loop.call_later(timeout_s + _ANSWER_GRACE_S, _give_up, ended)
+        try:
+            # Not the call itself, which would be cancelled with this task; nor a task of its own,
+            # which costs more.
+            await ended
+        except asyncio.CancelledError:
+            if takes_long:
+                call.cancel()
+            raise
+        finally:
+            timer.cancel()
+        return await call
+
+    async def wait(self) -> None:
+        """Until all calls have ended, those that were left early among them."""
+        while self._open:
+            await asyncio.sleep(_LOOK_S)
+
+    def _end(self, call: Any) -> None:
+        ended = self._open.pop(call)
+        if not ended.done():  # as it is if nobody waits for it any more
+            ended.set_result(None)
+
+
+def _give_up(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_exception(DeadlineExceeded(_TOO_LATE))

@@ -17,11 +17,13 @@ from dragoman_options.table import STREAM, TRANSLATE
 from dragoman_client import grpc_wire
 from dragoman_client.address import Address
 from dragoman_client.errors import DeadlineExceeded, ServerError
-from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenStreams, StreamReader
+from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenCalls, OpenStreams, StreamReader
 from dragoman_client.request import ENDED_EARLY, Part, is_last
 from dragoman_client.settings import ClientSettings
 from dragoman_client.tensors import Array
 
+_LONG_BYTES = 20_000
+"""Of a request that takes long, half a second or more: it is worth to be cancelled, and safe."""
 _MOST_AT_ONCE = 256
 """Requests on an asynchronous connection; far more at once, and servers reset some of them."""
 
@@ -117,7 +119,10 @@ class BlockingGrpcTransport(GrpcTransport):
         self._channel.close()
 
     async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
-        return getattr(self._service, method)(request, timeout=timeout_s, **self._more)
+        # Only a server that hangs is waited for so long. A future, which could be left before,
+        # costs half a millisecond.
+        late_s = timeout_s + DEADLINE_GRACE_S
+        return getattr(self._service, method)(request, timeout=late_s, **self._more)
 
     async def _begin_stream(self, write: Callable[[float], Any], timeout_s: float) -> Any:
         import grpc
@@ -146,7 +151,7 @@ class AsyncioGrpcTransport(GrpcTransport):
             settings.access.tls_context()  # else a wrong file would be reported by a request
         self._channel: Any = None
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
-        self._streams = OpenStreams()
+        self._streams, self._calls = OpenStreams(), OpenCalls()
 
     async def infer(
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
@@ -159,13 +164,16 @@ class AsyncioGrpcTransport(GrpcTransport):
             self._slots.release()
 
     async def close(self) -> None:
-        """Close the channel, once streams that were left early have ended; see `StreamReader`."""
+        """Close the channel, once calls that were left early have ended; see `grpc_streams`."""
         await self._streams.wait()
+        await self._calls.wait()
         if self._channel is not None:
             await self._channel.close()
 
     async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
-        return await getattr(self._opened, method)(request, timeout=timeout_s, **self._more)
+        late_s = timeout_s + DEADLINE_GRACE_S
+        call = getattr(self._opened, method)(request, timeout=late_s, **self._more)
+        return await self._calls.answer(call, timeout_s, request.ByteSize() >= _LONG_BYTES)
 
     async def _begin_stream(self, write: Callable[[float], Any], timeout_s: float) -> Any:
         left_s = await self._take_slot(timeout_s)

@@ -133,7 +133,9 @@ async def _grpc_connection(
             call = functools.partial(_grpc_stream, method, target, streams)
         else:
             method = functools.partial(
-                channel.unary_unary(messages.INFER), timeout=target.timeout_s, metadata=metadata
+                channel.unary_unary(messages.INFER),
+                timeout=target.timeout_s + DEADLINE_GRACE_S,  # of the server's own comes before
+                metadata=metadata,
             )
             call = functools.partial(_grpc_unary, method, target)
         try:

@@ -1,0 +1,94 @@
+"""Requests over gRPC that are left early: only large ones are cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dragoman_client import AsyncTranslator, DeadlineExceeded, Translator
+from dragoman_client.testing import translated
+from dragoman_client.testing.answers import Answers
+from dragoman_client.testing.server import GrpcService
+from faulty_servers import grpc_service
+
+WAIT_S = 30.0
+TIMEOUT_S = 0.2
+
+
+class SlowGrpc(GrpcService):
+    """Keeps an answer back until `go_on` is set, and notes whether its client left before."""
+
+    def __init__(self) -> None:
+        """Nothing has come."""
+        super().__init__(Answers(translated))
+        self.came, self.go_on, self.gone, self.over = (threading.Event() for _ in range(4))
+        self.was_cancelled: bool | None = None
+
+    def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """As `GrpcService`, slowly."""
+        context.add_callback(self.gone.set)
+        self.came.set()
+        self.go_on.wait(WAIT_S)
+        self.was_cancelled = self.gone.is_set()
+        self.over.set()
+        return super().ModelInfer(request, context)
+
+
+@pytest.fixture
+def slow() -> Iterator[tuple[str, SlowGrpc]]:
+    """A server of its own, and its service."""
+    service = SlowGrpc()
+    with grpc_service(service) as url:
+        yield url, service
+        service.go_on.set()
+
+
+@pytest.mark.parametrize(("text", "is_cancelled"), [("abc", False), ("abc " * 6000, True)])
+def test_a_cancelled_task(slow: tuple[str, SlowGrpc], text: str, is_cancelled: bool) -> None:
+    """It ends at once; the end of the translator waits for the end of what was not cancelled."""
+    url, service = slow
+
+    async def main() -> None:
+        async with AsyncTranslator(url) as translator:
+            task = asyncio.create_task(translator.translate(text))
+            await asyncio.to_thread(service.came.wait, WAIT_S)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            asyncio.get_running_loop().call_later(0.3, service.go_on.set)
+
+    asyncio.run(main())
+    service.go_on.set()
+    assert service.over.wait(WAIT_S)
+    assert service.was_cancelled is is_cancelled
+
+
+@pytest.mark.parametrize("text", ["abc", "abc " * 6000])
+def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc], text: str) -> None:
+    """It is raised in time; gRPC's own deadline, which would cancel, comes later."""
+    url, service = slow
+
+    async def main() -> None:
+        async with AsyncTranslator(url, timeout_s=TIMEOUT_S, retries=0) as translator:
+            begin_s = time.monotonic()
+            with pytest.raises(DeadlineExceeded):
+                await translator.translate(text)
+            assert TIMEOUT_S <= time.monotonic() - begin_s < TIMEOUT_S + 1
+            asyncio.get_running_loop().call_later(0.5, service.go_on.set)
+
+    asyncio.run(main())
+    assert service.over.wait(WAIT_S)
+    assert service.was_cancelled is False
+
+
+def test_a_timeout_of_the_blocking_client_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
+    """A server that answers only then is waited for."""
+    url, service = slow
+    threading.Timer(TIMEOUT_S + 0.5, service.go_on.set).start()
+    with Translator(url, timeout_s=TIMEOUT_S, retries=0) as translator:
+        assert translator.translate("abc").text == translated("abc")
+    assert service.was_cancelled is False
