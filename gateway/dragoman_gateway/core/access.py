@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from dragoman_gateway.core.caller import ANONYMOUS, NO_LIMITS, Caller
 from dragoman_gateway.core.errors import KeyMissing
 from dragoman_gateway.core.keys import Keys
-from dragoman_gateway.core.limits import LocalShares, Shares, check_size, refusal
-from dragoman_gateway.core.record import note_caller, note_standing
+from dragoman_gateway.core.limits import LocalRateLimiter, RateLimiter, check_size, refusal
+from dragoman_gateway.core.record import note_caller, note_limit_status
 from dragoman_gateway.core.settings import GatewaySettings
-from dragoman_gateway.core.shared_limits import RedisShares
+from dragoman_gateway.core.shared_limits import RedisRateLimiter
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.usage import Month, Usage, UsageCounter
 
@@ -36,9 +36,9 @@ class Access:
             UsageError: Redis is not installed, or its URL is wrong.
         """
         self._keys, self._usage = Keys(store), UsageCounter(store)
-        self._shares: Shares = LocalShares()
+        self._limiter: RateLimiter = LocalRateLimiter()
         if settings.limits_url is not None:
-            self._shares = RedisShares(settings.limits_url, store, self._shares)
+            self._limiter = RedisRateLimiter(settings.limits_url, store, self._limiter)
         self._is_local = settings.is_local
         self._is_anonymous_allowed = settings.anonymous
         self._anonymous_limits = settings.anonymous_limits
@@ -51,7 +51,7 @@ class Access:
     async def close(self) -> None:
         """Write the rest; requests have ended by now."""
         await self._usage.close()
-        await self._shares.close()
+        await self._limiter.close()
 
     async def is_open(self) -> bool:
         """Whether everybody who reaches the gateway may use it without limits.
@@ -114,16 +114,16 @@ class Access:
         """
         limits, month, name = caller.limits, self._present_month(), _counted_as(caller)
         check_size(limits, characters)
-        standing = None
+        status = None
         if limits != NO_LIMITS:
             if limits.characters_per_month is not None:
                 await self._usage.read(name, month.name)
             used, _ = self._usage.total(name, month.name)
-            standing = await self._shares.take(caller, characters, month.name, used)
+            status = await self._limiter.take(caller, characters, month.name, used)
             left_s = month.end.timestamp() - time.time()
-            note_standing(standing, left_s)
-            if standing.refused:
-                raise refusal(standing, characters, left_s)
+            note_limit_status(status, left_s)
+            if status.refused:
+                raise refusal(status, characters, left_s)
         self._usage.add(name, month.name, characters, 1)
         note_caller(caller, characters)
         unused = 0
@@ -135,8 +135,8 @@ class Access:
         finally:
             if unused:
                 self._usage.add(name, month.name, -unused, 0)
-            if standing is not None:
-                await self._shares.give_back(caller, standing, month.name, unused)
+            if status is not None:
+                await self._limiter.give_back(caller, status, month.name, unused)
 
     async def refund(self, caller: Caller, characters: int, admitted_s: float) -> None:
         """Give back characters of work that was admitted, but failed after its request had ended.
@@ -149,7 +149,7 @@ class Access:
         month, name = Month.of(admitted_s).name, _counted_as(caller)
         self._usage.add(name, month, -characters, 0)
         if caller.limits != NO_LIMITS:
-            await self._shares.refund(caller, month, characters)
+            await self._limiter.refund(caller, month, characters)
 
     async def usage(self, caller: Caller) -> Usage:
         """What a caller has used in this month, or all without a key together.
@@ -160,7 +160,7 @@ class Access:
         month, name = self._present_month(), _counted_as(caller)
         await self._usage.read(name, month.name)
         own, requests = self._usage.total(name, month.name)
-        characters = await self._shares.month_used(caller, month.name, own)
+        characters = await self._limiter.month_used(caller, month.name, own)
         limit = caller.limits.characters_per_month
         return Usage(characters, requests, limit, month.begin, month.end)
 

@@ -28,8 +28,8 @@ MOST_TEXTS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a caller stands with its limits after a request, or after the refusal of one.
+class LimitStatus:
+    """What a caller has used of its limits, after a request was admitted or refused.
 
     Attributes:
         limits: the caller's.
@@ -38,7 +38,7 @@ class Standing:
         month: characters used in this month.
         running: its requests at present.
         refused: by which limit; None: admitted.
-        lease: what its end is told by.
+        lease: identifies the running request; `give_back` needs it.
     """
 
     limits: Limits
@@ -50,10 +50,12 @@ class Standing:
     lease: Any = None
 
 
-class Shares(Protocol):
-    """Where the use of limits is counted: in this process, or for several of them."""
+class RateLimiter(Protocol):
+    """Counts what callers use and refuses what is above a limit, for one process or several."""
 
-    async def take(self, caller: Caller, characters: int, month: str, month_used: int) -> Standing:
+    async def take(
+        self, caller: Caller, characters: int, month: str, month_used: int
+    ) -> LimitStatus:
         """Use a request and characters, or nothing if that is above a limit.
 
         Args:
@@ -65,13 +67,13 @@ class Shares(Protocol):
         ...
 
     async def give_back(
-        self, caller: Caller, standing: Standing, month: str, characters: int
+        self, caller: Caller, status: LimitStatus, month: str, characters: int
     ) -> None:
         """End a request that was admitted.
 
         Args:
             caller: whose it is.
-            standing: what `take` returned.
+            status: what `take` returned.
             month: in which it was admitted.
             characters: that do not count for the month, because they were not translated.
         """
@@ -106,8 +108,8 @@ class _Used:
     running: int = 0
 
 
-class LocalShares:
-    """Counts for this process alone; see `Shares`."""
+class LocalRateLimiter:
+    """Counts for this process alone; see `RateLimiter`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin.
@@ -121,8 +123,10 @@ class LocalShares:
         self._others = _Used(clock())
         """Of addresses for which there is no space."""
 
-    async def take(self, caller: Caller, characters: int, month: str, month_used: int) -> Standing:
-        """See `Shares`; never waits, so that nothing comes in between."""
+    async def take(
+        self, caller: Caller, characters: int, month: str, month_used: int
+    ) -> LimitStatus:
+        """See `RateLimiter`; never waits, so that nothing comes in between."""
         limits, now_s = caller.limits, self._clock()
         used = self._used(caller, now_s)
         _refill(used, limits, now_s)
@@ -132,25 +136,25 @@ class LocalShares:
             used.characters += characters
             used.running += 1
             month_used += characters
-        return Standing(
+        return LimitStatus(
             limits, used.requests, used.characters, month_used, used.running, refused, used
         )
 
     async def give_back(
-        self, caller: Caller, standing: Standing, month: str, characters: int
+        self, caller: Caller, status: LimitStatus, month: str, characters: int
     ) -> None:
-        """See `Shares`; the month is the usage counter's."""
-        standing.lease.running -= 1
+        """See `RateLimiter`; the month is the usage counter's."""
+        status.lease.running -= 1
 
     async def refund(self, caller: Caller, month: str, characters: int) -> None:
-        """See `Shares`; the month is the usage counter's."""
+        """See `RateLimiter`; the month is the usage counter's."""
 
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
-        """See `Shares`."""
+        """See `RateLimiter`."""
         return own
 
     async def close(self) -> None:
-        """See `Shares`."""
+        """See `RateLimiter`."""
 
     def _used(self, caller: Caller, now_s: float) -> _Used:
         if caller.key_id is not None:
@@ -162,7 +166,7 @@ class LocalShares:
         if len(table) >= _MOST_ANONYMOUS:
             oldest, used = next(iter(table.items()))
             if used.running or now_s - used.at_s < MINUTE_S:
-                # To forget it would give it a new share: a stranger with many addresses could.
+                # Forgetting it would reset its limits: a stranger with many addresses could do so.
                 return self._others
             del table[oldest]
         return table.setdefault(caller.name, _Used(now_s))
@@ -224,36 +228,36 @@ def check_size(limits: Limits, characters: int) -> None:
         )
 
 
-def refusal(standing: Standing, characters: int, month_left_s: float) -> GatewayError:
+def refusal(status: LimitStatus, characters: int, month_left_s: float) -> GatewayError:
     """The error for a request that was refused.
 
     Args:
-        standing: that says by which limit.
+        status: that says by which limit.
         characters: of the request.
         month_left_s: seconds until the next month.
     """
-    limits = standing.limits
-    if standing.refused == "month":
+    limits = status.limits
+    if status.refused == "month":
         return QuotaUsedUp(
-            f"the text has {characters:,} characters, and {standing.month:,} of the "
+            f"the text has {characters:,} characters, and {status.month:,} of the "
             f"{limits.characters_per_month:,} of this month are used",
             month_left_s,
         )
-    if standing.refused == "concurrent":
+    if status.refused == "concurrent":
         return TooManyRequests(
             f"{limits.concurrent_requests} requests at once are allowed: wait for one of them",
             _RETRY_S,
         )
-    if standing.refused == "requests":
+    if status.refused == "requests":
         limit = limits.requests_per_minute or 0
         return TooManyRequests(
             f"{limit:,} requests a minute are allowed: send them more slowly",
-            _time_s(standing.requests + 1, limit),
+            _time_s(status.requests + 1, limit),
         )
     limit = limits.characters_per_minute or 0
     return TooManyRequests(
         f"{limit:,} characters a minute are allowed: send them more slowly",
-        _time_s(standing.characters + characters, limit),
+        _time_s(status.characters + characters, limit),
     )
 
 

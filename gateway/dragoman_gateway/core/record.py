@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.limits import Standing
+from dragoman_gateway.core.limits import LimitStatus
 
 
 @dataclass(slots=True)
@@ -16,13 +16,13 @@ class RequestRecord:
     Attributes:
         characters: of its source texts, once it was admitted.
         key_id: of its key; None: anonymous, or not known yet.
-        standing: of its caller with its limits, as of its admission or refusal; None: no limits.
+        limit_status: of its caller, as of its admission or refusal; None: no limits.
         month_left_s: seconds until the next month, at that time.
     """
 
     characters: int = 0
     key_id: str | None = None
-    standing: Standing | None = None
+    limit_status: LimitStatus | None = None
     month_left_s: float = 0.0
 
 
@@ -49,8 +49,8 @@ def note_caller(caller: Caller, characters: int) -> None:
         record.characters += characters
 
 
-def note_standing(standing: Standing, month_left_s: float) -> None:
-    """Note how the caller of the current request stands with its limits."""
+def note_limit_status(status: LimitStatus, month_left_s: float) -> None:
+    """Note what the caller of the current request has used of its limits."""
     record = _CURRENT.get()
     if record is not None:
-        record.standing, record.month_left_s = standing, month_left_s
+        record.limit_status, record.month_left_s = status, month_left_s

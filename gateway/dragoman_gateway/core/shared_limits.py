@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman.kernel.errors import UsageError
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.limits import Name, Shares, Standing
+from dragoman_gateway.core.limits import LimitStatus, Name, RateLimiter
 from dragoman_gateway.core.store import Store
 
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ end
 """By Redis's clock, as all else: that of a gateway may go wrong."""
 
 
-class RedisShares:
-    """Counts for all gateways that use the same Redis; see `Shares`."""
+class RedisRateLimiter:
+    """Counts for all gateways that use the same Redis; see `RateLimiter`."""
 
-    def __init__(self, url: str, store: Store, otherwise: Shares) -> None:
+    def __init__(self, url: str, store: Store, otherwise: RateLimiter) -> None:
         """Begin; the first request connects.
 
         Args:
@@ -120,8 +120,10 @@ class RedisShares:
         self._going: set[asyncio.Task[Any]] = set()
         """What ends although the request for which it is has been cancelled."""
 
-    async def take(self, caller: Caller, characters: int, month: str, month_used: int) -> Standing:
-        """See `Shares`."""
+    async def take(
+        self, caller: Caller, characters: int, month: str, month_used: int
+    ) -> LimitStatus:
+        """See `RateLimiter`."""
         asked = self._kept(self._taken(caller, characters, month, month_used))
         try:
             return await asyncio.shield(asked)
@@ -131,11 +133,11 @@ class RedisShares:
             raise
 
     async def _undo(
-        self, asked: asyncio.Task[Standing], caller: Caller, month: str, characters: int
+        self, asked: asyncio.Task[LimitStatus], caller: Caller, month: str, characters: int
     ) -> None:
-        standing = await asked
-        if not standing.refused:
-            await self.give_back(caller, standing, month, characters)
+        status = await asked
+        if not status.refused:
+            await self.give_back(caller, status, month, characters)
 
     def _kept(self, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
         """A task that lasts until its end: the event loop alone would not keep it."""
@@ -146,7 +148,7 @@ class RedisShares:
 
     async def _taken(
         self, caller: Caller, characters: int, month: str, month_used: int
-    ) -> Standing:
+    ) -> LimitStatus:
         limits, lease = caller.limits, secrets.token_hex(8)
         if time.monotonic() - self._failed_s < _PAUSE_S:
             return await self._otherwise.take(caller, characters, month, month_used)
@@ -177,29 +179,29 @@ class RedisShares:
             if self._renewing is None:
                 self._renewing = asyncio.create_task(self._renew_regularly())
         requests, used, total, running = map(float, found[1:])
-        return Standing(limits, requests, used, int(total), int(running), refused, lease)
+        return LimitStatus(limits, requests, used, int(total), int(running), refused, lease)
 
     async def give_back(
-        self, caller: Caller, standing: Standing, month: str, characters: int
+        self, caller: Caller, status: LimitStatus, month: str, characters: int
     ) -> None:
-        """See `Shares`."""
-        if not isinstance(standing.lease, str):
-            return await self._otherwise.give_back(caller, standing, month, characters)
-        running = self._leases.pop(standing.lease, None)
+        """See `RateLimiter`."""
+        if not isinstance(status.lease, str):
+            return await self._otherwise.give_back(caller, status, month, characters)
+        running = self._leases.pop(status.lease, None)
         if running is None:
             return None
         # It ends although the task is cancelled, as when a client hangs up.
-        end = self._end(running, standing.lease, _names(caller, month)[2], characters)
+        end = self._end(running, status.lease, _names(caller, month)[2], characters)
         await asyncio.shield(self._kept(end))
         return None
 
     async def refund(self, caller: Caller, month: str, characters: int) -> None:
-        """See `Shares`."""
+        """See `RateLimiter`."""
         _, running, months = _names(caller, month)
         await self._end(running, "", months, characters)  # there is no such lease any more
 
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
-        """See `Shares`."""
+        """See `RateLimiter`."""
         months, gateway_id = _names(caller, month)[2], await self._own_id()
         try:
             async with asyncio.timeout(_ANSWER_S):
@@ -212,7 +214,7 @@ class RedisShares:
         return sum(counted.values())
 
     async def close(self) -> None:
-        """See `Shares`."""
+        """See `RateLimiter`."""
         while self._going:
             await asyncio.wait(self._going)
         if self._renewing is not None:

@@ -89,8 +89,8 @@ class Protection:
                 found.append((b"x-request-id", request_id))
                 found += [pair for pair in _UNLESS_GIVEN if pair[0] not in names]
                 found += self._origins.answer_headers(origin)
-                if record is not None and record.standing is not None:
-                    found += rate_headers(record.standing, record.month_left_s)
+                if record is not None and record.limit_status is not None:
+                    found += rate_headers(record.limit_status, record.month_left_s)
             await send(message)
 
         await self._application(scope, receive, answer)

@@ -1,4 +1,4 @@
-"""The headers that tell a caller how it stands with its limits.
+"""Response headers with the limits of a caller and what is left of them.
 
 Source: draft-ietf-httpapi-ratelimit-headers-11. The draft registers the units of requests, bytes
 and concurrent requests; that of characters is ours.
@@ -6,31 +6,31 @@ and concurrent requests; that of characters is ours.
 
 from __future__ import annotations
 
-from dragoman_gateway.core.limits import MINUTE_S, Standing
+from dragoman_gateway.core.limits import MINUTE_S, LimitStatus
 
 _MONTH_S = 31 * 24 * 3600
 
 
-def rate_headers(standing: Standing, month_left_s: float) -> list[tuple[bytes, bytes]]:
+def rate_headers(status: LimitStatus, month_left_s: float) -> list[tuple[bytes, bytes]]:
     """`RateLimit-Policy` and `RateLimit`; none without limits.
 
     Args:
-        standing: after the request.
+        status: after the request.
         month_left_s: seconds until the next month.
     """
-    limits, policies, left = standing.limits, [], []
+    limits, policies, left = status.limits, [], []
     if (limit := limits.requests_per_minute) is not None:
         policies.append(f'"requests";q={limit};w=60')
-        left.append(_left("requests", limit, standing.requests))
+        left.append(_left("requests", limit, status.requests))
     if (limit := limits.characters_per_minute) is not None:
         policies.append(f'"characters";q={limit};w=60;qu="characters"')
-        left.append(_left("characters", limit, standing.characters))
+        left.append(_left("characters", limit, status.characters))
     if (limit := limits.characters_per_month) is not None:
         policies.append(f'"month";q={limit};w={_MONTH_S};qu="characters"')
-        left.append(f'"month";r={max(0, limit - standing.month)};t={int(month_left_s) + 1}')
+        left.append(f'"month";r={max(0, limit - status.month)};t={int(month_left_s) + 1}')
     if (limit := limits.concurrent_requests) is not None:
         policies.append(f'"concurrent";q={limit};qu="concurrent-requests"')
-        left.append(f'"concurrent";r={max(0, limit - standing.running)}')
+        left.append(f'"concurrent";r={max(0, limit - status.running)}')
     if not policies:
         return []
     return [

@@ -239,14 +239,14 @@ def test_the_record_of_a_request_tells_how_its_caller_stands() -> None:
         caller = await access.caller(await new_key(store, limits), "own", "")
         record = begin_record()
         await asyncio.create_task(use(access, caller, 20))  # in another task, as handlers may
-        assert record.standing is not None
-        assert (record.standing.requests, record.standing.month) == (1, 20)
+        assert record.limit_status is not None
+        assert (record.limit_status.requests, record.limit_status.month) == (1, 20)
         assert (record.characters, record.key_id) == (20, caller.key_id)
         record = begin_record()
         with pytest.raises(TooManyRequests):
             await use(access, caller, 20)
-        assert record.standing is not None
-        assert record.standing.refused == "requests"
+        assert record.limit_status is not None
+        assert record.limit_status.refused == "requests"
         assert record.characters == 0
 
     run(work, address=EVERYWHERE)

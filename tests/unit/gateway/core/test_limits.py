@@ -9,7 +9,7 @@ import pytest
 from dragoman_gateway.core import limits as limits_module
 from dragoman_gateway.core.caller import Caller, Limits
 from dragoman_gateway.core.errors import QuotaUsedUp, TooLarge, TooManyRequests
-from dragoman_gateway.core.limits import LocalShares, Standing, check_size, refusal
+from dragoman_gateway.core.limits import LimitStatus, LocalRateLimiter, check_size, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,12 +40,14 @@ def key(limits: Limits, name: str = "key") -> Caller:
     return Caller(name, name, limits)
 
 
-def take(shares: LocalShares, caller: Caller, characters: int = 1, used: int = 0) -> Standing:
-    return result(shares.take(caller, characters, MONTH, used))
+def take(
+    limiter: LocalRateLimiter, caller: Caller, characters: int = 1, used: int = 0
+) -> LimitStatus:
+    return result(limiter.take(caller, characters, MONTH, used))
 
 
-def end(shares: LocalShares, caller: Caller, standing: Standing) -> None:
-    result(shares.give_back(caller, standing, MONTH, 0))
+def end(limiter: LocalRateLimiter, caller: Caller, status: LimitStatus) -> None:
+    result(limiter.give_back(caller, status, MONTH, 0))
 
 
 STEPS = st.lists(
@@ -72,20 +74,20 @@ def test_no_order_of_requests_exceeds_a_limit(
     concurrent: int | None,
 ) -> None:
     clock = Clock()
-    shares = LocalShares(clock)
+    limiter = LocalRateLimiter(clock)
     caller = key(Limits(requests, characters, concurrent_requests=concurrent))
     admitted: list[tuple[float, int]] = []
-    running: list[Standing] = []
+    running: list[LimitStatus] = []
     for step, size, time_s in steps:
         if step == "wait":
             clock.now_s += time_s
         elif step == "end" and running:
-            end(shares, caller, running.pop())
+            end(limiter, caller, running.pop())
         elif step == "take":
-            standing = take(shares, caller, size)
-            if standing.refused is None:
+            status = take(limiter, caller, size)
+            if status.refused is None:
                 admitted.append((clock.now_s, size))
-                running.append(standing)
+                running.append(status)
         assert concurrent is None or len(running) <= concurrent
     for first in range(len(admitted)):
         for last in range(first, len(admitted)):
@@ -104,86 +106,86 @@ def test_a_refused_request_fits_after_the_time_that_it_is_told(
     sizes: list[int], limit: int
 ) -> None:
     clock = Clock()
-    shares = LocalShares(clock)
+    limiter = LocalRateLimiter(clock)
     caller = key(Limits(requests_per_minute=max(1, limit // 20), characters_per_minute=limit))
     for size in sizes:
         if size > limit:
             continue
-        standing = take(shares, caller, size)
-        while standing.refused is not None:
-            wait_s = refusal(standing, size, 0).retry_after_s
+        status = take(limiter, caller, size)
+        while status.refused is not None:
+            wait_s = refusal(status, size, 0).retry_after_s
             assert wait_s is not None
             assert 0 < wait_s < 60.01
             clock.now_s += wait_s
-            standing = take(shares, caller, size)
-        end(shares, caller, standing)
+            status = take(limiter, caller, size)
+        end(limiter, caller, status)
 
 
 def test_a_refused_request_uses_nothing() -> None:
-    shares = LocalShares(Clock())
+    limiter = LocalRateLimiter(Clock())
     caller = key(Limits(requests_per_minute=1, characters_per_minute=10, concurrent_requests=9))
-    assert take(shares, caller, 3).refused is None
+    assert take(limiter, caller, 3).refused is None
     for _ in range(5):
-        standing = take(shares, caller, 3)
-        assert (standing.refused, standing.requests, standing.characters) == ("requests", 1, 3)
-    assert standing.running == 1
+        status = take(limiter, caller, 3)
+        assert (status.refused, status.requests, status.characters) == ("requests", 1, 3)
+    assert status.running == 1
 
 
 def test_a_bucket_is_full_again_after_a_minute_and_no_fuller() -> None:
     clock = Clock()
-    shares = LocalShares(clock)
+    limiter = LocalRateLimiter(clock)
     caller = key(Limits(requests_per_minute=5))
     for wait_s in (0.0, 60.0, 3600.0):
         clock.now_s += wait_s
-        found = [take(shares, caller).refused for _ in range(7)]
+        found = [take(limiter, caller).refused for _ in range(7)]
         assert found == [None] * 5 + ["requests"] * 2
     clock.now_s += 12.1
-    assert [take(shares, caller).refused for _ in range(2)] == [None, "requests"]
+    assert [take(limiter, caller).refused for _ in range(2)] == [None, "requests"]
 
 
 def test_a_clock_that_stands_still_refills_nothing() -> None:
-    shares = LocalShares(Clock())
+    limiter = LocalRateLimiter(Clock())
     caller = key(Limits(characters_per_minute=10))
-    assert [take(shares, caller, 5).refused for _ in range(3)] == [None, None, "characters"]
-    assert take(shares, caller, 0).refused is None
+    assert [take(limiter, caller, 5).refused for _ in range(3)] == [None, None, "characters"]
+    assert take(limiter, caller, 0).refused is None
 
 
 def test_limits_of_zero_admit_nothing() -> None:
-    shares = LocalShares(Clock())
-    standing = take(shares, key(Limits(requests_per_minute=0)))
-    assert standing.refused == "requests"
-    assert refusal(standing, 1, 0).retry_after_s is None
+    limiter = LocalRateLimiter(Clock())
+    status = take(limiter, key(Limits(requests_per_minute=0)))
+    assert status.refused == "requests"
+    assert refusal(status, 1, 0).retry_after_s is None
 
 
 def test_changed_limits_hold_at_once() -> None:
     clock = Clock()
-    shares = LocalShares(clock)
-    assert take(shares, key(Limits(requests_per_minute=1))).refused is None
-    assert take(shares, key(Limits(requests_per_minute=1))).refused == "requests"
-    assert take(shares, key(Limits(requests_per_minute=2))).refused is None
-    assert take(shares, key(Limits())).refused is None
+    limiter = LocalRateLimiter(clock)
+    assert take(limiter, key(Limits(requests_per_minute=1))).refused is None
+    assert take(limiter, key(Limits(requests_per_minute=1))).refused == "requests"
+    assert take(limiter, key(Limits(requests_per_minute=2))).refused is None
+    assert take(limiter, key(Limits())).refused is None
 
 
 def test_the_month_counts_what_is_used_and_what_comes() -> None:
-    shares = LocalShares(Clock())
+    limiter = LocalRateLimiter(Clock())
     caller = key(Limits(characters_per_month=100))
-    assert take(shares, caller, 10, 90).refused is None
-    standing = take(shares, caller, 11, 90)
-    assert standing.refused == "month"
-    error = refusal(standing, 11, 1234.0)
+    assert take(limiter, caller, 10, 90).refused is None
+    status = take(limiter, caller, 11, 90)
+    assert status.refused == "month"
+    error = refusal(status, 11, 1234.0)
     assert isinstance(error, QuotaUsedUp)
     assert error.retry_after_s == 1234.0
     assert "90 of the 100" in str(error)
 
 
 def test_one_caller_does_not_use_another_ones_limits() -> None:
-    shares = LocalShares(Clock())
+    limiter = LocalRateLimiter(Clock())
     limits = Limits(requests_per_minute=1)
-    assert take(shares, key(limits, "one")).refused is None
-    assert take(shares, key(limits, "other")).refused is None
-    assert take(shares, Caller("anonymous 10.0.0.1", None, limits)).refused is None
-    assert take(shares, Caller("anonymous 10.0.0.2", None, limits)).refused is None
-    assert take(shares, Caller("anonymous 10.0.0.2", None, limits)).refused == "requests"
+    assert take(limiter, key(limits, "one")).refused is None
+    assert take(limiter, key(limits, "other")).refused is None
+    assert take(limiter, Caller("anonymous 10.0.0.1", None, limits)).refused is None
+    assert take(limiter, Caller("anonymous 10.0.0.2", None, limits)).refused is None
+    assert take(limiter, Caller("anonymous 10.0.0.2", None, limits)).refused == "requests"
 
 
 def test_addresses_are_bounded_and_many_of_them_gain_nothing(
@@ -191,21 +193,21 @@ def test_addresses_are_bounded_and_many_of_them_gain_nothing(
 ) -> None:
     monkeypatch.setattr(limits_module, "_MOST_ANONYMOUS", 100)
     clock = Clock()
-    shares = LocalShares(clock)
+    limiter = LocalRateLimiter(clock)
     limits = Limits(requests_per_minute=2)
 
-    def ask(number: int) -> Standing:
-        return take(shares, Caller(f"anonymous {number}", None, limits))
+    def ask(number: int) -> LimitStatus:
+        return take(limiter, Caller(f"anonymous {number}", None, limits))
 
     found = [ask(number).refused for number in range(10_000)]
-    assert len(shares._addresses) == 100
+    assert len(limiter._addresses) == 100
     # Each of the first hundred has its own share; all others have one together.
     assert found.count(None) == 102
     assert ask(0).refused is None
     assert ask(0).refused == "requests"
     clock.now_s += 61
     assert ask(20_000).refused is None
-    assert len(shares._addresses) == 100
+    assert len(limiter._addresses) == 100
 
 
 def test_requests_of_forgotten_addresses_end_where_they_began(
@@ -213,18 +215,18 @@ def test_requests_of_forgotten_addresses_end_where_they_began(
 ) -> None:
     monkeypatch.setattr(limits_module, "_MOST_ANONYMOUS", 1)
     clock = Clock()
-    shares = LocalShares(clock)
+    limiter = LocalRateLimiter(clock)
     limits = Limits(concurrent_requests=1)
     one, other = (Caller(f"anonymous {n}", None, limits) for n in (1, 2))
-    first, second = take(shares, one), take(shares, other)
-    end(shares, one, first)
+    first, second = take(limiter, one), take(limiter, other)
+    end(limiter, one, first)
     clock.now_s += 100
-    third = take(shares, other)  # now it has a share of its own
+    third = take(limiter, other)  # now it is counted separately
     assert third.refused is None
-    end(shares, other, second)
-    end(shares, other, third)
-    assert shares._others.running == 0
-    assert all(used.running == 0 for used in shares._addresses.values())
+    end(limiter, other, second)
+    end(limiter, other, third)
+    assert limiter._others.running == 0
+    assert all(used.running == 0 for used in limiter._addresses.values())
 
 
 def test_requests_that_could_never_fit_are_told_so() -> None:
@@ -237,12 +239,12 @@ def test_requests_that_could_never_fit_are_told_so() -> None:
 
 
 def test_too_many_at_once_may_try_again_soon() -> None:
-    shares = LocalShares(Clock())
+    limiter = LocalRateLimiter(Clock())
     caller = key(Limits(concurrent_requests=2))
-    first = take(shares, caller)
-    take(shares, caller)
-    error = refusal(take(shares, caller), 1, 0)
+    first = take(limiter, caller)
+    take(limiter, caller)
+    error = refusal(take(limiter, caller), 1, 0)
     assert isinstance(error, TooManyRequests)
     assert error.retry_after_s == 1
-    end(shares, caller, first)
-    assert take(shares, caller).refused is None
+    end(limiter, caller, first)
+    assert take(limiter, caller).refused is None

@@ -308,16 +308,16 @@ def test_a_request_that_is_cancelled_while_it_is_admitted_is_given_back(when_s: 
         given.append((running, characters))
 
     async def work(access: list[Access]) -> None:
-        shares = access[0]._shares
-        assert isinstance(shares, shared_limits.RedisShares)
-        shares._take, shares._end = take, end  # type: ignore[method-assign, assignment]
+        limiter = access[0]._limiter
+        assert isinstance(limiter, shared_limits.RedisRateLimiter)
+        limiter._take, limiter._end = take, end  # type: ignore[method-assign, assignment]
         caller = new_caller(Limits(concurrent_requests=1))
         task = asyncio.create_task(ask(access[0], caller, 5, 60))
         await asyncio.sleep(when_s)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await shares.close()
-        assert shares._leases == {}
+        await limiter.close()
+        assert limiter._leases == {}
         unused = 5 if when_s < 0.1 else 0
         assert given == [(f"dragoman:{{{caller.name}}}:{caller.name}:running", unused)]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from dragoman_gateway.core.caller import Limits
 from dragoman_gateway.core.keys import add_key
-from dragoman_gateway.core.limits import Standing
+from dragoman_gateway.core.limits import LimitStatus
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.web.forwarding import Forwarding
 from dragoman_gateway.web.origins import Origins
@@ -433,8 +433,8 @@ def test_open_access_has_no_limits_to_tell(app: Application) -> None:
     used=st.tuples(*[st.integers(0, 2 * 10**9)] * 4),
 )
 def test_the_headers_are_structured_fields(limits: Limits, used: tuple[int, ...]) -> None:
-    standing = Standing(limits, used[0] + 0.5, used[1], used[2], used[3])
-    found = dict(rate_headers(standing, 1000.4))
+    status = LimitStatus(limits, used[0] + 0.5, used[1], used[2], used[3])
+    found = dict(rate_headers(status, 1000.4))
     if not found:
         return
     item = r'"[a-z]+"(;[a-z]+=(\d{1,15}|"[a-z-]+"))+'
