@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from dragoman.kernel.sentences import LineBreaks
+from dragoman.kernel.terms import TERM_START, WORD_CHARACTER, folded, longest_prefixes
 
-_START = re.compile(r"(?<!\w)\S")
-_WORD = re.compile(r"\w")
 _RUN = re.compile(r"\S+")
 _MOST_BYTES = 4
 """Of a character."""
@@ -21,10 +20,9 @@ _ENTRY_BYTES = 450
 class TermIndex:
     """Terms of one direction, indexed by how they begin.
 
-    The engine looks for terms by the same rule (`dragoman_serving.request.glossary`): without
-    regard to case, as whole words, the longest first. It does so in each piece of a text by itself.
-    Here every term that could stand in some piece is found, also where a longer one stands, so that
-    the engine finds among these what it would find among all.
+    The engine finds terms by the same rule (`dragoman.kernel.terms`), the longest first, in each
+    part of a text by itself. Here every term that could occur in some part is found, also within a
+    longer one, so that the engine finds among these what it would find among all.
     """
 
     def __init__(self, terms: Mapping[str, str]) -> None:
@@ -34,9 +32,9 @@ class TermIndex:
             terms: target terms by source term; of several that differ in case alone the last one
                 counts, as in the engine.
         """
-        self._entries = {term.strip().casefold(): (term, tgt) for term, tgt in terms.items()}
+        self._entries = {folded(term): (term, tgt) for term, tgt in terms.items()}
         self._sorted = sorted(self._entries)
-        self._shorter = _longest_prefixes(self._sorted)
+        self._shorter = longest_prefixes(self._sorted)
         self._far_shorter = _far_prefixes(self._shorter)
         self._first_characters = {term[:1] for term in self._sorted}
         self._longest = max(map(len, self._sorted), default=0)
@@ -76,7 +74,7 @@ class TermIndex:
                 if len(run[0]) * _MOST_BYTES >= uncut_bytes
                 and len(run[0].encode("utf-8", "replace")) >= uncut_bytes
             ]
-            for start in _START.finditer(written):
+            for start in TERM_START.finditer(written):
                 self._find_at(written, start.start(), long_runs, found)
             for begin, end in long_runs:
                 for at in range(begin + 1, end):
@@ -92,7 +90,7 @@ class TermIndex:
         term = found.not_found(self._longest_at(text, begin))
         while term is not None:
             end = begin + len(term)
-            if not _WORD.match(text, end) or _is_within(long_runs, end):
+            if not WORD_CHARACTER.match(text, end) or _is_within(long_runs, end):
                 found.add(term)
             term = found.not_found(self._shorter[term])
 
@@ -135,7 +133,7 @@ class _Found:
 
 
 def _is_within(spans: Sequence[tuple[int, int]], at: int) -> bool:
-    """Whether one of some spans, in ascending order, goes on at a place."""
+    """Whether one of some spans, in ascending order, covers a position."""
     index = bisect_right(spans, at, key=lambda span: span[0])
     return bool(index) and at < spans[index - 1][1]
 
@@ -144,20 +142,8 @@ def merged(dictionaries: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The terms of several dictionaries; of an earlier one where several have a term."""
     found: dict[str, tuple[str, str]] = {}
     for terms in reversed(dictionaries):
-        found |= {term.strip().casefold(): (term, target) for term, target in terms.items()}
+        found |= {folded(term): (term, target) for term, target in terms.items()}
     return dict(found.values())
-
-
-def _longest_prefixes(terms: Sequence[str]) -> dict[str, str | None]:
-    """The longest other term that each begins with, of terms in rising order."""
-    found: dict[str, str | None] = {}
-    prefixes: list[str] = []
-    for term in terms:
-        while prefixes and not term.startswith(prefixes[-1]):
-            prefixes.pop()
-        found[term] = prefixes[-1] if prefixes else None
-        prefixes.append(term)
-    return found
 
 
 def _far_prefixes(shorter: Mapping[str, str | None]) -> dict[str, str]:
