@@ -1,14 +1,15 @@
 """From which language into which the server translates a text of a request.
 
-The rules are those of the server (`dragoman_serving.models.directions`). Where it would refuse, it
-is left to it.
+The rules are those of the server (`dragoman_serving.models.directions`). What the server would
+refuse is sent to it unchanged.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dragoman_client import ServerInfo
 from dragoman_options.languages import fold_language
@@ -30,23 +31,28 @@ class Direction:
 
 
 class Directions:
-    """Those that a request may mean."""
+    """Those that a request may mean.
 
-    def __init__(self, info: ServerInfo, source: str | None, target: str | None) -> None:
-        """Begin with the languages that a request names."""
+    Attributes:
+        detects: whether the source language of each text is to be detected.
+    """
+
+    def __init__(self, info: ServerInfo, options: Mapping[str, Any]) -> None:
+        """Begin with the languages that the options of a request name."""
+        source, target = options.get("source_language"), options.get("target_language")
         self._all = info.directions
         self._source = fold_language(source, (*info.languages, AUTO)) if source else None
         self._target = fold_language(target, info.languages) if target else None
         is_known = (source is None or self._source is not None) and (
             target is None or self._target is not None
         )
-        self._detects = self._source == AUTO
-        given = None if self._detects else self._source
+        self.detects = self._source == AUTO
+        given = None if self.detects else self._source
         self._usual = self._trained(given, self._target) if is_known else None
 
     def of(self, text: str) -> Direction | None:
         """The direction of a text; None: the server has to say what is wrong."""
-        if self._usual is None or not self._detects:
+        if self._usual is None or not self.detects:
             return self._usual
         if not text.strip():
             return Direction(self._usual.languages, _UNDETECTED)

@@ -21,6 +21,8 @@ GatewayError             a message for a person: it names the value and the fix
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from traceback import format_tb
 
 import dragoman_client
@@ -150,6 +152,21 @@ def log_fault(log: logging.Logger, what: str, error: BaseException) -> None:
         error: the error.
     """
     log.error("%s: %s\n%s", what, type(error).__name__, "".join(format_tb(error.__traceback__)))
+
+
+@contextmanager
+def client_errors() -> Iterator[None]:
+    """Errors of the client library, and of the option table, as the gateway's.
+
+    Raises:
+        GatewayError: one of them was raised inside.
+    """
+    try:
+        yield
+    except dragoman_client.TranslationError as error:
+        raise of_client(error) from error
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(str(error)) from error
 
 
 def of_client(error: dragoman_client.TranslationError) -> GatewayError:

@@ -19,7 +19,7 @@ from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge, TooManyRequests
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.store import Store
-from dragoman_gateway.core.term_index import TermIndex, merged
+from dragoman_gateway.core.term_index import TermIndex, Terms
 
 _MOST_NAME = 1024
 _STORED = "stored glossaries"
@@ -61,17 +61,6 @@ class Glossary:
     name: str
     created: datetime
     dictionaries: tuple[Dictionary, ...]
-
-
-@dataclass(frozen=True)
-class Terms:
-    """The terms of a request's glossaries, of one direction; those of earlier ones come first."""
-
-    indexes: tuple[TermIndex, ...]
-
-    def occurring(self, text: str, uncut_bytes: int) -> dict[str, str]:
-        """See `TermIndex.occurring`."""
-        return merged([index.occurring(text, uncut_bytes) for index in self.indexes])
 
 
 class Glossaries:
@@ -134,12 +123,10 @@ class Glossaries:
         """The caller's, without entries, oldest first."""
         caller.check_owns(_STORED)
 
-        def work(connection: sqlite3.Connection) -> list[str]:
-            ids = "SELECT id FROM glossaries WHERE owner = ? ORDER BY created, rowid"
-            return [row[0] for row in connection.execute(ids, (caller.owner,))]
-
         def read(connection: sqlite3.Connection) -> list[Glossary]:
-            return [_glossary(connection, caller, one, False) for one in work(connection)]
+            ids = "SELECT id FROM glossaries WHERE owner = ? ORDER BY created, rowid"
+            rows = connection.execute(ids, (caller.owner,)).fetchall()
+            return [_glossary(connection, caller, one, False) for (one,) in rows]
 
         return await self._store.read(read)
 

@@ -23,8 +23,9 @@ _MOST_TEXTS = 64
 _MOST_CHARACTERS = 400
 """Of a text: a longer one would hold up those that go with it."""
 _ALONE = frozenset(("glossary", "prefix"))
-"""Options that each text has its own of."""
-_OF_TEXTS = frozenset(("bundle", "detected_language", "detected_probability"))
+"""Options that differ by text."""
+TEXT_OUTPUTS = frozenset(("bundle", "detected_language", "detected_probability"))
+"""Outputs that do not keep a text from being merged with others, or split."""
 
 Send = Callable[[Sequence[str], Mapping[str, Any]], Awaitable[list[Translation]]]
 _Key = tuple[tuple[str, Any], ...]
@@ -36,7 +37,7 @@ def can_be_merged(text: str, options: Mapping[str, Any]) -> bool:
         len(text) <= _MOST_CHARACTERS
         and _ALONE.isdisjoint(options)
         and not sampled(options)
-        and _OF_TEXTS.issuperset(requested_outputs(options))
+        and TEXT_OUTPUTS.issuperset(requested_outputs(options))
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from dragoman.kernel.sentences import LineBreaks
@@ -105,6 +106,17 @@ class TermIndex:
                 term = far
             term = self._shorter[term]
         return term
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a request's glossaries, of one direction; those of earlier ones come first."""
+
+    indexes: tuple[TermIndex, ...]
+
+    def occurring(self, text: str, uncut_bytes: int) -> dict[str, str]:
+        """See `TermIndex.occurring`."""
+        return merged([index.occurring(text, uncut_bytes) for index in self.indexes])
 
 
 class _Found:

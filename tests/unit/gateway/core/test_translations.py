@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from dragoman_client import DeadlineExceeded, InvalidRequest, ServerUnavailable
-from dragoman_gateway.core import translations as module
+from dragoman_gateway.core import server_status
 from dragoman_gateway.core.caller import ANONYMOUS, Caller, Limits
 from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge, Unavailable
-from dragoman_gateway.core.glossaries import Dictionary, Terms
+from dragoman_gateway.core.glossaries import Dictionary
+from dragoman_gateway.core.term_index import Terms
 from dragoman_gateway.core.translations import Translations
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -134,7 +135,7 @@ def test_after_a_swap_of_the_model_nothing_stale_is_answered(
 ) -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         await ask(of, "Hello.")
-        monkeypatch.setattr(module, "_CONFIRMED_S", 0.0)
+        monkeypatch.setattr(server_status, "_CONFIRMED_S", 0.0)
         server.bundle = "c" * 64
         (found,) = await of.translate_admitted(
             ANONYMOUS, ["Hello."], {**TO_GERMAN, "return_bundle": True}
@@ -161,7 +162,7 @@ def test_without_the_server_nothing_is_answered_from_the_cache(
 ) -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         await ask(of, "Hello.")
-        monkeypatch.setattr(module, "_CONFIRMED_S", 0.0)
+        monkeypatch.setattr(server_status, "_CONFIRMED_S", 0.0)
 
         async def away() -> None:
             raise ServerUnavailable("away")
@@ -331,7 +332,7 @@ def test_too_many_texts_are_refused_before_any_work(store: bool) -> None:
 
 def test_too_many_glossaries_are_refused() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
-        with pytest.raises(InvalidInput, match="21 ids: give up to 20"):
+        with pytest.raises(InvalidInput, match="21 ids: give at most 20"):
             await ask(of, "Hello.", glossary_ids=["a"] * 21)
 
     run(work)

@@ -1,0 +1,79 @@
+"""What the gateway knows of the server behind it: whether it is ready, and its information."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from dragoman_client import AsyncTranslator, ServerInfo
+
+from dragoman_gateway.core.cache import fingerprint
+from dragoman_gateway.core.errors import client_errors
+from dragoman_gateway.core.retries import with_retries
+
+_CONFIRMED_S = 1.0
+"""How long the server's information is reused. A server takes longer to start, so that nothing of a
+former model is answered once another one is there."""
+_FRESH_S = 0.25
+"""How long an answer about readiness is reused."""
+_READY_S = 2.0
+"""Timeout of the question whether the server is ready."""
+
+
+class ServerStatus:
+    """Asks the server for its readiness and its information, and reuses answers for a short time.
+
+    Attributes:
+        known: the last information; None: it was never received.
+    """
+
+    def __init__(self, translator: AsyncTranslator) -> None:
+        """Begin; nothing is asked yet.
+
+        Args:
+            translator: a connection to the server.
+        """
+        self._translator = translator
+        self._asking_ready, self._asked_s, self._was_ready = asyncio.Lock(), -_FRESH_S, False
+        self._asking: asyncio.Task[None] | None = None
+        self._confirmed_s = -_CONFIRMED_S
+        self._fingerprint = b""
+        self.known: ServerInfo | None = None
+
+    async def is_ready(self) -> bool:
+        """Whether the server can translate now, or could just now: probes do not load it."""
+        async with self._asking_ready:
+            if time.monotonic() - self._asked_s >= _FRESH_S:
+                try:
+                    async with asyncio.timeout(_READY_S):
+                        self._was_ready = await self._translator.is_ready()
+                except TimeoutError:
+                    self._was_ready = False
+                self._asked_s = time.monotonic()
+            return self._was_ready
+
+    async def confirmed(self) -> tuple[ServerInfo, bytes]:
+        """The server's information, and its fingerprint.
+
+        Raises:
+            GatewayError: the server cannot be asked.
+        """
+        if time.monotonic() - self._confirmed_s > _CONFIRMED_S:
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._ask())
+                self._asking.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await asyncio.shield(self._asking)
+        assert self.known is not None
+        return self.known, self._fingerprint
+
+    def forget(self) -> None:
+        """Let the next call of `confirmed` ask the server."""
+        self._confirmed_s = -_CONFIRMED_S
+
+    async def _ask(self) -> None:
+        begin_s = time.monotonic()
+        with client_errors():
+            found = await with_retries(self._translator.info)
+        if found != self.known:
+            self.known, self._fingerprint = found, fingerprint(found)
+        self._confirmed_s = begin_s

@@ -1,0 +1,162 @@
+"""The units of a request: what is translated, and kept in the cache, by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dragoman_options.table import requested_outputs, sampled, splits
+
+from dragoman_gateway.core.cache import CacheKeys
+from dragoman_gateway.core.directions import Direction
+from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.merging import TEXT_OUTPUTS
+from dragoman_gateway.core.segmentation import SegmentedText, split, whole
+from dragoman_gateway.core.term_index import Terms
+
+_APART = frozenset(("source_language", "target_language", "glossary", "prefix", "return_bundle"))
+"""Options that differ by text, or that change only which fields an answer has."""
+_UNCUT_TOKENS = 36
+"""Below the server's default of `max_sentence_tokens`."""
+_MOST_TERMS = 1000
+"""Of a request to the server."""
+_LONG_CHARACTERS = 2000
+"""Of a text whose splitting, which takes milliseconds and more, must not delay other requests."""
+_Found = TypeVar("_Found")
+TermsPerDirection = Mapping[tuple[str, str], Terms]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A sentence, or a text that is not split.
+
+    Attributes:
+        text: to translate.
+        languages: source and target language.
+        terms: of glossaries, that may occur in it.
+        prefix: that its translation begins with; None: any.
+        key: of the cache.
+    """
+
+    text: str
+    languages: tuple[str, str]
+    terms: Mapping[str, str]
+    prefix: str | None
+    key: bytes
+
+
+class Segmenter:
+    """Splits the texts of a request into units."""
+
+    def __init__(
+        self, options: Mapping[str, Any], server: bytes, terms: TermsPerDirection, keeps: bool
+    ) -> None:
+        """Begin.
+
+        Args:
+            options: of the request, as `dragoman_options.table.check` returns them.
+            server: see `fingerprint`.
+            terms: of the request's glossaries, for each direction of its texts.
+            keeps: whether translations are kept in the cache.
+        """
+        self._keys, self._terms = CacheKeys(server, _key_options(options)), terms
+        self._prefixes: Sequence[str] = options.get("prefix", ())
+        self._keeps_placeholders = "keep_placeholders" in options
+        # Only what is kept is worth splitting.
+        self._splits = (
+            keeps
+            and splits(options)
+            and not sampled(options)
+            and TEXT_OUTPUTS.issuperset(requested_outputs(options))
+        )
+        # A long run without white space may be cut in two, if it has most tokens of a piece.
+        self._uncut_bytes = max(1, options.get("max_sentence_tokens", _UNCUT_TOKENS) // 3)
+
+    async def all_units(
+        self, texts: Sequence[str], directions: Sequence[Direction]
+    ) -> list[tuple[SegmentedText, list[Unit]]]:
+        """Texts that are split, and the units of each."""
+        return await _for_each(self._units, texts, directions)
+
+    async def all_terms(
+        self, texts: Sequence[str], directions: Sequence[Direction]
+    ) -> dict[str, Mapping[str, str]]:
+        """The option `glossary` for all texts together, if any has a term."""
+        found: dict[str, str] = {}
+        for terms in await _for_each(self._terms_in, texts, directions):
+            found |= terms
+        return {"glossary": found} if found else {}
+
+    def _terms_in(self, index: int, text: str, direction: Direction) -> dict[str, str]:
+        return self._terms[direction.languages].occurring(text, self._uncut_bytes)
+
+    def _units(
+        self, index: int, text: str, direction: Direction
+    ) -> tuple[SegmentedText, list[Unit]]:
+        """A text that is split, and its units."""
+        languages = direction.languages
+        segmented = whole(text)
+        if self._splits:
+            segmented = split(text, languages[0], self._keeps_placeholders)
+        prefix = None
+        if self._prefixes:
+            prefix = self._prefixes[index if len(self._prefixes) > 1 else 0]
+        units = []
+        for one in segmented.units:
+            terms = self._terms_in(index, one, direction)
+            key = self._keys.key(one, languages, terms, prefix)
+            units.append(Unit(one, languages, terms, prefix, key))
+        return segmented, units
+
+
+async def _for_each(
+    work: Callable[[int, str, Direction], _Found],
+    texts: Sequence[str],
+    directions: Sequence[Direction],
+) -> list[_Found]:
+    """The result of a function for each text; other requests are served in between."""
+    found = []
+    for index, (text, direction) in enumerate(zip(texts, directions, strict=True)):
+        if len(text) > _LONG_CHARACTERS:
+            found.append(await asyncio.to_thread(work, index, text, direction))
+        else:
+            found.append(work(index, text, direction))
+        if index % 64 == 63:
+            await asyncio.sleep(0)
+    return found
+
+
+def groups_of(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    """Units that go into one request: of one direction, with no more terms than it may have.
+
+    Raises:
+        InvalidInput: a unit alone has more.
+    """
+    by_direction: dict[tuple[str, str], list[Unit]] = {}
+    for unit in units:
+        by_direction.setdefault(unit.languages, []).append(unit)
+    for of_direction in by_direction.values():
+        group: list[Unit] = []
+        terms: dict[str, str] = {}
+        for unit in of_direction:
+            both = {**terms, **unit.terms} if unit.terms else terms
+            if len(both) > _MOST_TERMS and group:
+                yield group
+                group, both = [], dict(unit.terms)
+            if len(both) > _MOST_TERMS:
+                raise InvalidInput(
+                    f"glossary: {len(both):,} terms occur in one text, more than {_MOST_TERMS:,}: "
+                    "send it in parts"
+                )
+            group.append(unit)
+            terms = both
+        if group:
+            yield group
+
+
+def _key_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that keys depend on; to ask for the splitting that is usual changes nothing."""
+    found = {name: value for name, value in options.items() if name not in _APART}
+    return found | {"split_sentences": splits(options)}
