@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,53 +31,37 @@ from dragoman_gateway.core.errors import (
     WrongMediaType,
     log_fault,
 )
-from dragoman_gateway.core.job_files import FolderInUse, JobFiles, JobRecord, State, inspect_text
+from dragoman_gateway.core.job import Job, RunningJob
+from dragoman_gateway.core.job_files import (
+    FolderInUse,
+    JobFiles,
+    JobRecord,
+    TextFacts,
+    inspect_text,
+)
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.text_translation import translate_text_file
 from dragoman_gateway.core.translations import Translations
 
 _LOG = logging.getLogger(__name__)
-_FINAL = ("done", "failed", "cancelled")
 _LONGEST_WORK_S = 24 * 3600.0
 """After which a document that is not translated is removed all the same."""
 _LONGEST_WAIT_S = 60.0
 _MOST_NAME = 200
 _SWEEP_S = 10.0
+_TAKEN = (
+    "another gateway translates the documents of this folder: use that one, or start this one with "
+    "another --folder"
+)
 _FULL = "the gateway keeps as many documents as it may: try later"
-
-
-@dataclass(frozen=True)
-class Job:
-    """A document and how far its translation is.
-
-    Attributes:
-        id: 32 hexadecimal digits, in lower case.
-        file_name: of the result, as given by the caller, without folders.
-        state: how far it is.
-        characters: of the document's text; None: not read yet.
-        done: part of the text that is translated, from 0 to 1.
-        created: UTC.
-        expires: when its files are removed, UTC.
-        seconds_remaining: estimated; None: unknown.
-        error: why it failed; None if it did not.
-    """
-
-    id: str
-    file_name: str
-    state: State
-    characters: int | None
-    done: float
-    created: datetime
-    expires: datetime
-    seconds_remaining: float | None = None
-    error: GatewayError | None = None
 
 
 class Jobs:
     """Translates documents in the background, and keeps their results for a while.
 
-    Files are in the gateway's folder; a restart goes on with what was not done. All methods raise
-    `NotFound` for a job that does not exist, has expired, or belongs to another caller.
+    Files are in the gateway's folder; after a restart, unfinished documents are resumed. All
+    methods raise `NotFound` for a job that does not exist, has expired, or belongs to another
+    caller.
     """
 
     formats: tuple[str, ...] = (".txt",)
@@ -89,7 +72,7 @@ class Jobs:
     ) -> None:
         """Begin; `open` starts the work."""
         self._settings, self._access, self._translations = settings, access, translations
-        self._jobs: dict[str, _Running] = {}
+        self._jobs: dict[str, RunningJob] = {}
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._temporary: str | None = None
@@ -99,7 +82,7 @@ class Jobs:
         """Whether another gateway has the folder."""
 
     async def open(self) -> None:
-        """Read what is in the folder, and go on with what was not done."""
+        """Read the documents in the folder, and resume the unfinished ones."""
         folder = self._settings.folder
         if folder is None:
             self._temporary = tempfile.mkdtemp(prefix="dragoman-gateway-")
@@ -112,12 +95,12 @@ class Jobs:
             self._is_taken = True
             return
         for record in records:
-            self._jobs[record.id] = _Running(record)
+            self._jobs[record.id] = RunningJob(record)
         workers = [self._work() for _ in range(self._settings.document_workers)]
         self._tasks = [asyncio.create_task(one) for one in (*workers, self._sweep())]
 
     async def close(self) -> None:
-        """Stop; what is not done goes on when the gateway starts again."""
+        """Stop; unfinished documents are resumed when the gateway starts again."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -148,29 +131,20 @@ class Jobs:
             Unsupported: another gateway has the folder.
         """
         if self._is_taken:
-            raise Unsupported(
-                "another gateway translates the documents of this folder: ask that one, or give "
-                "this one a folder of its own with --folder"
-            )
+            raise Unsupported(_TAKEN)
         name = _checked_name(file_name, self.formats)
         options = _checked_options(options)
         self._check_number(caller)
         job_id = secrets.token_hex(16)
         upload = self._receiving[job_id] = _Upload(caller.name)
         try:
-            path = await asyncio.to_thread(self._files.begin, job_id)
-            with path.open("wb") as file:
-                async for chunk in content:
-                    upload.size_bytes += len(chunk)
-                    self._check_size(upload)
-                    file.write(chunk)
-            found = await asyncio.to_thread(inspect_text, path)
+            found = await self._receive(job_id, upload, content)
             if str(options.get("source_language")).lower() == AUTO and found.sample.strip():
                 options |= await self._translations.languages_of(found.sample, options)
-            await self._check_glossaries(caller, options)
+            if options.get("glossary_ids"):
+                await self._translations.check_glossaries(caller, options)
             # At least one, so that empty documents do not go uncounted.
-            charged = max(1, found.characters)
-            async with self._access.admitted(caller, charged):
+            async with self._access.admitted(caller, max(1, found.characters)):
                 now_s = time.time()
                 record = JobRecord(
                     id=job_id,
@@ -192,15 +166,27 @@ class Jobs:
             raise
         finally:
             del self._receiving[job_id]
-        running = self._jobs[job_id] = _Running(record)
+        running = self._jobs[job_id] = RunningJob(record)
         async with self._changed:
             self._changed.notify_all()
         return running.job
 
+    async def _receive(
+        self, job_id: str, upload: _Upload, content: AsyncIterator[bytes]
+    ) -> TextFacts:
+        """Write a document into its folder, and read it through."""
+        path = await asyncio.to_thread(self._files.begin, job_id)
+        with path.open("wb") as file:
+            async for chunk in content:
+                upload.size_bytes += len(chunk)
+                self._check_size(upload)
+                file.write(chunk)
+        return await asyncio.to_thread(inspect_text, path)
+
     async def get(self, caller: Caller, job_id: str, wait_s: float = 0.0) -> Job:
         """A job; waits up to `wait_s` seconds until it is done."""
         running = self._own(caller, job_id)
-        if wait_s > 0 and running.record.state not in _FINAL:
+        if wait_s > 0 and not running.has_ended:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(wait_s, _LONGEST_WAIT_S)):
                     await running.ended.wait()
@@ -236,7 +222,7 @@ class Jobs:
         self._own(caller, job_id)
         await self._remove(job_id)
 
-    def _own(self, caller: Caller, job_id: str) -> _Running:
+    def _own(self, caller: Caller, job_id: str) -> RunningJob:
         running = self._jobs.get(job_id)
         if running is None or running.record.owner != caller.owner or running.is_expired:
             raise NotFound(f"there is no document {job_id[:60]!r}; documents are kept for a while")
@@ -253,7 +239,7 @@ class Jobs:
         await asyncio.to_thread(self._files.remove, job_id)
 
     def _check_number(self, caller: Caller) -> None:
-        """Refuse an upload where there are as many documents as there may be.
+        """Refuse an upload if there are as many documents as allowed.
 
         Raises:
             TooManyRequests: of the caller, or of all.
@@ -266,7 +252,7 @@ class Jobs:
             raise TooManyRequests(f"you have {own} documents here: delete one, or try later")
 
     def _check_size(self, upload: _Upload) -> None:
-        """Refuse an upload that goes on beyond a bound.
+        """Refuse an upload above a limit.
 
         Raises:
             TooLarge: of a document.
@@ -290,11 +276,6 @@ class Jobs:
         # A translation is about as long as its text.
         return kept + [(one.caller, 2 * one.size_bytes) for one in self._receiving.values()]
 
-    async def _check_glossaries(self, caller: Caller, options: Mapping[str, Any]) -> None:
-        """Refuse glossaries that the caller does not have now, rather than later."""
-        if options.get("glossary_ids"):
-            await self._translations.check_glossaries(caller, options)
-
     async def _work(self) -> None:
         """Translate one document after the other."""
         while True:
@@ -312,7 +293,7 @@ class Jobs:
                 raise
             running.task = None
 
-    def _next(self) -> _Running | None:
+    def _next(self) -> RunningJob | None:
         """The document that is next: the oldest of the owner of whom fewest are translated."""
         busy = [one.record.owner for one in self._jobs.values() if one.task is not None]
         waiting = [one for one in self._jobs.values() if one.record.state == "queued"]
@@ -322,9 +303,9 @@ class Jobs:
             default=None,
         )
 
-    async def _translate(self, running: _Running) -> None:
+    async def _translate(self, running: RunningJob) -> None:
         record = running.record
-        running.begun_s, running.begun_at = time.monotonic(), record.done_characters
+        running.begin()
         try:
             await self._translate_and_write(record)
         except Exception as error:  # such as a full disk: what is in memory is right all the same
@@ -373,48 +354,6 @@ class _Upload:
     size_bytes: int = 0
 
 
-class _Running:
-    """A job in memory."""
-
-    def __init__(self, record: JobRecord) -> None:
-        self.record = record
-        self.ended = asyncio.Event()
-        self.task: asyncio.Task[None] | None = None
-        self.begun_s: float | None = None
-        self.begun_at = 0
-        if record.state in _FINAL:
-            self.ended.set()
-        else:
-            record.state = "queued"
-
-    @property
-    def is_expired(self) -> bool:
-        return time.time() >= self.record.expires_s
-
-    @property
-    def job(self) -> Job:
-        record = self.record
-        return Job(
-            id=record.id,
-            file_name=record.file_name,
-            state=record.state,
-            characters=record.characters,
-            done=1.0 if record.state == "done" else record.done,
-            created=datetime.fromtimestamp(record.created_s, UTC),
-            expires=datetime.fromtimestamp(record.expires_s, UTC),
-            seconds_remaining=self._seconds_remaining,
-            error=_error_of(*record.error) if record.error else None,
-        )
-
-    @property
-    def _seconds_remaining(self) -> float | None:
-        record = self.record
-        done = record.done_characters - self.begun_at
-        if record.state != "translating" or self.begun_s is None or done <= 0:
-            return 0.0 if record.state == "done" else None
-        return (time.monotonic() - self.begun_s) / done * (record.characters - self.begun_at - done)
-
-
 def _checked_name(file_name: str, formats: tuple[str, ...]) -> str:
     """The name without folders and control characters.
 
@@ -449,8 +388,3 @@ def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:
             f"a document has no {', '.join(sorted(outputs))}: leave such options out"
         )
     return checked | ({"glossary_ids": list(ids)} if ids else {})
-
-
-def _error_of(code: str, message: str) -> GatewayError:
-    kinds = {kind.code: kind for kind in GatewayError.__subclasses__()}
-    return kinds.get(code, Internal)(message)

@@ -33,7 +33,7 @@ from dragoman_gateway.core.errors import (
     Unsupported,
 )
 from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.jobs import Job
+from dragoman_gateway.core.job import Job
 from dragoman_gateway.core.languages import name_of
 from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations

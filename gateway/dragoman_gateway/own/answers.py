@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.glossaries import Glossary
-from dragoman_gateway.core.jobs import Job
+from dragoman_gateway.core.job import Job
 from dragoman_gateway.core.usage import Usage
 from dragoman_gateway.own.shapes import (
     AttentionAnswer,

@@ -26,7 +26,8 @@ from dragoman_gateway.core.errors import (
     Unsupported,
     WrongMediaType,
 )
-from dragoman_gateway.core.jobs import Job, Jobs
+from dragoman_gateway.core.job import Job
+from dragoman_gateway.core.jobs import Jobs
 from dragoman_gateway.core.settings import GatewaySettings
 
 from tests.unit.gateway.core.model_server import ModelServer, translations_of
