@@ -1,8 +1,9 @@
-"""Connections that do not last for nothing: bounds of time, size and number below ASGI."""
+"""Limits of connections, below ASGI: of time, size and number."""
 
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -61,12 +62,12 @@ class BoundedConnection(HttpToolsProtocol):
         """See `asyncio.Protocol`."""
         self._expect_no_more()
         self.resume_writing()
-        self._give_up_answers()
+        self._end_answers()
         super().connection_lost(exc)
 
     def eof_received(self) -> None:
         """See `asyncio.Protocol`: the transport closes, and an answer could not be written."""
-        self._give_up_answers()
+        self._end_answers()
         super().eof_received()
 
     def data_received(self, data: bytes) -> None:
@@ -136,10 +137,10 @@ class BoundedConnection(HttpToolsProtocol):
             else:
                 self.transport.close()
 
-    def _give_up_answers(self) -> bool:
-        """Tell requests that are being answered that their client has gone; whether there are any.
+    def _end_answers(self) -> bool:
+        """Mark all requests in flight as disconnected; returns whether there are any.
 
-        uvicorn tells only the last of several that came at once.
+        uvicorn marks only the last of several requests that came at once (pipelining).
         """
         going = [one for one in self._unanswered if not one.response_complete]
         for one in going:
@@ -149,7 +150,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _refuse(self, status: int, message: str) -> None:
         """Answer instead of the application, and close."""
-        if self._give_up_answers():
+        if self._end_answers():
             # An earlier request of this connection was being answered: nothing fits in between.
             self.transport.close()
             return
@@ -158,7 +159,7 @@ class BoundedConnection(HttpToolsProtocol):
         )
         body = msgspec.json.encode({"error": {"code": code, "message": message}})
         head = [
-            f"HTTP/1.1 {status} {_PHRASES[status]}",
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
             "content-type: application/json",
             f"content-length: {len(body)}",
             "connection: close",
@@ -166,11 +167,3 @@ class BoundedConnection(HttpToolsProtocol):
         ]
         self.transport.write("\r\n".join((*head, "", "")).encode() + body)
         self.transport.close()
-
-
-_PHRASES = {
-    400: "Bad Request",
-    408: "Request Timeout",
-    431: "Request Header Fields Too Large",
-    503: "Service Unavailable",
-}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -91,7 +90,7 @@ class ProtocolPackage(Protocol):
 class Dispatcher:
     """An ASGI application: finds the endpoint, reads the body, answers errors.
 
-    A client that hangs up cancels the handler of its request.
+    When a client disconnects, the handler of its request is cancelled.
     """
 
     def __init__(
@@ -148,9 +147,6 @@ class Dispatcher:
             return None
         except GatewayError as error:
             response = protocol.refuse(request, error)
-            if error.retry_after_s is not None:
-                after_s = str(max(1, math.ceil(error.retry_after_s)))
-                response.headers.setdefault("retry-after", after_s)
         except Exception as error:
             name = f"{scope['method']} {scope.get('endpoint_name', '?')}"
             log_fault(_LOG, name, error)

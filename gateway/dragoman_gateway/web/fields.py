@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,10 +61,8 @@ class Fields:
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
         if isinstance(value, str) and len(value) < 20:
-            try:
+            with contextlib.suppress(ValueError):
                 return int(value)
-            except ValueError:
-                pass
         raise InvalidInput(f"{name}: give a whole number, not {_shown(value)}")
 
     def switch(self, name: str) -> bool | None:

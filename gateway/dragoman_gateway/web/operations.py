@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from starlette.responses import Response
 
 from dragoman_gateway.core.errors import GatewayError, KeyRefused
@@ -10,7 +9,8 @@ from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.metrics import CONTENT_TYPE
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.forwarding import Networks
-from dragoman_gateway.web.requests import JSON, GatewayRequest
+from dragoman_gateway.web.requests import GatewayRequest
+from dragoman_gateway.web.responses import error_headers, json_response
 
 PATHS = frozenset(("/livez", "/readyz", "/metrics"))
 _RETRY_S = 2
@@ -47,17 +47,18 @@ class Operations:
 
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
-        return _json({"error": {"code": error.code, "message": str(error)}}, error.status)
+        body = {"error": {"code": error.code, "message": str(error)}}
+        return json_response(body, error.status, error_headers(error))
 
     async def _live(self, request: GatewayRequest) -> Response:
-        return _json({"status": "ok"})
+        return json_response({"status": "ok"})
 
     async def _ready(self, request: GatewayRequest) -> Response:
         if self._gateway.stopping:
-            return _json({"status": "stopping"}, 503)
+            return _not_ready("stopping")
         if not await self._gateway.translations.is_ready():
-            return _json({"status": "the server behind is not ready"}, 503)
-        return _json({"status": "ok"})
+            return _not_ready("the server behind is not ready")
+        return json_response({"status": "ok"})
 
     async def _metrics(self, request: GatewayRequest) -> Response:
         # Behind a proxy that is not named in the settings, every address is the proxy's.
@@ -71,8 +72,5 @@ class Operations:
         return Response(self._gateway.metrics.text(), media_type=CONTENT_TYPE)
 
 
-def _json(body: object, status: int = 200) -> Response:
-    headers = {"Cache-Control": "no-store"}
-    if status == 503:
-        headers["Retry-After"] = str(_RETRY_S)
-    return Response(msgspec.json.encode(body), status, headers, media_type=JSON)
+def _not_ready(status: str) -> Response:
+    return json_response({"status": status}, 503, {"Retry-After": str(_RETRY_S)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ def error_headers(error: GatewayError) -> dict[str, str]:
     """Headers that go with an error whatever its shape: when to try again, allowed methods."""
     headers = {}
     if error.retry_after_s is not None:
-        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
     if isinstance(error, WrongMethod):
         headers["Allow"] = ", ".join(error.allowed)
     return headers
