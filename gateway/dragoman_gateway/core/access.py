@@ -62,7 +62,7 @@ class Access:
         return self._is_local and not await self._keys.any()
 
     async def needs_no_key(self) -> bool:
-        """Whether a request without a key is answered, be it with limits.
+        """Whether a request without a key is answered, with or without limits.
 
         Raises:
             Unavailable: the store cannot be used now.
@@ -84,7 +84,7 @@ class Access:
         has_keys = await self._keys.any()
         if not has_keys and self._is_local:
             return ANONYMOUS
-        # Some programs cannot do without sending a key: before there is one, none can be meant.
+        # Some programs always send a key. Before the gateway has one, it is ignored.
         if secret and (has_keys or not self._is_anonymous_allowed):
             caller = await self._keys.caller(secret, protocol)
             self._usage.note_use(caller.name, datetime.now(UTC).date().isoformat())
@@ -101,7 +101,7 @@ class Access:
     async def admitted(self, caller: Caller, characters: int) -> AsyncGenerator[None, None]:
         """Admit a request for as long as it runs.
 
-        Its characters count for the month unless it fails; one that its client breaks off counts.
+        Its characters count for the month unless it fails; one that its client cancels counts.
 
         Args:
             caller: who sends it.

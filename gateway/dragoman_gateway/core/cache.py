@@ -114,8 +114,8 @@ class CacheKeys:
 
 def fingerprint(info: ServerInfo) -> bytes:
     """What of a server changes its answers: its bundles, with what runs them, and its version."""
-    told = [info.version, [dict(bundle) for bundle in info.bundles], dict(info.limits)]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
+    described = [info.version, [dict(bundle) for bundle in info.bundles], dict(info.limits)]
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).digest()
 
 
 def memory_of(value: Any) -> int:

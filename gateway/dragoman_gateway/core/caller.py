@@ -35,7 +35,7 @@ class Caller:
 
     Attributes:
         name: of the counters that it shares with others: a key's id, or "anonymous" with the
-            network address where anonymous use has limits of its own.
+            network address where anonymous use has separate limits.
         key_id: of its key; None: anonymous.
         limits: its own.
         caches: whether its translations may be kept in the cache and come from it.

@@ -85,7 +85,7 @@ class _Line:
             return await self._alone(text)
         future: asyncio.Future[Translation] = asyncio.get_running_loop().create_future()
         self._waiting[future] = text
-        self._go_on()
+        self._send_next()
         try:
             return await future
         finally:
@@ -101,8 +101,8 @@ class _Line:
         finally:
             self._end(call)
 
-    def _go_on(self) -> None:
-        """Let what waits be sent, if not too many calls are under way."""
+    def _send_next(self) -> None:
+        """Send waiting texts, if not too many calls are under way."""
         if self._waiting and len(self._calls) < _CALLS:
             # It begins when all that has arrived by now is there.
             call = asyncio.create_task(self._call())
@@ -111,7 +111,7 @@ class _Line:
 
     def _end(self, call: asyncio.Task[Any]) -> None:
         self._calls.discard(call)
-        self._go_on()
+        self._send_next()
         if not self._calls:
             self._ended()
 
@@ -162,6 +162,8 @@ def _fail(batch: Mapping[asyncio.Future[Translation], str], error: Exception) ->
     for future in batch:
         if not future.done():
             own = error
-            if isinstance(error, GatewayError):  # each task raises it with a traceback of its own
+            if isinstance(
+                error, GatewayError
+            ):  # each task raises its own, for a separate traceback
                 own = type(error)(str(error), error.retry_after_s)
             future.set_exception(own)

@@ -1,4 +1,4 @@
-"""Metrics of the gateway, in a registry of their own."""
+"""Metrics of the gateway, in a separate registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes known of a request while it is answered, for metrics and the access log."""
+"""Facts about a request, collected while it is answered, for metrics and the access log."""
 
 from __future__ import annotations
 

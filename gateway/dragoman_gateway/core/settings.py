@@ -11,7 +11,7 @@ from dragoman_gateway.core.caller import Limits
 
 
 def default_folder() -> Path:
-    """Where a gateway keeps its state unless it is told otherwise."""
+    """Where a gateway keeps its state by default."""
     if given := os.environ.get("DRAGOMAN_GATEWAY_FOLDER"):
         return Path(given)
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -20,14 +20,14 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True)
 class GatewaySettings:
-    """Where the gateway listens, what it stands before, and its bounds.
+    """Where the gateway listens, where Triton is, and its limits.
 
     Attributes:
         address: IP address to listen on.
         port: 0: a free one.
         triton: gRPC URL of Triton, for requests that are answered at once.
-        triton_http: HTTP URL of Triton, for streams: one that is broken off over gRPC can crash
-            Triton 24.10.
+        triton_http: HTTP URL of Triton, for streams: cancelling one over gRPC can crash Triton
+            24.10.
         folder: of the gateway's state: keys, usage, glossaries, documents. None: the commands
             take `~/.local/state/dragoman`; a `Gateway` alone keeps documents in a temporary folder
             and the rest in memory.
@@ -43,28 +43,30 @@ class GatewaySettings:
         file_bytes: longest uploaded file.
         cache_bytes: memory of the cache of translations; 0: no cache.
         document_bytes: of all documents and their translations that are kept.
-        document_bytes_per_caller: likewise, of a key, or of a network address without one.
+        document_bytes_per_caller: of all documents and their translations of one key, or of one
+            network address without a key.
         document_expiry_s: time after which a document and its translation are removed.
         document_number: most documents that are kept.
-        document_number_per_caller: likewise, of a key, or of a network address without one.
+        document_number_per_caller: most documents of one key, or of one network address without a
+            key.
         document_workers: documents that are translated at once.
-        glossaries_per_owner: most glossaries of a key, or of everybody without one.
+        glossaries_per_owner: most glossaries of one key, or of all requests without a key together.
         glossary_bytes: longest dictionary of a glossary, as JSON.
-        glossary_bytes_per_owner: likewise, of all dictionaries of a key, or of everybody without
-            one.
-        glossary_bytes_together: likewise, of all dictionaries.
+        glossary_bytes_per_owner: most bytes of all dictionaries of one key, or of all requests
+            without a key together.
+        glossary_bytes_together: most bytes of all dictionaries.
         glossary_entries: most entries of a dictionary.
         libretranslate_title: whether `/spec` has the title "LibreTranslate": some clients, such as
-            Dialect, take no other.
+            Dialect, accept no other.
         access_log: whether to write a line of JSON for each request to stderr, without texts.
         connections: most connections at once.
         metrics_networks: networks that may read /metrics.
         riva_port: of NVIDIA Riva's protocol over gRPC, 50051 in NVIDIA's container; 0: a free one;
             None: it is not served.
-        stop_delay_s: time for which requests are still taken after SIGTERM, not being ready, so
-            that a load balancer sees it.
-        anonymous: whether requests without a key are answered although keys are required; open
-            access, on loopback before there is a key, needs it not.
+        stop_delay_s: time for which requests are still accepted after SIGTERM while /readyz says
+            no, so that a load balancer stops sending them.
+        anonymous: whether requests without a key are answered although keys are required; not
+            needed for open access, on loopback before there is a key.
         anonymous_requests_per_minute: of each network address.
         anonymous_characters_per_minute: of source text, of each network address.
         anonymous_characters_per_month: of source text, of all without a key together.

@@ -117,8 +117,8 @@ class RedisRateLimiter:
         self._leases: dict[str, str] = {}
         """Keys of the sets in which they are."""
         self._renewing: asyncio.Task[None] | None = None
-        self._going: set[asyncio.Task[Any]] = set()
-        """What ends although the request for which it is has been cancelled."""
+        self._unfinished: set[asyncio.Task[Any]] = set()
+        """Tasks that run to their end although their request was cancelled."""
 
     async def take(
         self, caller: Caller, characters: int, month: str, month_used: int
@@ -128,7 +128,7 @@ class RedisRateLimiter:
         try:
             return await asyncio.shield(asked)
         except asyncio.CancelledError:
-            # Redis may have counted the request, of which nobody would say that it ended.
+            # Redis may have counted the request; nobody else would end its lease.
             self._kept(self._undo(asked, caller, month, characters))
             raise
 
@@ -142,8 +142,8 @@ class RedisRateLimiter:
     def _kept(self, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
         """A task that lasts until its end: the event loop alone would not keep it."""
         task = asyncio.create_task(work)
-        self._going.add(task)
-        task.add_done_callback(self._going.discard)
+        self._unfinished.add(task)
+        task.add_done_callback(self._unfinished.discard)
         return task
 
     async def _taken(
@@ -215,8 +215,8 @@ class RedisRateLimiter:
 
     async def close(self) -> None:
         """See `RateLimiter`."""
-        while self._going:
-            await asyncio.wait(self._going)
+        while self._unfinished:
+            await asyncio.wait(self._unfinished)
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
@@ -242,7 +242,7 @@ class RedisRateLimiter:
             self._note_failure(error)
 
     async def _renew_regularly(self) -> None:
-        """Say of long requests that they still run."""
+        """Renew the leases of long requests."""
         while True:
             await asyncio.sleep(_RENEW_S)
             leases = dict(self._leases)

@@ -94,7 +94,7 @@ def open_database(folder: Path | None, must_exist: bool = False) -> sqlite3.Conn
         must_exist: refuse a folder without the file, rather than make it.
 
     Returns:
-        A connection without transactions of its own, for any one thread at a time.
+        A connection in autocommit mode, for one thread at a time.
 
     Raises:
         UsageError: the file is damaged, was written by a newer version, or cannot be written.
@@ -231,7 +231,9 @@ def _prepare(path: Path, must_exist: bool) -> None:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True)
         if folder.stat().st_mode & stat.S_IWOTH:
-            raise UsageError(f"{folder}: every user may write there: give a folder of its own")
+            raise UsageError(
+                f"{folder}: every user may write there: give a folder that only this user may write"
+            )
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
         try:
             if os.fstat(descriptor).st_mode & 0o077:

@@ -1,4 +1,4 @@
-"""Translates a text file paragraph by paragraph, and goes on where it stopped."""
+"""Translates a text file paragraph by paragraph, and resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def translate_text_file(
 ) -> None:
     """Translate what is left of a document.
 
-    While the server is away or overloaded, it is asked again and again, until the job is removed. A
+    While the server is down or overloaded, requests are retried until the job is removed. A
     paragraph that the server refuses stays as it is.
 
     Args:
@@ -51,7 +51,7 @@ async def translate_text_file(
             await asyncio.to_thread(files.append, record, "\ufeff", 0, 0)
         for chunk in _chunks(paragraphs):
             texts = [_FORM.read(paragraph) for paragraph in chunk]
-            found = await _patiently(translations, caller, texts, record.options)
+            found = await _with_patience(translations, caller, texts, record.options)
             written = "".join(map(_FORM.write, chunk, found))
             characters = sum(map(len, chunk))
             await asyncio.to_thread(files.append, record, written, len(chunk), characters)
@@ -70,7 +70,7 @@ def _chunks(paragraphs: Iterator[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-async def _patiently(
+async def _with_patience(
     translations: Translations, caller: Caller, texts: Sequence[str], options: dict[str, Any]
 ) -> list[Translation]:
     pause_s = 0.5

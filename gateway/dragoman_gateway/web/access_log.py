@@ -1,6 +1,6 @@
 """The access log: one JSON object a line, without texts, queries, addresses and secrets.
 
-A slow reader of the log never holds a request up: lines that it does not take are dropped, and
+A slow reader of the log never blocks a request: lines that it does not take are dropped, and
 counted.
 """
 
@@ -20,7 +20,7 @@ _STDERR = 2
 
 
 class AccessLog:
-    """Writes a line for each request, in a thread of its own."""
+    """Writes a line for each request, in a separate thread."""
 
     def __init__(self, out: int = _STDERR) -> None:
         """Begin.

@@ -1,4 +1,4 @@
-"""Headers by which a proxy tells for whom it asks, believed of named proxies alone."""
+"""Forwarding headers of proxies; only those of trusted proxies are used."""
 
 from __future__ import annotations
 

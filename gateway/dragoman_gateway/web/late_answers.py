@@ -14,7 +14,7 @@ from dragoman_gateway.web.requests import JSON
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = {"X-Accel-Buffering": "no"}
-"""For NGINX, which would else keep the spaces until there are 4 KiB."""
+"""For NGINX, which would otherwise buffer the spaces until there are 4 KiB."""
 FIRST_S, EACH_S = 5.0, 4.0
 """After which the answer begins, and between two spaces of it."""
 
@@ -22,8 +22,8 @@ FIRST_S, EACH_S = 5.0, 4.0
 async def late_answer(answer: Coroutine[Any, Any, Response]) -> Response:
     """An answer that begins with spaces if it takes long, which JSON allows.
 
-    DeepL's clients give up after 10 s without a byte and send the request anew, up to six times. An
-    error that comes after the first space breaks the connection off, since the status is sent.
+    DeepL's clients time out after 10 s without a byte and send the request again, up to six times.
+    An error after the first space closes the connection, since the status is sent.
 
     Args:
         answer: in JSON; it is cancelled when the client leaves.

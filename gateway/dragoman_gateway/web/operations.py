@@ -1,4 +1,4 @@
-"""What operators ask: whether the gateway lives, whether it is ready, its metrics."""
+"""Endpoints for operators: liveness, readiness, metrics."""
 
 from __future__ import annotations
 

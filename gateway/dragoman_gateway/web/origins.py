@@ -4,9 +4,9 @@ A page of any site can make the browsers of its visitors send requests to loopba
 networks. Where a request needs no key, two checks keep such pages out:
 
 - The Host header must be one of the gateway's names. A site that lets its own name point to
-  127.0.0.1 (DNS rebinding) would else be of one origin with the gateway and could read its answers.
+  127.0.0.1 (DNS rebinding) would otherwise have the gateway's origin and could read its answers.
 - A request of another origin's page is refused, by its headers Origin and Sec-Fetch-Site, which
-  pages cannot change. A form or a script could else have work done, or change glossaries and
+  pages cannot change. A form or a script could otherwise send texts, or change glossaries and
   documents, without reading an answer. Links to the page of the gateway work.
 
 Where a key is needed neither is: a page of another site has none. Then CORS alone decides what

@@ -96,7 +96,7 @@ class Protection:
         await self._application(scope, receive, answer)
 
     def _begin(self, scope: Scope, headers: dict[bytes, bytes]) -> bytes:
-        """Put the proxy's words and the prefix into the scope; give the request's id."""
+        """Apply the proxy's headers and the prefix to the scope; returns the request's id."""
         request_id = b""
         client = scope.get("client")
         scope["root_path"] = self._prefix
