@@ -35,7 +35,7 @@ class Flight(AbstractContextManager["Flight"]):
 
     @property
     def can_be_joined(self) -> bool:
-        """Whether it goes on: one that was left by all is about to be cancelled."""
+        """Whether it continues: one for which nobody waits is about to be cancelled."""
         return self._waiting > 0 and not self._task.done()
 
     async def translations(self) -> list[Translation]:

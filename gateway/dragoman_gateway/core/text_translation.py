@@ -51,7 +51,7 @@ async def translate_text_file(
             await asyncio.to_thread(files.append, record, "\ufeff", 0, 0)
         for chunk in _chunks(paragraphs):
             texts = [_FORM.read(paragraph) for paragraph in chunk]
-            found = await _with_patience(translations, caller, texts, record.options)
+            found = await _translated_when_available(translations, caller, texts, record.options)
             written = "".join(map(_FORM.write, chunk, found))
             characters = sum(map(len, chunk))
             await asyncio.to_thread(files.append, record, written, len(chunk), characters)
@@ -70,9 +70,10 @@ def _chunks(paragraphs: Iterator[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-async def _with_patience(
+async def _translated_when_available(
     translations: Translations, caller: Caller, texts: Sequence[str], options: dict[str, Any]
 ) -> list[Translation]:
+    """As `_translated`, tried again as long as the server is down or overloaded."""
     pause_s = 0.5
     while True:
         with contextlib.suppress(Unavailable, DeadlineExceeded):

@@ -83,7 +83,7 @@ class UsageCounter:
     """Counts characters and requests by name and month.
 
     A process that is killed loses what the last second counted. One that stops in order loses
-    nothing, and nothing is counted twice: what fails to be written goes on waiting.
+    nothing, and nothing is counted twice: what could not be written waits for the next write.
     """
 
     def __init__(self, store: Store) -> None:
@@ -140,7 +140,7 @@ class UsageCounter:
         """Write what waits.
 
         Raises:
-            Unavailable: the store cannot be used now; what waits goes on waiting.
+            Unavailable: the store cannot be used now; what waits is kept for the next write.
         """
         async with self._flushing:
             written = {}
