@@ -18,7 +18,7 @@ def fetch(package: str, sha256: str, without: str) -> bytes:
         without: what happens without it, for the message.
 
     Raises:
-        SystemExit: it cannot be had, or is another one.
+        SystemExit: it is not available, or its checksum differs.
     """
     with tempfile.TemporaryDirectory() as folder:
         if npm(["pack", "--silent", "--pack-destination", folder, package]):
