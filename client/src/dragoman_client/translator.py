@@ -245,7 +245,7 @@ class Translator:
         Raises:
             TypeError: an option of another type; while iterating, something that is no text.
             ValueError: an option out of range.
-            TranslationError: while iterating: a request failed, and those after it are given up.
+            TranslationError: while iterating: a request failed, and those after it are cancelled.
         """
         if isinstance(texts, AsyncIterable):
             raise TypeError("texts must be an iterable of str: use AsyncTranslator")
