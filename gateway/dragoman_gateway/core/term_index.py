@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from dragoman.kernel.sentences import LineBreaks
+from dragoman.kernel.terms import START, WORD, longest_prefixes
 
-_START = re.compile(r"(?<!\w)\S")
-_WORD = re.compile(r"\w")
 _RUN = re.compile(r"\S+")
 _MOST_BYTES = 4
 """Of a character."""
@@ -36,7 +35,7 @@ class TermIndex:
         """
         self._entries = {term.strip().casefold(): (term, tgt) for term, tgt in terms.items()}
         self._sorted = sorted(self._entries)
-        self._shorter = _longest_prefixes(self._sorted)
+        self._shorter = longest_prefixes(self._sorted)
         self._far_shorter = _far_prefixes(self._shorter)
         self._first_characters = {term[:1] for term in self._sorted}
         self._longest = max(map(len, self._sorted), default=0)
@@ -76,7 +75,7 @@ class TermIndex:
                 if len(run[0]) * _MOST_BYTES >= uncut_bytes
                 and len(run[0].encode("utf-8", "replace")) >= uncut_bytes
             ]
-            for start in _START.finditer(written):
+            for start in START.finditer(written):
                 self._find_at(written, start.start(), long_runs, found)
             for begin, end in long_runs:
                 for at in range(begin + 1, end):
@@ -92,7 +91,7 @@ class TermIndex:
         term = found.not_found(self._longest_at(text, begin))
         while term is not None:
             end = begin + len(term)
-            if not _WORD.match(text, end) or _is_within(long_runs, end):
+            if not WORD.match(text, end) or _is_within(long_runs, end):
                 found.add(term)
             term = found.not_found(self._shorter[term])
 
@@ -146,18 +145,6 @@ def merged(dictionaries: Sequence[Mapping[str, str]]) -> dict[str, str]:
     for terms in reversed(dictionaries):
         found |= {term.strip().casefold(): (term, target) for term, target in terms.items()}
     return dict(found.values())
-
-
-def _longest_prefixes(terms: Sequence[str]) -> dict[str, str | None]:
-    """The longest other term that each begins with, of terms in rising order."""
-    found: dict[str, str | None] = {}
-    prefixes: list[str] = []
-    for term in terms:
-        while prefixes and not term.startswith(prefixes[-1]):
-            prefixes.pop()
-        found[term] = prefixes[-1] if prefixes else None
-        prefixes.append(term)
-    return found
 
 
 def _far_prefixes(shorter: Mapping[str, str | None]) -> dict[str, str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-_START = re.compile(r"(?<!\w)\S")
-_WORD = re.compile(r"\w")
+from dragoman.kernel.terms import START, WORD, longest_prefixes
 
 
 class Glossary:
@@ -21,7 +19,7 @@ class Glossary:
         """
         self._targets = {term.strip().casefold(): target for term, target in terms.items()}
         self._sorted = sorted(self._targets)
-        self._shorter = _longest_prefixes(self._sorted)
+        self._shorter = longest_prefixes(self._sorted)
         self._longest = max(map(len, self._sorted), default=0)
 
     def targets_of(self, text: str) -> tuple[str, ...]:
@@ -29,7 +27,7 @@ class Glossary:
         text = text.casefold()
         found: dict[str, None] = {}
         end = 0
-        for start in _START.finditer(text):
+        for start in START.finditer(text):
             if start.start() >= end and (term := self._term_at(text, start.start())):
                 found[self._targets[term]] = None
                 end = start.start() + len(term)
@@ -44,19 +42,7 @@ class Glossary:
         index = bisect_right(self._sorted, text[begin : begin + self._longest])
         term = self._sorted[index - 1] if index else None
         while term and not (
-            text.startswith(term, begin) and not _WORD.match(text, begin + len(term))
+            text.startswith(term, begin) and not WORD.match(text, begin + len(term))
         ):
             term = self._shorter[term]
         return term
-
-
-def _longest_prefixes(terms: Sequence[str]) -> dict[str, str | None]:
-    """The longest other term that each begins with, of terms in rising order."""
-    found: dict[str, str | None] = {}
-    prefixes: list[str] = []
-    for term in terms:
-        while prefixes and not term.startswith(prefixes[-1]):
-            prefixes.pop()
-        found[term] = prefixes[-1] if prefixes else None
-        prefixes.append(term)
-    return found
