@@ -14,15 +14,14 @@ import os
 import select
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.npm_packages import CHROMIUM
+
 _ANSWER_S = 60
-_INSTALLED = Path(sys.prefix) / "chromium"
-"""Where `tests/chromium_package.py` puts one."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome", "chrome-headless-shell")
 _OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
@@ -36,8 +35,8 @@ def find_chromium() -> Path | None:
     """The browser: `$DRAGOMAN_CHROMIUM`, the installed one, one on the PATH; None if none is."""
     if named := os.environ.get("DRAGOMAN_CHROMIUM"):
         return Path(named)
-    if (_INSTALLED / "chromium").exists():
-        return _INSTALLED / "chromium"
+    if CHROMIUM.exists():
+        return CHROMIUM
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     return Path(found) if found else None
 
@@ -264,7 +263,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _surroundings(chromium: Path) -> dict[str, str]:
     """What the installed browser finds its own libraries and fonts by."""
-    if chromium.parent != _INSTALLED:
+    if chromium != CHROMIUM:
         return {}
-    libraries = f"{_INSTALLED / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    return {"LD_LIBRARY_PATH": libraries, "FONTCONFIG_PATH": str(_INSTALLED / "fonts")}
+    libraries = f"{CHROMIUM.parent / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+    return {"LD_LIBRARY_PATH": libraries, "FONTCONFIG_PATH": str(CHROMIUM.parent / "fonts")}

@@ -13,7 +13,7 @@ import pytest
 import trustme
 from dragoman_client.testing.gateway_handler import GatewayHandler
 from dragoman_client.testing.server import GrpcService, HttpServer, add_service
-from faulty_servers import grpc_service
+from faulty_servers import SlowGrpc, grpc_service
 from stand_ins import TlsFiles, WrongAnswers, WrongHandler
 
 
@@ -116,6 +116,15 @@ def http_connections(http_url: str) -> set[Any]:
     """Addresses from which the HTTP server was asked to translate since the test began."""
     WrongHandler.connections.clear()
     return WrongHandler.connections
+
+
+@pytest.fixture
+def slow() -> Iterator[tuple[str, SlowGrpc]]:
+    """A slow server for one test, and its service."""
+    service = SlowGrpc()
+    with grpc_service(service) as url:
+        yield url, service
+        service.go_on.set()
 
 
 @pytest.fixture

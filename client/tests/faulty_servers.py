@@ -13,8 +13,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
+from dragoman_client.testing import translated
+from dragoman_client.testing.answers import Answers
+from dragoman_client.testing.server import GrpcService
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import deserialize_bytes_tensor
+
+_LONGEST_S = 30.0
+_CANCELLATION_S = 0.2
+"""For a cancellation to arrive behind the last message."""
 
 Fault = Callable[[socket.socket, bytes], None]
 """Does something wrong with a connection, given the right answer."""
@@ -144,6 +151,38 @@ class FaultyGrpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
             yield service_pb2.ModelStreamInferResponse(
                 infer_response=self._behave(texts, response, context)
             )
+
+
+class SlowGrpc(GrpcService):
+    """Keeps answers back until `go_on` is set, and notes whether their client cancelled."""
+
+    def __init__(self) -> None:
+        """Nothing has come."""
+        super().__init__(Answers(translated))
+        self.came, self.go_on, self.over, self.gone = (threading.Event() for _ in range(4))
+        self.was_cancelled: bool | None = None
+        """At the end of the call; None: it was not reached."""
+
+    def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """As `GrpcService`, slowly."""
+        context.add_callback(self.gone.set)
+        self.came.set()
+        self.go_on.wait(_LONGEST_S)
+        self.was_cancelled = self.gone.is_set()
+        self.over.set()
+        return super().ModelInfer(request, context)
+
+    def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
+        """As `GrpcService`, the first message slowly."""
+        context.add_callback(self.gone.set)
+        answers = super().ModelStreamInfer(requests, context)
+        first = next(answers)
+        self.came.set()
+        self.go_on.wait(_LONGEST_S)
+        yield first
+        yield from answers
+        self.was_cancelled = self.gone.wait(_CANCELLATION_S)
+        self.over.set()
 
 
 @contextmanager

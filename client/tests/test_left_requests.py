@@ -5,46 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from dragoman_client import AsyncTranslator, DeadlineExceeded, Translator
 from dragoman_client.testing import translated
-from dragoman_client.testing.answers import Answers
-from dragoman_client.testing.server import GrpcService
-from faulty_servers import grpc_service
+from faulty_servers import SlowGrpc
 
 WAIT_S = 30.0
 TIMEOUT_S = 0.2
-
-
-class SlowGrpc(GrpcService):
-    """Keeps an answer back until `go_on` is set, and notes whether its client left before."""
-
-    def __init__(self) -> None:
-        """Nothing has come."""
-        super().__init__(Answers(translated))
-        self.came, self.go_on, self.gone, self.over = (threading.Event() for _ in range(4))
-        self.was_cancelled: bool | None = None
-
-    def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """As `GrpcService`, slowly."""
-        context.add_callback(self.gone.set)
-        self.came.set()
-        self.go_on.wait(WAIT_S)
-        self.was_cancelled = self.gone.is_set()
-        self.over.set()
-        return super().ModelInfer(request, context)
-
-
-@pytest.fixture
-def slow() -> Iterator[tuple[str, SlowGrpc]]:
-    """A server of its own, and its service."""
-    service = SlowGrpc()
-    with grpc_service(service) as url:
-        yield url, service
-        service.go_on.set()
 
 
 @pytest.mark.parametrize(("text", "is_cancelled"), [("abc", False), ("abc " * 6000, True)])

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -18,49 +16,17 @@ from dragoman_client.testing.answers import Answers
 from dragoman_client.testing.server import GrpcService
 from dragoman_load_test.senders import open_senders
 from dragoman_load_test.target import Target
-from faulty_servers import grpc_service
+from faulty_servers import SlowGrpc, grpc_service
 from tritonclient.grpc import service_pb2
 
 WAIT_S = 30.0
 TIMEOUT_S = 0.2
 
 
-class SlowGrpc(GrpcService):
-    """Keeps the first message back until `go_on` is set, and notes when calls were cancelled."""
-
-    def __init__(self) -> None:
-        """Nothing has come."""
-        super().__init__(Answers(translated))
-        self.came, self.go_on, self.over, self.gone = (threading.Event() for _ in range(4))
-        self.cancelled: bool | None = None
-        """At the end of the call; None: it was not reached."""
-
-    def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
-        """As `GrpcService`, slowly."""
-        context.add_callback(self.gone.set)
-        answers = super().ModelStreamInfer(requests, context)
-        first = next(answers)
-        self.came.set()
-        self.go_on.wait(WAIT_S)
-        yield first
-        yield from answers
-        self.cancelled = self.gone.wait(TIMEOUT_S)
-        self.over.set()
-
-
-@pytest.fixture
-def slow() -> Iterator[tuple[str, SlowGrpc]]:
-    """A server of its own, and its service."""
-    service = SlowGrpc()
-    with grpc_service(service) as url:
-        yield url, service
-        service.go_on.set()
-
-
 def check_whole(service: SlowGrpc) -> None:
     """A call came to its end on the server."""
     assert service.over.wait(WAIT_S)
-    assert service.cancelled is False
+    assert service.was_cancelled is False
 
 
 def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:

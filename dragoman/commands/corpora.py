@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--registry",
         type=Path,
         metavar="FILE",
-        help="a TOML file of one's own corpora, beside those that are known",
+        help="a TOML file with more corpora, beside those that are known",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     kinds = parser.add_subparsers(dest="kind", metavar="fetch")

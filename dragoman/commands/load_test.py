@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.commands.asking import configure_server, one_line, open_translator, read_secret
 from dragoman.commands.demo import SENTENCES
-from dragoman.commands.folders import configure_force
+from dragoman.commands.load_test_flags import configure_load_test, read_rate
 from dragoman.commands.options import configure_options, flag, given_options
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 from dragoman.kernel.replacement import check_file
@@ -38,85 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     configure_server(parser)
     configure_options(parser)
-    parser.add_argument(
-        "--protocol",
-        choices=("triton", "own", "libretranslate", "deepl"),
-        default="triton",
-        help="what the server speaks: triton by gRPC or HTTP; a gateway the others (default: "
-        "triton)",
-    )
-    load = parser.add_argument_group("what is sent")
-    load.add_argument("--texts", type=Path, metavar="FILE", help="a text on each line; may be .gz")
-    load.add_argument(
-        "--concurrency",
-        type=_whole_numbers,
-        metavar="N,...",
-        help="closed loops: so many clients, each waiting for its answers (default: 1,8,32)",
-    )
-    load.add_argument(
-        "--rate",
-        type=_numbers,
-        metavar="R,...",
-        help="open loops: so many sentences a second, whether or not they are answered",
-    )
-    load.add_argument(
-        "--arrivals",
-        choices=("poisson", "constant"),
-        default="poisson",
-        help="how those of --rate are spread (default: poisson)",
-    )
-    load.add_argument(
-        "--arrivals-file",
-        type=Path,
-        metavar="FILE",
-        help="an open loop at recorded times: seconds, one a line",
-    )
-    load.add_argument(
-        "--batch-size", type=_whole_numbers, default=(1,), metavar="N,...", help="texts a request"
-    )
-    load.add_argument("--stream", action="store_true", help="by translate_stream, part by part")
-    load.add_argument(
-        "--arrivals-seed", type=int, default=0, help="of the order and the arrivals (default: 0)"
-    )
-    time = parser.add_argument_group("for how long")
-    time.add_argument("--warm-up-s", type=float, default=3.0, help="not counted (default: 3)")
-    time.add_argument("--window-s", type=float, default=5.0, help="seconds a window (default: 5)")
-    time.add_argument("--windows", type=int, default=5, help="windows that count (default: 5)")
-    goal = parser.add_argument_group("what is asked")
-    goal.add_argument(
-        "--slo",
-        action="append",
-        default=[],
-        metavar="OBJECTIVE",
-        help="such as p99=300ms, first-p95=0.1s, errors=0.1%%, sentences=200/s; may be repeated; "
-        "exit code 1 where one is missed",
-    )
-    goal.add_argument(
-        "--find-capacity",
-        action="store_true",
-        help="search the highest rate that holds every --slo",
-    )
-    goal.add_argument(
-        "--plan", metavar="R/s", help="how many such machines so many sentences a second take"
-    )
-    goal.add_argument(
-        "--metrics-url",
-        metavar="URL",
-        help="the server's own metrics (default: the port that the server names; 'none')",
-    )
-    result = parser.add_argument_group("results")
-    result.add_argument("--json", type=Path, metavar="FILE", help="everything, for --compare")
-    result.add_argument("--csv", type=Path, metavar="FILE", help="a line for each window")
-    result.add_argument("--html", type=Path, metavar="FILE", help="a page with pictures")
-    result.add_argument("--svg", type=Path, metavar="FILE", help="the page's picture alone")
-    configure_force(parser)
-    result.add_argument(
-        "--compare",
-        nargs=2,
-        type=Path,
-        metavar=("BEFORE", "AFTER"),
-        help="two files of --json side by side, instead of a test",
-    )
+    configure_load_test(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -148,7 +70,7 @@ def _test(arguments: argparse.Namespace) -> int:
         print(HEAD, flush=True)
         if not arguments.find_capacity:
             return await test.sweep(loads, objectives)
-        wanted_per_s = None if arguments.plan is None else _rate(arguments.plan)
+        wanted_per_s = None if arguments.plan is None else read_rate(arguments.plan)
         batch_size = arguments.batch_size[0]
         return await test.find_capacity(objectives, batch_size, arguments.arrivals, wanted_per_s)
 
@@ -180,7 +102,7 @@ def _check_question(arguments: argparse.Namespace, objectives: Sequence[Objectiv
     if not arguments.stream and any(one.measure == "first part" for one in objectives):
         raise UsageError("--slo first-p...: add --stream; only streams have parts")
     if arguments.plan is not None:
-        _rate(arguments.plan)
+        read_rate(arguments.plan)
         if not arguments.find_capacity:
             raise UsageError("--plan: add --find-capacity, which finds what one machine holds")
     if not arguments.find_capacity:
@@ -379,34 +301,3 @@ def _write(files: Mapping[Path | None, Callable[[], str]]) -> None:
         print(f"wrote {file}", file=sys.stderr)
     if failed is not None:
         raise failed
-
-
-def _whole_numbers(text: str) -> tuple[int, ...]:
-    """Numbers of at least one, with commas between them."""
-    try:
-        found = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        found = ()
-    if not found or min(found) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: give numbers like 1,8,32")
-    return found
-
-
-def _numbers(text: str) -> tuple[float, ...]:
-    """Positive numbers with commas between them."""
-    try:
-        found = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        found = ()
-    if not found or not all(0 < number < float("inf") for number in found):
-        raise argparse.ArgumentTypeError(f"{text!r}: give rates like 50,100.5")
-    return found
-
-
-def _rate(text: str) -> float:
-    """The number in `200/s`."""
-    try:
-        (rate,) = _numbers(text.removesuffix("/s"))
-    except (argparse.ArgumentTypeError, ValueError):
-        raise UsageError(f"--plan {text}: write it like 200/s") from None
-    return rate

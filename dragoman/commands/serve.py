@@ -1,4 +1,4 @@
-"""`dragoman serve`: Triton with the shipped model, or one's own."""
+"""`dragoman serve`: Triton with the shipped model or another one."""
 
 from __future__ import annotations
 

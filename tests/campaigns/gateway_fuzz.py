@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import struct
 import time
 import urllib.request
 from collections import Counter
@@ -13,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from tests.campaigns.gateway_damage import KINDS
-from tests.campaigns.http_damage import End, Step
-from tests.campaigns.http_fuzz import is_complete
+from tests.campaigns.http_damage import Step
+from tests.campaigns.http_fuzz import is_complete, play
 from tests.campaigns.outcome import Bound, Outcome
 from tests.campaigns.plan import Plan
 from tests.campaigns.server import CampaignServer
@@ -24,7 +23,6 @@ _THREADS = 6
 _ANSWER_S = 25.0
 _UNOWED_S = 0.5
 _BACK_S = 20.0
-_RESET = struct.pack("ii", 1, 0)
 _NO_ANSWER, _HUNG = 0, -1
 _FAULT = 500
 TEXT, TRANSLATION = "I have two books.", "Ich habe zwei Bücher."
@@ -95,7 +93,7 @@ def _send(port: int, chance: Random) -> tuple[str, bool, int]:
     except TimeoutError:
         status = _HUNG if kind.is_whole else _NO_ANSWER
     except OSError:
-        pass
+        pass  # it ended the connection: there is no answer
     if time.monotonic() - begin_s > _ANSWER_S:
         status = _HUNG
     return kind.name, kind.is_whole, status
@@ -105,16 +103,8 @@ def _exchange(client: socket.socket, steps: list[Step], wait_s: float) -> int:
     client.settimeout(wait_s)
     received = b""
     try:
-        for step in steps:
-            if isinstance(step, bytes):
-                client.sendall(step)
-            elif step is End.HALF_CLOSE:
-                client.shutdown(socket.SHUT_WR)
-            elif step is End.CLOSE:
-                return _NO_ANSWER
-            elif step is End.RESET:
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                return _NO_ANSWER
+        if not play(client, steps):
+            return _NO_ANSWER
     except (BrokenPipeError, ConnectionResetError):
         pass  # it may have answered before the end
     with contextlib.suppress(ConnectionResetError):

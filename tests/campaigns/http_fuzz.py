@@ -52,18 +52,8 @@ def _send(port: int, chance: Random) -> Ended:
 def _exchange(client: socket.socket, steps: list[Step], wait_s: float) -> bool:
     """Whether an answer came; a client that leaves awaits none."""
     client.settimeout(wait_s)
-    for step in steps:
-        if isinstance(step, bytes):
-            client.sendall(step)
-        elif isinstance(step, float):
-            time.sleep(step)
-        elif step is End.HALF_CLOSE:
-            client.shutdown(socket.SHUT_WR)
-        elif step is End.CLOSE:
-            return False
-        else:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            return False
+    if not play(client, steps):
+        return False
     received = b""
     while not is_complete(received):
         part = client.recv(65536)
@@ -71,6 +61,22 @@ def _exchange(client: socket.socket, steps: list[Step], wait_s: float) -> bool:
             break
         received += part
     return received.startswith(b"HTTP/1.")
+
+
+def play(client: socket.socket, steps: list[Step]) -> bool:
+    """Take the steps of a request; False: the client leaves without waiting for an answer."""
+    for step in steps:
+        if isinstance(step, bytes):
+            client.sendall(step)
+        elif isinstance(step, float):
+            time.sleep(step)
+        elif step is End.HALF_CLOSE:
+            client.shutdown(socket.SHUT_WR)
+        else:
+            if step is End.RESET:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            return False
+    return True
 
 
 def is_complete(received: bytes) -> bool:

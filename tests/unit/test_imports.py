@@ -156,6 +156,7 @@ def test_the_check_sees_imports_wherever_they_stand() -> None:
         "dragoman_serving.launch.launcher",
         "dragoman_client",
         "dragoman_load_test.load_test",
+        "dragoman_gateway.serving",
     ],
 )
 def test_serving_and_clients_load_without_what_export_needs(module: str) -> None:

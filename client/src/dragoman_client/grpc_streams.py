@@ -152,7 +152,7 @@ class OpenCalls:
         ended = loop.create_future()
         self._open[call] = ended  # a call that nobody holds is cancelled
         call.add_done_callback(self._end)
-        timer = loop.call_later(timeout_s + _ANSWER_GRACE_S, _give_up, ended)
+        timer = loop.call_later(timeout_s + _ANSWER_GRACE_S, _expire, ended)
         try:
             # Not the call itself, which would be cancelled with this task; nor a task of its own,
             # which costs more.
@@ -176,6 +176,6 @@ class OpenCalls:
             ended.set_result(None)
 
 
-def _give_up(ended: asyncio.Future[None]) -> None:
+def _expire(ended: asyncio.Future[None]) -> None:
     if not ended.done():
         ended.set_exception(DeadlineExceeded(_TOO_LATE))

@@ -63,7 +63,7 @@ class HttpConnections(abc.ABC):
         """The answer to a request; the path is below that of the URL."""
 
     async def ask_first(self, path: str, timeout_s: float) -> HttpAnswer:
-        """The answer to a GET by which requests find out how to go on."""
+        """The answer to a GET that requests need before they are sent."""
         return await self.ask("GET", path, timeout_s)
 
     @abc.abstractmethod
@@ -78,7 +78,10 @@ class HttpConnections(abc.ABC):
 
     @abc.abstractmethod
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
+
+    def _too_late(self, timeout_s: float) -> DeadlineExceeded:
+        return DeadlineExceeded(f"{self.authority}: no answer within {timeout_s:g} s")
 
 
 class BlockingConnections(HttpConnections):
@@ -146,8 +149,7 @@ class BlockingConnections(HttpConnections):
         try:
             yield
         except TimeoutError as error:
-            message = f"{self.authority}: no answer within {timeout_s:g} s"
-            raise DeadlineExceeded(message) from error
+            raise self._too_late(timeout_s) from error
         except OSError as error:
             if isinstance(error, ssl.SSLError) and not isinstance(error, _LOST):
                 raise AccessDenied(f"{self.authority}: TLS: {_reason(error)}") from error
@@ -195,8 +197,7 @@ class AsyncioConnections(HttpConnections):
             async with asyncio.timeout(timeout_s):
                 return await asyncio.shield(self._first)
         except TimeoutError as error:
-            message = f"{self.authority}: no answer within {timeout_s:g} s"
-            raise DeadlineExceeded(message) from error
+            raise self._too_late(timeout_s) from error
 
     async def close(self) -> None:
         """See `HttpConnections`."""
@@ -239,8 +240,7 @@ class AsyncioConnections(HttpConnections):
             async with self._session.request(method, url, data=body, timeout=timeout) as response:
                 yield response
         except TimeoutError as error:
-            message = f"{self.authority}: no answer within {timeout_s:g} s"
-            raise DeadlineExceeded(message) from error
+            raise self._too_late(timeout_s) from error
         except aiohttp.ClientSSLError as error:
             raise AccessDenied(f"{self.authority}: TLS: {error}") from error
         except (aiohttp.ClientError, OSError) as error:

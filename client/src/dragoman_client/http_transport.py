@@ -9,11 +9,10 @@ from collections.abc import AsyncGenerator, Mapping
 from dragoman_options.table import STREAM, TRANSLATE
 
 from dragoman_client import http_wire, own_wire
-from dragoman_client.errors import ServerError
-from dragoman_client.event_lines import split_lines
+from dragoman_client.event_lines import read_parts
 from dragoman_client.http_connections import HttpConnections
 from dragoman_client.own_transport import OwnTransport
-from dragoman_client.request import ENDED_EARLY, Part, is_last
+from dragoman_client.request import Part
 from dragoman_client.tensors import Array
 from dragoman_client.transport import AsyncTransport
 
@@ -87,22 +86,12 @@ class TritonTransport:
         answer = await self._connections.ask("POST", path, timeout_s, body)
         return http_wire.read_answer(self._connections.authority, *answer)
 
-    async def stream(
-        self, inputs: Mapping[str, Array], timeout_s: float
-    ) -> AsyncGenerator[Part, None]:
+    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         body = http_wire.generate_body(inputs, timeout_s)
         path = f"{_MODELS}/{STREAM}/generate_stream"
         chunks = self._connections.chunks(path, timeout_s, body, http_wire.check_status)
-        async with contextlib.aclosing(chunks), contextlib.aclosing(split_lines(chunks)) as lines:
-            async for line in lines:
-                part = http_wire.event_part(line)
-                if part is None:
-                    continue
-                yield part
-                if is_last(part):
-                    return
-        raise ServerError(ENDED_EARLY)
+        return read_parts(chunks, http_wire.event_part)
 
     async def is_ready(self) -> bool:
         """See `AsyncTransport`."""

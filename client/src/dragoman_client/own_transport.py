@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncGenerator, Mapping
 
 from dragoman_options.table import INFO, SCORE, TRANSLATE
 
 from dragoman_client import own_wire
-from dragoman_client.errors import ServerError
-from dragoman_client.event_lines import split_lines
+from dragoman_client.event_lines import read_parts
 from dragoman_client.http_connections import HttpConnections
-from dragoman_client.request import ENDED_EARLY, Part, is_last
+from dragoman_client.request import Part
 from dragoman_client.tensors import Array
 
 
@@ -40,24 +38,14 @@ class OwnTransport:
         answer = await ask("POST", own_wire.TRANSLATE_PATH, timeout_s, body)
         return own_wire.read_translations(authority, *answer)
 
-    async def stream(
-        self, inputs: Mapping[str, Array], timeout_s: float
-    ) -> AsyncGenerator[Part, None]:
+    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         body = own_wire.request_body(inputs, streamed=True)
-        read = own_wire.EventReader(self._connections.authority)
+        reader = own_wire.EventReader(self._connections.authority)
         chunks = self._connections.chunks(
             own_wire.STREAM_PATH, timeout_s, body, own_wire.check_status
         )
-        async with contextlib.aclosing(chunks), contextlib.aclosing(split_lines(chunks)) as lines:
-            async for line in lines:
-                part = read.part(line)
-                if part is None:
-                    continue
-                yield part
-                if is_last(part):
-                    return
-        raise ServerError(ENDED_EARLY)
+        return read_parts(chunks, reader.part)
 
     async def is_ready(self) -> bool:
         """See `AsyncTransport`."""

@@ -5,6 +5,7 @@ docs/api.md describes it.
 
 from __future__ import annotations
 
+import contextlib
 import http
 import json
 from collections.abc import Iterable, Mapping
@@ -76,14 +77,12 @@ def is_own(status: int, retry_after: str | None, body: bytes) -> bool:
     Raises:
         TranslationError: a proxy answers that nobody behind it could.
     """
-    try:
+    with contextlib.suppress(*_FAULTS):  # then it is no JSON of a gateway
         found = json.loads(body)
         if found.get("product") == _PRODUCT:
             return True
         if isinstance(found["error"]["code"], str) and "request_id" in found:
             return True
-    except _FAULTS:
-        pass
     if status in _BUSY:
         raise from_status(str(status), refusal_message(body), retry_after)
     return False

@@ -27,7 +27,7 @@ from dragoman_client.settings import ClientSettings, Compression, check_batch_op
 from dragoman_client.transport import AsyncTransport, Transport
 
 DEFAULT_URL = "grpc://localhost:8001"
-"""Where Triton listens unless told otherwise."""
+"""Where Triton listens by default."""
 
 
 class Translator:
@@ -58,8 +58,8 @@ class Translator:
             url: `grpc://host:port` of Triton, or `http://host:port` of a gateway or of Triton,
                 which is asked once what it is; `grpcs` and `https` are with TLS. Without a scheme
                 it is HTTP, or gRPC at port 8001 or without a port.
-            timeout_s: longest time for a request with its retries, after which the server gives it
-                up too. Over HTTP it bounds each wait for the server.
+            timeout_s: longest time for a request with its retries, after which the server cancels
+                it too. Over HTTP it bounds each wait for the server.
             retries: how often a request is sent again that no server could take
                 (`ServerUnavailable`), after pauses that grow, or as long as the server asks to
                 wait. By default they outlast a server that restarts.
@@ -212,7 +212,7 @@ class Translator:
         Returns:
             Translations, each with the text as far as it is certain; the last one is what
             `translate` returns, the others have an empty `finish_reason`. Closing the iterator
-            gives the translation up; over gRPC the server goes on, since a cancelled stream can
+            cancels the translation; over gRPC the server finishes it, since a cancelled stream can
             crash Triton 24.10.
 
         Raises:
@@ -245,7 +245,7 @@ class Translator:
         Raises:
             TypeError: an option of another type; while iterating, something that is no text.
             ValueError: an option out of range.
-            TranslationError: while iterating: a request failed, and those after it are given up.
+            TranslationError: while iterating: a request failed, and those after it are cancelled.
         """
         if isinstance(texts, AsyncIterable):
             raise TypeError("texts must be an iterable of str: use AsyncTranslator")

@@ -21,7 +21,7 @@ class Transport(Protocol):
 
         Args:
             inputs: tensors by name.
-            timeout_s: longest time for it, which the server is told too.
+            timeout_s: longest time for it, which is sent to the server too.
             model: whom to ask.
 
         Raises:
@@ -36,7 +36,7 @@ class Transport(Protocol):
 
         Args:
             inputs: tensors by name.
-            timeout_s: longest time for all of it, which the server is told too.
+            timeout_s: longest time for all of it, which is sent to the server too.
 
         Raises:
             TranslationError: while iterating: it went wrong.
@@ -50,7 +50,7 @@ class Transport(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 class AsyncTransport(Protocol):
@@ -71,4 +71,4 @@ class AsyncTransport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""

@@ -29,7 +29,7 @@ _OFFERED = 0.95
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who is told while it runs."""
+    """Callbacks that report progress."""
 
     window: Callable[[Progress], None] = lambda _: None
     point: Callable[[Point], None] = lambda _: None
@@ -47,7 +47,7 @@ class LoadTest:
         schedule: how long each load is measured.
         metrics_url: where the server tells of itself; None: nowhere.
         command: for the record.
-        watcher: who is told.
+        watcher: reports progress.
         date: when it began, in ISO 8601.
     """
 
@@ -117,7 +117,7 @@ class LoadTest:
         async def try_briefly(rate: float) -> str:
             schedule = schedule_of(rate, 2, _MOST_TRIAL_WINDOWS)
             point = await self._measure(OpenLoop(rate, arrivals), batch_size, schedule)
-            if len(point.windows) == schedule.windows:  # else it was given up
+            if len(point.windows) == schedule.windows:  # else it was stopped early
                 points.append(point)
             return "; ".join(objections(point, objectives))
 

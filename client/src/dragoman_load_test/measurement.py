@@ -27,7 +27,7 @@ _FEWEST_WINDOWS = 3
 _FALLING_BEHIND = 0.05
 """Part of an open loop's requests that may pile up before it counts as too much for the server."""
 _HOPELESS = 0.25
-"""Part of a window's requests that may pile up before the test is given up."""
+"""Part of a window's requests that may pile up before the test is stopped."""
 _FEW = 5
 
 

@@ -49,7 +49,7 @@ class Repository:
 
         Raises:
             UsageError: a model is missing, its configuration or its bundle is damaged, or what it
-                asks for cannot be had on this machine.
+                requests is not available on this machine.
         """
         self.path, self._parameters = path, parameters
         if not (path / MODEL / "config.pbtxt").is_file():

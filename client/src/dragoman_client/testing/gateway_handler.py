@@ -45,8 +45,7 @@ class GatewayHandler(HttpHandler):
         """What the server is, and whether it is ready."""
         if self.path == own_wire.INFO_PATH:
             self.server.answers.requests.append(Request(INFO, {}, None, self._headers()))
-            options = {"product": "dragoman", "request_id": "0"}
-            return self.send(200, {**INFORMATION, **options})
+            return self.send(200, {**INFORMATION, "product": "dragoman", "request_id": "0"})
         if self.path == own_wire.HEALTH_PATH:
             return self.send(200, {"status": "ready", "request_id": "0"})
         return self.send(404, _refusal(InvalidRequest(f"there is no {self.path}"))[1])
@@ -98,10 +97,10 @@ class GatewayHandler(HttpHandler):
 def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
     """Status and body of a refusal."""
     status, code = _KINDS.get(type(error), (500, "internal"))
-    told: dict[str, Any] = {"code": code, "message": str(error)}
+    found: dict[str, Any] = {"code": code, "message": str(error)}
     if isinstance(error, ServerUnavailable) and error.retry_after_s is not None:
-        told["retry_after_s"] = error.retry_after_s
-    return status, {"error": told, "request_id": "0"}
+        found["retry_after_s"] = error.retry_after_s
+    return status, {"error": found, "request_id": "0"}
 
 
 def _objects(outputs: Outputs, request: Request) -> list[dict[str, Any]]:

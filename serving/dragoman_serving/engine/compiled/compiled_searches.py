@@ -209,17 +209,17 @@ class NativeSearches:
 
     def certain(self, slot: int) -> tuple[int, ...]:
         """The tokens that a sentence's translation will begin with."""
-        slot *= self._branches
-        length = int(self._arrays["lengths"][slot])
-        tokens = self._tokens[slot, :length]
-        if self._is_greedy(slot // self._branches):
+        search = slot * self._branches  # the first of its searches
+        length = int(self._arrays["lengths"][search])
+        tokens = self._tokens[search, :length]
+        if self._is_greedy(slot):
             ids = tuple(tokens["id"][:, 0].tolist())
             return ids[:-1] if ids[-1] == self._end_id else ids
         history = tokens["id"].tolist(), tokens["parent"].tolist()
-        finished = self._arrays["finished"][slot, : self._arrays["kept"][slot]]
+        finished = self._arrays["finished"][search, : self._arrays["kept"][search]]
         ends = zip(finished["place"].tolist(), finished["length"].tolist(), strict=True)
         found = [_trace(*history, *end) for end in ends]
-        if places := set(range(int(self._arrays["live"][slot]))):
+        if places := set(range(int(self._arrays["live"][search]))):
             # Back to where all live hypotheses were one.
             while len(places) > 1 and length:
                 length -= 1

@@ -336,11 +336,34 @@ int64_t terms_met(const Searches *searches, int64_t slot, int64_t place);
 float forced_score(const Searches *searches, int64_t slot, int64_t place);
 
 /* searches.c */
+/* What the rows of a step read next, and the copies between them. */
+typedef struct {
+    int64_t *ids;  /* [R] */
+    int64_t *copy; /* where the next one goes */
+} Next;
+
+static inline void add_copy(Next *next, int64_t source, int64_t target, int64_t tokens)
+{
+    *next->copy++ = source;
+    *next->copy++ = target;
+    *next->copy++ = tokens;
+}
+
+/* The tokens of a slot's hypotheses [W] at a step. */
+static inline Token *tokens_of(const Searches *searches, int64_t slot, int64_t step)
+{
+    return searches->tokens + (slot * searches->capacity + step) * searches->width;
+}
+
+int advance_search(const Searches *searches, int64_t slot, float *scores, Next *next);
 void dragoman_rank_plain(const Searches *searches, const float *scores);
-int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied);
 void dragoman_leave_search(Searches *searches, int64_t sentence);
 void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
                      float *log_probs, int32_t *rows, Found *found);
+
+/* branches.c */
+int is_before_branches(const Searches *searches, int64_t slot);
+int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied);
 
 /* decoding.c */
 int64_t dragoman_decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,

@@ -6,6 +6,7 @@ import ctypes
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -241,7 +242,7 @@ class Found(ctypes.Structure):
 class Library:
     """The compiled functions, which do not fail.
 
-    Those that take a while let go of the interpreter's lock; to the others, getting it back could
+    Those that take long release the interpreter's lock; to the others, getting it back could
     cost more than all they do.
     """
 
@@ -255,57 +256,43 @@ class Library:
         if not _agrees(loaded):
             raise UsageError(f"{path}: was compiled from other sources: install Dragoman again")
         model, rows, searches = Pointer, ctypes.POINTER(Rows), ctypes.POINTER(Searches)
-        self.model_bytes = quick.dragoman_model_bytes
-        self.model_bytes.argtypes = ()
-        self.model_bytes.restype = Number
-        self.find_weights = quick.dragoman_find_weights
-        self.find_weights.argtypes = (Pointer, model)
-        self.find_weights.restype = Number
-        self.encode = loaded.dragoman_encode
-        self.encode.argtypes = (model, ctypes.POINTER(Sources), Pointer, Number)
-        self.encode.restype = None
-        self.decode = loaded.dragoman_decode
-        self.decode.argtypes = (model, rows, searches, Pointer, Pointer)
-        self.decode.restype = Number
-        self.best = loaded.dragoman_best
-        self.best.argtypes = (Pointer, Number, Number, Number, Pointer, Pointer)
-        self.best.restype = None
-        self.score = loaded.dragoman_score
-        self.score.argtypes = (model, ctypes.POINTER(Pairs), Pointer)
-        self.score.restype = None
-        self.log_softmax = loaded.dragoman_log_softmax
-        self.log_softmax.argtypes = (Pointer, Number, Number, Number, Pointer)
-        self.log_softmax.restype = None
-        self.lay_out = quick.dragoman_lay_out
-        self.lay_out.argtypes = (Pointer, Number, Number, Pointer)
-        self.lay_out.restype = None
-        self.terms_bytes = quick.dragoman_terms_bytes
-        self.terms_bytes.argtypes = (Number, Number)
-        self.terms_bytes.restype = Number
-        self.scratch_bytes = quick.dragoman_scratch_bytes
-        self.scratch_bytes.argtypes = (model, Number)
-        self.scratch_bytes.restype = Number
-        self.clock = quick.dragoman_clock
-        self.clock.argtypes = ()
-        self.clock.restype = Number
-        self.leave = quick.dragoman_leave
-        self.leave.argtypes = (model, rows, searches, Number)
-        self.leave.restype = None
-        self.longest = quick.dragoman_longest
-        self.longest.argtypes = (rows,)
-        self.longest.restype = Number
-        self.advance = quick.dragoman_advance
-        self.advance.argtypes = (searches, Pointer, Pointer, Pointer)
-        self.advance.restype = Number
-        self.result = quick.dragoman_result
-        self.result.argtypes = (
+        self.model_bytes = _declared(quick.dragoman_model_bytes, Number)
+        self.find_weights = _declared(quick.dragoman_find_weights, Number, Pointer, model)
+        self.encode = _declared(
+            loaded.dragoman_encode, None, model, ctypes.POINTER(Sources), Pointer, Number
+        )
+        self.decode = _declared(
+            loaded.dragoman_decode, Number, model, rows, searches, Pointer, Pointer
+        )
+        self.best = _declared(
+            loaded.dragoman_best, None, Pointer, Number, Number, Number, Pointer, Pointer
+        )
+        self.score = _declared(loaded.dragoman_score, None, model, ctypes.POINTER(Pairs), Pointer)
+        self.log_softmax = _declared(
+            loaded.dragoman_log_softmax, None, Pointer, Number, Number, Number, Pointer
+        )
+        self.lay_out = _declared(quick.dragoman_lay_out, None, Pointer, Number, Number, Pointer)
+        self.terms_bytes = _declared(quick.dragoman_terms_bytes, Number, Number, Number)
+        self.scratch_bytes = _declared(quick.dragoman_scratch_bytes, Number, model, Number)
+        self.clock = _declared(quick.dragoman_clock, Number)
+        self.leave = _declared(quick.dragoman_leave, None, model, rows, searches, Number)
+        self.longest = _declared(quick.dragoman_longest, Number, rows)
+        self.advance = _declared(
+            quick.dragoman_advance, Number, searches, Pointer, Pointer, Pointer
+        )
+        self.result = _declared(
+            quick.dragoman_result,
+            None,
             *(searches, Number, Number, Pointer, Pointer, Pointer),
             ctypes.POINTER(Found),
         )
-        self.result.restype = None
-        self.leave_search = quick.dragoman_leave_search
-        self.leave_search.argtypes = (searches, Number)
-        self.leave_search.restype = None
+        self.leave_search = _declared(quick.dragoman_leave_search, None, searches, Number)
+
+
+def _declared(function: Any, result: Any, *arguments: Any) -> Any:
+    """A function of a library with the types of its result and its arguments."""
+    function.argtypes, function.restype = arguments, result
+    return function
 
 
 @cache

@@ -1,4 +1,4 @@
-/* Greedy and beam search, step by step, with and without constraints.
+/* Greedy and beam search of a slot, step by step, with and without constraints.
  *
  * dragoman_training.oracle.search defines what they find. */
 #include <math.h>
@@ -7,23 +7,10 @@
 #include "exact.h"
 #include "kernels.h"
 
-static Token *tokens_of(const Searches *searches, int64_t slot, int64_t step)
-{
-    return searches->tokens + (slot * searches->capacity + step) * searches->width;
-}
-
 /* The first of its sentence's rows that a slot has. */
 static int64_t first_row(const Searches *searches, int64_t slot)
 {
     return slot % searches->branches * searches->width;
-}
-
-/* Whether a slot searches for the tokens from which its sentence's branches go on. */
-static int is_before_branches(const Searches *searches, int64_t slot)
-{
-    const Constraints *const constraints = searches->constraints[slot];
-    return constraints && constraints->branches &&
-           searches->lengths[slot] <= constraints->prefix_length;
 }
 
 /* The `most` best continuations of a slot's live hypotheses, best first; of equal ones that which
@@ -271,21 +258,8 @@ void dragoman_rank_plain(const Searches *searches, const float *scores)
     }
 }
 
-/* What the rows of a step read next, and the copies between them. */
-typedef struct {
-    int64_t *ids;  /* [R] */
-    int64_t *copy; /* where the next one goes */
-} Next;
-
-static void add_copy(Next *next, int64_t source, int64_t target, int64_t tokens)
-{
-    *next->copy++ = source;
-    *next->copy++ = target;
-    *next->copy++ = tokens;
-}
-
 /* One slot's step, and what its rows read next; false once its search is over. */
-static int advance_search(const Searches *searches, int64_t slot, float *scores, Next *next)
+int advance_search(const Searches *searches, int64_t slot, float *scores, Next *next)
 {
     int64_t parents[MOST_BEST / 2];
     const int64_t first = slot * searches->width;
@@ -301,84 +275,6 @@ static int advance_search(const Searches *searches, int64_t slot, float *scores,
             add_copy(next, first + parents[place], first + row, length);
     }
     return 1;
-}
-
-/* Let a slot's search go on from a hypothesis of its sentence's first slot, or be over if that is
- * complete. Up to its last token that has only its prefix, in row 0. */
-static int begin_branch(const Searches *searches, int64_t first, int64_t slot, Finished one,
-                        Next *next)
-{
-    const int64_t width = searches->width, length = one.length;
-    const int goes_on = !one.complete && length > searches->constraints[first]->prefix_length &&
-                        length < searches->limits[slot];
-    float score = 0.0f; /* of the model: constraints do not change a prefix */
-    for (int64_t step = 0; step < length; step++) {
-        const Token *const token = tokens_of(searches, first, step) + (step == length - 1 ? one.place : 0);
-        *tokens_of(searches, slot, step) = *token;
-        score += token->log_prob;
-    }
-    one.place = 0;
-    searches->finished[slot * width] = one;
-    searches->ended[slot] = searches->kept[slot] = !goes_on;
-    searches->live[slot] = goes_on;
-    searches->lengths[slot] = length;
-    searches->scores[slot * width] = score;
-    searches->rows[slot * width] = 0;
-    if (!goes_on)
-        return 0;
-    next->ids[slot * width] = tokens_of(searches, slot, length - 1)->id;
-    if (slot != first)
-        add_copy(next, first * width, slot * width, length);
-    return 1;
-}
-
-/* Let a sentence's searches go on, each from another one of the hypotheses of its first slot. */
-static int begin_branches(const Searches *searches, int64_t first, Next *next)
-{
-    const int64_t kept = searches->kept[first];
-    Finished found[MOST_BEST / 2];
-    int goes_on = 0;
-    memcpy(found, searches->finished + first * searches->width, kept * sizeof *found);
-    for (int64_t i = searches->branches - 1; i >= 0; i--) { /* the first one's tokens are needed till last */
-        const int64_t rank = searches->constraints[first]->first_branch + i;
-        goes_on |= begin_branch(searches, first, first + i, found[rank < kept ? rank : kept - 1], next);
-    }
-    return goes_on;
-}
-
-/* One step of a sentence's searches; false once all are over. */
-static int advance_sentence(const Searches *searches, int64_t first, float *scores, Next *next)
-{
-    int goes_on = 0;
-    for (int64_t slot = first; slot < first + searches->branches; slot++) {
-        if (!searches->live[slot])
-            continue;
-        const int is_before = is_before_branches(searches, slot);
-        if (advance_search(searches, slot, scores, next)) {
-            goes_on = 1;
-            continue;
-        }
-        searches->live[slot] = 0;
-        if (is_before)
-            return begin_branches(searches, first, next);
-    }
-    return goes_on;
-}
-
-/* One step of all searches.
- *
- * Slots without constraints go by `top_*`; those with constraints by their rows' scores, which are
- * changed. Written are the token that each row with a live hypothesis reads next, `next_ids` [B x W], the
- * copies and their number, and the sentences that are done, whose number is returned. */
-int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied)
-{
-    int64_t done = 0;
-    Next next = {next_ids, searches->copies};
-    for (int64_t first = 0; first < searches->slots; first += searches->branches)
-        if (!advance_sentence(searches, first, scores, &next))
-            searches->done[done++] = first / searches->branches;
-    *copied = (next.copy - searches->copies) / 3;
-    return done;
 }
 
 /* Let a slot have another one's search. */

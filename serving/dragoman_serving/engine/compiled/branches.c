@@ -1,0 +1,91 @@
+/* The searches of sentences, which may branch: a sentence's first slot searches for tokens behind its
+ * prefix, and then each of its slots continues one of these. */
+#include <string.h>
+
+#include "kernels.h"
+
+/* Whether a slot searches for the tokens with which its sentence's branches begin. */
+int is_before_branches(const Searches *searches, int64_t slot)
+{
+    const Constraints *const constraints = searches->constraints[slot];
+    return constraints && constraints->branches &&
+           searches->lengths[slot] <= constraints->prefix_length;
+}
+
+/* Let a slot's search continue a hypothesis of its sentence's first slot, or be over if that is
+ * complete. Up to its last token that has only its prefix, in row 0. */
+static int begin_branch(const Searches *searches, int64_t first, int64_t slot, Finished one,
+                        Next *next)
+{
+    const int64_t width = searches->width, length = one.length;
+    const int goes_on = !one.complete && length > searches->constraints[first]->prefix_length &&
+                        length < searches->limits[slot];
+    float score = 0.0f; /* of the model: constraints do not change a prefix */
+    for (int64_t step = 0; step < length; step++) {
+        const Token *const token = tokens_of(searches, first, step) + (step == length - 1 ? one.place : 0);
+        *tokens_of(searches, slot, step) = *token;
+        score += token->log_prob;
+    }
+    one.place = 0;
+    searches->finished[slot * width] = one;
+    searches->ended[slot] = searches->kept[slot] = !goes_on;
+    searches->live[slot] = goes_on;
+    searches->lengths[slot] = length;
+    searches->scores[slot * width] = score;
+    searches->rows[slot * width] = 0;
+    if (!goes_on)
+        return 0;
+    next->ids[slot * width] = tokens_of(searches, slot, length - 1)->id;
+    if (slot != first)
+        add_copy(next, first * width, slot * width, length);
+    return 1;
+}
+
+/* Let each of a sentence's searches continue another one of the hypotheses of its first slot. */
+static int begin_branches(const Searches *searches, int64_t first, Next *next)
+{
+    const int64_t kept = searches->kept[first];
+    Finished found[MOST_BEST / 2];
+    int goes_on = 0;
+    memcpy(found, searches->finished + first * searches->width, kept * sizeof *found);
+    for (int64_t i = searches->branches - 1; i >= 0; i--) { /* the first slot's tokens last: all need them */
+        const int64_t rank = searches->constraints[first]->first_branch + i;
+        goes_on |= begin_branch(searches, first, first + i, found[rank < kept ? rank : kept - 1], next);
+    }
+    return goes_on;
+}
+
+/* One step of a sentence's searches; false once all are over. */
+static int advance_sentence(const Searches *searches, int64_t first, float *scores, Next *next)
+{
+    int goes_on = 0;
+    for (int64_t slot = first; slot < first + searches->branches; slot++) {
+        if (!searches->live[slot])
+            continue;
+        const int is_before = is_before_branches(searches, slot);
+        if (advance_search(searches, slot, scores, next)) {
+            goes_on = 1;
+            continue;
+        }
+        searches->live[slot] = 0;
+        if (is_before)
+            return begin_branches(searches, first, next);
+    }
+    return goes_on;
+}
+
+/* One step of all searches.
+ *
+ * Slots without constraints go by `top_*`; those with constraints by their rows' scores, which are
+ * changed. Written are the token that each row with a live hypothesis reads next, `next_ids` [B x W], the
+ * copies and their number, and the sentences that are done, whose number is returned. */
+int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied)
+{
+    int64_t done = 0;
+    Next next = {next_ids, searches->copies};
+    for (int64_t first = 0; first < searches->slots; first += searches->branches)
+        if (!advance_sentence(searches, first, scores, &next))
+            searches->done[done++] = first / searches->branches;
+    *copied = (next.copy - searches->copies) / 3;
+    return done;
+}
