@@ -207,6 +207,23 @@ def test_a_file_is_translated_and_downloaded(page: Page, tmp_path: Path) -> None
     assert ".txt" in value(page, "querySelector('#jobs .wrong').textContent")
 
 
+def test_a_file_is_listed_once_after_a_new_key_and_a_reload(
+    page: Page, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    sent = tmp_path / "letter.txt"
+    sent.write_text("Good morning.\n", "utf-8")
+    page.drop(sent)
+    page.wait_for("document.querySelector('#jobs .button')")
+    page.evaluate("document.getElementById('key-open').click()")
+    page.insert("drg_ignored")
+    page.press("Enter", 13)
+    page.wait_for("performance.getEntriesByName(new URL('api/v1/glossaries', location)).length > 1")
+    assert value(page, "querySelectorAll('#jobs li').length") == 1
+    show(page, gateway)
+    page.wait_for("document.querySelector('#jobs .button')")
+    assert value(page, "querySelectorAll('#jobs li').length") == 1
+
+
 def test_a_file_under_way_can_be_cancelled(page: Page, tmp_path: Path) -> None:
     sent = tmp_path / "long.txt"
     lines = (f"We counted {number} houses in the street.\n" for number in range(20_000))
