@@ -364,8 +364,8 @@ def test_hostile_text_stays_text(page: Page, gateway: RunningGateway) -> None:
     with page.running_first(
         "const asked = fetch; window.fetch = async (url, how) => {"
         " if (!String(url).endsWith('/stream')) return asked(url, how);"
-        f" const told = {{ text: {json.dumps(HOSTILE + 'w' * 3000)}, finish_reason: 'stop' }};"
-        " return new Response(`data: ${JSON.stringify(told)}\\n\\n`); }"
+        f" const event = {{ text: {json.dumps(HOSTILE + 'w' * 3000)}, finish_reason: 'stop' }};"
+        " return new Response(`data: ${JSON.stringify(event)}\\n\\n`); }"
     ):
         show(page, gateway)
     page.evaluate("document.getElementById('source').focus()")
@@ -478,8 +478,8 @@ def test_the_page_waits_for_a_server_that_starts(
     with start_gateway(triton="grpc://127.0.0.1:9", triton_http="http://127.0.0.1:9") as alone:
         browser.open(alone.url)
         browser.wait_for("document.getElementById('notice-action')?.textContent.includes(' s)')")
-        told = value(browser, "getElementById('notice-text').textContent")
-        assert told == "The server is starting or busy."
+        shown = value(browser, "getElementById('notice-text').textContent")
+        assert shown == "The server is starting or busy."
         browser.open("about:blank")
     browser.complaints.clear()
 
