@@ -9,10 +9,11 @@ from typing import Any
 
 from dragoman_client.glossary_files import format_glossary, parse_glossary
 
-from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.errors import InvalidInput, NotFound
 from dragoman_gateway.core.glossaries import Dictionary, Glossary
 from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.deepl.deepl_languages import source_language, target_language
+from dragoman_gateway.deepl.deepl_options import needed
 from dragoman_gateway.web.fields import Fields
 
 TSV = "text/tab-separated-values"
@@ -53,23 +54,16 @@ def direction(fields: Fields, languages: Languages) -> tuple[str, str]:
     return source, target_language(needed(fields, "target_lang"), languages)
 
 
-def find_dictionary(glossary: Glossary, source: str, target: str) -> Dictionary | None:
-    """The dictionary of a direction."""
+def find_dictionary(glossary: Glossary, source: str, target: str) -> Dictionary:
+    """The dictionary of a direction.
+
+    Raises:
+        NotFound: there is none.
+    """
     for one in glossary.dictionaries:
         if (one.source_language, one.target_language) == (source, target):
             return one
-    return None
-
-
-def needed(fields: Fields, name: str) -> str:
-    """A text that a request must have.
-
-    Raises:
-        InvalidInput: it has none.
-    """
-    if not (value := fields.text(name)):
-        raise InvalidInput(f"Parameter '{name}' not specified.")
-    return value
+    raise NotFound(f"The glossary has no dictionary from {source} to {target}")
 
 
 def written_glossary(glossary: Glossary) -> dict[str, Any]:

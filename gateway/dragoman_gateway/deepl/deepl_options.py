@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dragoman_gateway.core.errors import InvalidInput, Unsupported
+from dragoman_gateway.core.languages import Languages
+from dragoman_gateway.deepl.deepl_languages import source_language, target_language
 from dragoman_gateway.web.fields import Fields
 
 Split = Literal["0", "1", "nonewlines"]
@@ -116,6 +118,28 @@ def glossary_ids(fields: Fields) -> list[str]:
     if len(several) > _MOST_GLOSSARIES:
         raise InvalidInput(f"glossary_ids has {len(several)} ids: give at most {_MOST_GLOSSARIES}")
     return several or ([one] if one else [])
+
+
+def needed(fields: Fields, name: str) -> str:
+    """A text that a request must have.
+
+    Raises:
+        InvalidInput: it has none.
+    """
+    if not (value := fields.text(name)):
+        raise InvalidInput(f"Parameter '{name}' not specified.")
+    return value
+
+
+def translation_direction(fields: Fields, languages: Languages) -> tuple[str | None, str]:
+    """The languages of a request: that of its texts, None to detect it, and the target language.
+
+    Raises:
+        InvalidInput: one is not served, or the target language is missing.
+    """
+    target = target_language(needed(fields, "target_lang"), languages)
+    given = fields.text("source_lang")
+    return source_language(given, languages) if given else None, target
 
 
 def _split(fields: Fields) -> Split:

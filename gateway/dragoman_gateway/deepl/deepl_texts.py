@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,11 +58,10 @@ async def translate_texts(
                 for line, one in zip(lines, found, strict=True)
             ]
         if how.split == "0":
-            try:
+            # A text that is too long for one sentence is split below; other errors occur again.
+            with contextlib.suppress(InvalidInput):
                 found = await asked(caller, these, options | {"split_sentences": False})
                 return [one.text for one in found]
-            except InvalidInput:  # too long for a sentence, or what fails once more below
-                pass
         return [one.text for one in await asked(caller, these, options)]
 
     async with gateway.access.admitted(caller, sum(map(len, texts))):

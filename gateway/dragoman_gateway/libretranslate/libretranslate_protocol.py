@@ -50,7 +50,7 @@ _DOWNLOADS = "/download_file/"
 _ALIASES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant", "iw": "he"}
 """Codes that LibreTranslate has, or had, for others."""
 _WAIT_S = 20.0
-"""For a document, until it is asked for again."""
+"""For a document, until its state is requested again."""
 _MOST_WAIT_S = 300.0
 """For a document; proxies that we ship wait a little longer."""
 _FRONTEND_TIMEOUT_MS = 500
@@ -246,7 +246,7 @@ class LibreTranslateProtocol:
             async with asyncio.timeout(_MOST_WAIT_S):
                 job = await while_connected(request.receive, self._ended(caller, job))
         except (TimeoutError, ClientDisconnect, asyncio.CancelledError) as error:
-            # Nobody else knows of it.
+            # No other request knows its id.
             with contextlib.suppress(NotFound):
                 await jobs.delete(caller, job.id)
             if isinstance(error, TimeoutError):
@@ -256,7 +256,7 @@ class LibreTranslateProtocol:
             raise
         if job.state != "done":
             raise job.error or Internal("the translation was cancelled")
-        # Whoever has the link may have the file, with a key or without, as with LibreTranslate.
+        # Anyone with the link may download the file, with or without a key, as with LibreTranslate.
         owner = f"_{caller.owner}" if caller.owner else ""
         name = f"{_DOWNLOADS}{job.id}{owner}.{quote(job.file_name, safe='')}"
         return json_response(
@@ -323,7 +323,7 @@ def _refusal(error: GatewayError) -> tuple[int, str]:
     """Status and message of an error.
 
     Clients read them: Mastodon takes 403 for a quota that is used up and 429 for too many requests,
-    Dialect tells missing keys by the message.
+    Dialect recognises a missing key by the message.
     """
     message = str(error)
     match error:

@@ -27,6 +27,31 @@ _ERROR: dict[str, Any] = {
     "required": ["error"],
     "properties": {"error": _TEXT},
 }
+_KEY: dict[str, Any] = {"api_key": {**_TEXT, "description": "A key, where one is required"}}
+_DIRECTION: dict[str, Any] = {
+    "source": {**_TEXT, "description": "Code of the texts' language, or auto"},
+    "target": {**_TEXT, "description": "Code of the language to translate into"},
+}
+_TRANSLATE: dict[str, Any] = {
+    "q": _TEXTS,
+    **_DIRECTION,
+    "format": {**_TEXT, "enum": ["text"], "default": "text"},
+    "alternatives": {"type": "integer", "minimum": 0, "default": 0},
+    **_KEY,
+}
+_TRANSLATED: dict[str, Any] = {
+    "type": "object",
+    "required": ["translatedText"],
+    "properties": {
+        "translatedText": _TEXTS,
+        "detectedLanguage": {"oneOf": [_DETECTION, {"type": "array", "items": _DETECTION}]},
+        "alternatives": {"type": "array"},
+    },
+}
+_SUGGESTION: dict[str, Any] = {"q": _TEXT, "s": _TEXT, **_DIRECTION}
+_FILE_URL: dict[str, Any] = {"type": "object", "properties": {"translatedFileUrl": _TEXT}}
+_STATUS: dict[str, Any] = {"type": "object", "properties": {"status": _TEXT}}
+_SUCCESS: dict[str, Any] = {"type": "object", "properties": {"success": {"type": "boolean"}}}
 _STATUSES = {
     "400": "Invalid request",
     "403": "Invalid API key, or quota used up",
@@ -44,31 +69,6 @@ def specification(title: str, url: str) -> dict[str, Any]:
         title: of the API; some clients take an instance only with the title "LibreTranslate".
         url: of the gateway.
     """
-    key = {"api_key": {**_TEXT, "description": "A key, where one is required"}}
-    direction = {
-        "source": {**_TEXT, "description": "Code of the texts' language, or auto"},
-        "target": {**_TEXT, "description": "Code of the language to translate into"},
-    }
-    translate = {
-        "q": _TEXTS,
-        **direction,
-        "format": {**_TEXT, "enum": ["text"], "default": "text"},
-        "alternatives": {"type": "integer", "minimum": 0, "default": 0},
-        **key,
-    }
-    translated = {
-        "type": "object",
-        "required": ["translatedText"],
-        "properties": {
-            "translatedText": _TEXTS,
-            "detectedLanguage": {"oneOf": [_DETECTION, {"type": "array", "items": _DETECTION}]},
-            "alternatives": {"type": "array"},
-        },
-    }
-    suggestion = {"q": _TEXT, "s": _TEXT, **direction}
-    file_url = {"type": "object", "properties": {"translatedFileUrl": _TEXT}}
-    status = {"type": "object", "properties": {"status": _TEXT}}
-    success = {"type": "object", "properties": {"success": {"type": "boolean"}}}
     download = _get("Download a translated file", _FILE, "application/octet-stream")
     download["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": _TEXT}]
     return {
@@ -80,27 +80,29 @@ def specification(title: str, url: str) -> dict[str, Any]:
         },
         "servers": [{"url": url}],
         "paths": {
-            "/translate": _post("Translate text", translate, ["q", "source", "target"], translated),
+            "/translate": _post(
+                "Translate text", _TRANSLATE, ["q", "source", "target"], _TRANSLATED
+            ),
             "/detect": _post(
                 "Detect the language of a text",
-                {"q": _TEXT, **key},
+                {"q": _TEXT, **_KEY},
                 ["q"],
                 {"type": "array", "items": _DETECTION},
             ),
             "/languages": {"get": _get("List languages", {"type": "array", "items": _LANGUAGE})},
             "/translate_file": _post(
                 "Translate a file",
-                {"file": _FILE, **direction, **key},
+                {"file": _FILE, **_DIRECTION, **_KEY},
                 ["file", "source", "target"],
-                file_url,
+                _FILE_URL,
                 ("multipart/form-data",),
             ),
             "/download_file/{name}": {"get": download},
             "/frontend/settings": {"get": _get("Settings for pages", {"type": "object"})},
             "/suggest": _post(
-                "Suggest a translation", suggestion, ["q", "s", "source", "target"], success
+                "Suggest a translation", _SUGGESTION, ["q", "s", "source", "target"], _SUCCESS
             ),
-            "/health": {"get": _get("Whether the server can translate", status)},
+            "/health": {"get": _get("Whether the server can translate", _STATUS)},
             "/spec": {"get": _get("This document", {"type": "object"})},
         },
     }

@@ -62,7 +62,7 @@ def read_body(
     Args:
         request: with its body.
         shape: of the endpoint's own fields.
-        model: that is asked, whose options the object may hold too; None: it may hold none.
+        model: whose options the object may hold too; None: it may hold none.
         limits: of the model, by which numbers are checked; those that are missing are not.
 
     Raises:
@@ -91,7 +91,7 @@ def read_object(
 ) -> Body[_Shape]:
     """The fields of an endpoint and the options of a request; see `read_body`."""
     own = _names(shape)
-    options = _NONE if model is None else _OPTIONS  # `check` says who takes one
+    options = _NONE if model is None else _OPTIONS  # `check` refuses those of other models
     for name in given:
         if name not in own and name not in options:
             raise InvalidInput(_unknown(name, own | options, model))

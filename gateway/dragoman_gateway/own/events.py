@@ -78,7 +78,8 @@ class EventResponse(Response):
     async def _produce(self) -> None:
         """Put values, then None, or an error, into the queue.
 
-        In a task of its own, in which the generator is closed too: what it waits for belongs to it.
+        Runs in a separate task, which closes the generator too: a timeout inside the generator
+        belongs to the task that entered it.
         """
         try:
             async with contextlib.aclosing(self._values) as values:

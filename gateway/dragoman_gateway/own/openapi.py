@@ -17,7 +17,7 @@ from dragoman_options.table import OPTIONS, takes
 
 from dragoman_gateway.core import errors
 from dragoman_gateway.core.errors import GatewayError
-from dragoman_gateway.own.operation_table import PREFIX, Operation
+from dragoman_gateway.own.operation import PREFIX, Operation
 from dragoman_gateway.own.samples import samples
 from dragoman_gateway.own.shapes import Refusal
 from dragoman_gateway.web.requests import JSON, MULTIPART

@@ -2,90 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
+from functools import partial
 
-import msgspec
 from dragoman_options.table import SCORE, STREAM, TRANSLATE
 
 from dragoman_gateway.own import shapes
 from dragoman_gateway.own.about import About
+from dragoman_gateway.own.operation import EVENTS, FILE, Operation, Parameter
 from dragoman_gateway.own.storing import CSV, MOST_WAIT_S, TSV, Documents, Glossaries
 from dragoman_gateway.own.translating import Translating
 from dragoman_gateway.web.endpoints import Handler
 from dragoman_gateway.web.requests import JSON
 
-PREFIX = "/api/v1"
-EVENTS = "text/event-stream"
-FILE = "application/octet-stream"
 _GLOSSARY = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
 _JOB = "0f3c8e1d5b7a4926a1d8c4e2f6b09753"
-
-Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of the path or the query.
-
-    Attributes:
-        name: in the path or the query.
-        help: what it is.
-        example: a value.
-        schema: of JSON Schema.
-        in_query: whether it is in the query.
-    """
-
-    name: str
-    help: str
-    example: str
-    schema: dict[str, Any]
-    in_query: bool = False
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A method of a path.
-
-    Attributes:
-        name: for programs that are generated.
-        method: of HTTP.
-        path: below `PREFIX`.
-        tag: its group.
-        summary: what it does, in a line.
-        handle: answers; None: another package does.
-        answer: what it answers; None: nothing, or not JSON.
-        status: of an answer.
-        request: fields of the request; None: there is no body.
-        model: whose options the request takes beside.
-        example: a body.
-        parameters: of the path and the query.
-        media_types: of the answer.
-        accepts: media types of the body.
-        needs_key: whether a key is asked for, where keys are.
-        reads_body: see `Endpoint`.
-        help: more than the summary, in Markdown.
-    """
-
-    name: str
-    method: Method
-    path: str
-    tag: str
-    summary: str
-    handle: Handler | None = None
-    answer: type[msgspec.Struct] | None = None
-    status: int = 200
-    request: type[msgspec.Struct] | None = None
-    model: str | None = None
-    example: Any = None
-    parameters: tuple[Parameter, ...] = ()
-    media_types: tuple[str, ...] = (JSON,)
-    accepts: tuple[str, ...] = (JSON,)
-    needs_key: bool = True
-    reads_body: bool = False
-    help: str = ""
-
 
 _GLOSSARY_ID = Parameter("id", "of the glossary", _GLOSSARY, {"type": "string"})
 _SOURCE = Parameter("source", "language of the source terms", "en", {"type": "string"})
@@ -114,15 +45,17 @@ def operations(
     """All operations, in the order of the reference page."""
     return (
         *_translation(translating),
+        *_given_translations(translating),
         *_languages(translating, about),
         *_glossaries(glossaries),
+        *_terms(glossaries),
         *_documents(documents),
         *_server(about, openapi, reference),
     )
 
 
 def _translation(endpoints: Translating) -> Sequence[Operation]:
-    new = _maker("Translation")
+    new = partial(Operation, tag="Translation")
     return (
         new(
             "translate",
@@ -170,6 +103,12 @@ def _translation(endpoints: Translating) -> Sequence[Operation]:
             },
             help="The translations differ in the token after the prefix.",
         ),
+    )
+
+
+def _given_translations(endpoints: Translating) -> Sequence[Operation]:
+    new = partial(Operation, tag="Translation")
+    return (
         new(
             "score",
             "POST",
@@ -207,7 +146,7 @@ def _translation(endpoints: Translating) -> Sequence[Operation]:
 
 
 def _languages(translating: Translating, about: About) -> Sequence[Operation]:
-    new = _maker("Languages")
+    new = partial(Operation, tag="Languages")
     return (
         new(
             "languages",
@@ -233,8 +172,7 @@ def _languages(translating: Translating, about: About) -> Sequence[Operation]:
 
 
 def _glossaries(endpoints: Glossaries) -> Sequence[Operation]:
-    new = _maker("Glossaries")
-    dictionary = "/glossaries/{id}/dictionaries/{source}/{target}"
+    new = partial(Operation, tag="Glossaries")
     return (
         new(
             "createGlossary",
@@ -282,6 +220,22 @@ def _glossaries(endpoints: Glossaries) -> Sequence[Operation]:
             example={"name": "Hot drinks"},
         ),
         new(
+            "deleteGlossary",
+            "DELETE",
+            "/glossaries/{id}",
+            summary="Remove a glossary",
+            handle=endpoints.delete,
+            status=204,
+            parameters=(_GLOSSARY_ID,),
+        ),
+    )
+
+
+def _terms(endpoints: Glossaries) -> Sequence[Operation]:
+    new = partial(Operation, tag="Glossaries")
+    dictionary = "/glossaries/{id}/dictionaries/{source}/{target}"
+    return (
+        new(
             "terms",
             "GET",
             dictionary,
@@ -323,20 +277,11 @@ def _glossaries(endpoints: Glossaries) -> Sequence[Operation]:
             status=204,
             parameters=_DIRECTION,
         ),
-        new(
-            "deleteGlossary",
-            "DELETE",
-            "/glossaries/{id}",
-            summary="Remove a glossary",
-            handle=endpoints.delete,
-            status=204,
-            parameters=(_GLOSSARY_ID,),
-        ),
     )
 
 
 def _documents(endpoints: Documents) -> Sequence[Operation]:
-    new = _maker("Documents")
+    new = partial(Operation, tag="Documents")
     return (
         new(
             "submitDocument",
@@ -394,7 +339,7 @@ def _documents(endpoints: Documents) -> Sequence[Operation]:
 
 
 def _server(about: About, openapi: Handler, reference: Handler) -> Sequence[Operation]:
-    new = _maker("Server")
+    new = partial(Operation, tag="Server")
     return (
         new(
             "info",
@@ -441,10 +386,3 @@ def _server(about: About, openapi: Handler, reference: Handler) -> Sequence[Oper
             needs_key=False,
         ),
     )
-
-
-def _maker(tag: str) -> Callable[..., Operation]:
-    def new(name: str, method: Method, path: str, **more: Any) -> Operation:
-        return Operation(name, method, path, tag, **more)
-
-    return new

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from dragoman_options.option import Limits
@@ -12,7 +13,8 @@ from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.own.about import About
 from dragoman_gateway.own.callers import PROTOCOL
 from dragoman_gateway.own.openapi import openapi_document
-from dragoman_gateway.own.operation_table import PREFIX, operations
+from dragoman_gateway.own.operation import PREFIX
+from dragoman_gateway.own.operation_table import operations
 from dragoman_gateway.own.reference import POLICY, reference_page
 from dragoman_gateway.own.replies import refuse, reply
 from dragoman_gateway.own.storing import Documents, Glossaries
@@ -70,11 +72,9 @@ class OwnProtocol:
     async def _document(self, request: GatewayRequest) -> dict[str, Any]:
         limits: Limits = {}
         version = "unknown"
-        try:
+        with contextlib.suppress(GatewayError):  # the server starts, or is away
             info = await self._gateway.translations.info()
             version, limits = info.version, info.limits
-        except GatewayError:
-            pass  # the description is useful while the server starts, too
         base = public_url(request, self._gateway.settings)
         keys_required = await self._about.keys_required()
         key = (base, version, keys_required)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from dragoman_gateway.own.operation_table import EVENTS, FILE, PREFIX, Operation
+from dragoman_gateway.own.operation import EVENTS, FILE, PREFIX, Operation
 from dragoman_gateway.web.requests import JSON, MULTIPART
 
 _DOCUMENT = "letter.txt"
@@ -60,7 +60,7 @@ def _curl(operation: Operation, url: str, key: bool) -> str:
         lines += [f"-F {shlex.quote(f'{k}={v}')}" for k, v in operation.example.items()]
     elif operation.example is not None:
         lines.append(f"-H 'Content-Type: {JSON}'")
-        lines.append(f"-d {shlex.quote(json.dumps(operation.example, ensure_ascii=False))}")
+        lines.append(f"-d {shlex.quote(_json(operation.example))}")
     if operation.media_types == (FILE,):
         lines.append("-o brief.txt")
     return " \\\n  ".join(lines)
@@ -74,9 +74,9 @@ def _python(operation: Operation, url: str, key: bool) -> str:
         arguments.append(f'headers={{"Authorization": f"Bearer {{os.environ[\'{_KEY}\']}}"}}')
     if _is_form(operation):
         arguments.append(f'files={{"file": open("{_DOCUMENT}", "rb")}}')
-        arguments.append(f"data={_literal(operation.example)}")
+        arguments.append(f"data={_json(operation.example)}")
     elif operation.example is not None:
-        arguments.append(f"json={_literal(operation.example)}")
+        arguments.append(f"json={_json(operation.example)}")
     if operation.media_types == (EVENTS,):
         arguments.append("stream=True")
     inner = "".join(f"    {one},\n" for one in arguments)
@@ -114,7 +114,7 @@ def _javascript(operation: Operation, url: str, key: bool) -> str:
         options.append("body: form")
     elif operation.example is not None:
         headers.append(f'"Content-Type": {json.dumps(JSON)}')
-        options.append(f"body: JSON.stringify({json.dumps(operation.example, ensure_ascii=False)})")
+        options.append(f"body: JSON.stringify({_json(operation.example)})")
     if headers:
         options.insert(1, f"headers: {{ {', '.join(headers)} }}")
     inner = "".join(f"  {one},\n" for one in options)
@@ -138,7 +138,6 @@ def _javascript_use(operation: Operation) -> list[str]:
     return ["console.log(await answer.text());"]
 
 
-def _literal(value: Any) -> str:
-    """A value as Python writes it, with double quotes."""
-    written = json.dumps(value, ensure_ascii=False)
-    return written.replace(": true", ": True").replace(": false", ": False")
+def _json(value: Any) -> str:
+    """A value as JSON; of an example, in which there is no `true` or `null`, also as Python."""
+    return json.dumps(value, ensure_ascii=False)

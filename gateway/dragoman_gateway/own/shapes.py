@@ -16,6 +16,11 @@ Language = Annotated[str, Meta(description="code of a language, such as `de`", e
 Terms = Annotated[
     dict[str, str], Meta(description="target terms by source term", examples=[{"tea": "Tee"}])
 ]
+_GlossaryIds = Annotated[
+    list[str],
+    Meta(description="stored glossaries whose terms are used; an earlier one comes first"),
+]
+_Sentence = Annotated[str, Meta(description="a sentence; not longer than the model takes whole")]
 _RequestId = Annotated[str, Meta(description="of this request; it is in the log too")]
 
 
@@ -23,13 +28,7 @@ class TranslateRequest(Struct, kw_only=True):
     """Texts, and how to translate them."""
 
     text: Annotated[Texts, Meta(description="a text, or several; each in any length")]
-    glossary_ids: (
-        Annotated[
-            list[str],
-            Meta(description="stored glossaries whose terms are used; an earlier one comes first"),
-        ]
-        | UnsetType
-    ) = UNSET
+    glossary_ids: _GlossaryIds | UnsetType = UNSET
     store: Annotated[
         bool,
         Meta(description="false: the answer does not come from the cache and is not kept in it"),
@@ -40,9 +39,7 @@ class StreamRequest(Struct, kw_only=True):
     """A text, and how to translate it."""
 
     text: Annotated[str, Meta(description="a text in any length")]
-    glossary_ids: (
-        Annotated[list[str], Meta(description="stored glossaries whose terms are used")] | UnsetType
-    ) = UNSET
+    glossary_ids: _GlossaryIds | UnsetType = UNSET
 
 
 class DetectRequest(Struct, kw_only=True):
@@ -54,7 +51,7 @@ class DetectRequest(Struct, kw_only=True):
 class AlternativesRequest(Struct, kw_only=True):
     """A text, and how its translation begins."""
 
-    text: Annotated[str, Meta(description="a sentence; not longer than the model takes whole")]
+    text: _Sentence
     target_language: Annotated[str, Meta(description="language to translate into, such as `de`")]
     source_language: (
         Annotated[str, Meta(description="language of the text, such as `en`")] | UnsetType
@@ -75,7 +72,7 @@ class ScoreRequest(Struct, kw_only=True):
 class AttentionRequest(Struct, kw_only=True):
     """A sentence to look into."""
 
-    text: Annotated[str, Meta(description="a sentence; not longer than the model takes whole")]
+    text: _Sentence
     target: (
         Annotated[str, Meta(description="its translation; left out: the model's own")] | UnsetType
     ) = UNSET
@@ -277,9 +274,7 @@ class AlignmentsAnswer(Struct):
 class DocumentFields(Struct, kw_only=True):
     """Fields of a form beside its file and the options of a translation."""
 
-    glossary_ids: (
-        Annotated[list[str], Meta(description="stored glossaries whose terms are used")] | UnsetType
-    ) = UNSET
+    glossary_ids: _GlossaryIds | UnsetType = UNSET
 
 
 class DictionaryRequest(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -173,7 +173,7 @@ class Documents:
         return reply(JobsAnswer([job_answer(job) for job in found], request.request_id))
 
     async def get(self, request: GatewayRequest) -> Response:
-        """How far a document is; waits for its end as long as the query says."""
+        """How far a document is; waits for its end, up to `wait_s` of the query."""
         caller = await caller_of(self._gateway, request)
         wait_s = _seconds(request.query_params.get("wait_s", "0"))
         job = await self._jobs.get(caller, request.path_params["id"], wait_s)

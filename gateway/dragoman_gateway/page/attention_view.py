@@ -44,8 +44,8 @@ class AttentionPage:
         options = {**fields, "return_attention": True}
         translations = self._gateway.translations
         if target is None:
-            (told,) = await translations.translate(caller, [text], options, store=False)
-            seen, target = told.attention, told.text
+            (found,) = await translations.translate(caller, [text], options, store=False)
+            seen, target = found.attention, found.text
         else:
             (scored,) = await translations.score(caller, [text], [target], options)
             seen = scored.attention

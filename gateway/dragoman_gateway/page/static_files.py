@@ -78,7 +78,7 @@ def _below(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
 
 def _read(name: str, file: Traversable) -> StaticFile:
     content = file.read_bytes()
-    # Weak: it stands for the packed form too.
+    # Weak: it also identifies the packed form.
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
     media_type = _MEDIA_TYPES[PurePosixPath(name).suffix]
     return StaticFile(media_type, content, gzip.compress(content, mtime=0), tag)

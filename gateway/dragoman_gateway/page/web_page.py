@@ -27,7 +27,7 @@ class PageProtocol:
         """Read the files.
 
         Args:
-            gateway: that the page stands before.
+            gateway: that the page uses.
             own: the protocol that the page speaks, in whose shape errors are.
         """
         self._own = own

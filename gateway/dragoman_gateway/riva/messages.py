@@ -47,7 +47,7 @@ _MESSAGES: dict[str, dict[str, dict[str, tuple[int, str]]]] = {
         "HealthCheckResponse": {"status": (1, "enum")},
     },
 }
-"""Fields by package and message: each one's number, and what it holds: text unless it says more."""
+"""Fields by package and message: the number and the type of each; no type is a string."""
 
 
 def _described() -> descriptor_pool.DescriptorPool:

@@ -13,7 +13,7 @@ from dragoman_gateway.riva.riva_service import NAME, RivaService
 from dragoman_gateway.web.access_log import AccessLog
 
 _CALLS = 1000
-"""Most at once; further ones get RESOURCE_EXHAUSTED."""
+"""Most calls at once; more get RESOURCE_EXHAUSTED."""
 _IDLE_MS = 60_000
 
 

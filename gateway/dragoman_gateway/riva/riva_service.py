@@ -32,7 +32,7 @@ MODEL = "dragoman"
 language, if not every direction is served."""
 _MOST_VARIATION = 256
 _HEALTH_S = 1.0
-"""Time between two looks for whoever watches the health; all of them share what is asked."""
+"""Time between two checks of the health for a call of Watch; all calls share one request."""
 _MOST_WATCHERS = 100
 _UNSERVED = ("StreamingTranslateSpeechToText", "StreamingTranslateSpeechToSpeech")
 _CODES = {
@@ -58,7 +58,7 @@ class RivaService:
         Args:
             gateway: whose core translates.
             observe: takes what is to be counted and logged of a call: when it began, its name, the
-                HTTP status that its end stands for, and its record.
+                HTTP status that corresponds to its end, and its record.
         """
         self._gateway, self._observe = gateway, observe
         self._watchers = 0
@@ -101,10 +101,6 @@ class RivaService:
             except GatewayError as error:
                 status = error.status
                 await _abort(context, error)
-            except asyncio.CancelledError:
-                raise
-            except grpc.aio.AbortError:
-                raise
             except Exception as error:
                 log_fault(_LOG, f"{NAME} {answer.__name__.strip('_')}", error)
                 status = 500
@@ -131,7 +127,7 @@ class RivaService:
             options["source_language"] = languages.find(
                 request.source_language, languages.sources, "source_language"
             )
-        # Whoever is over the limits has no work done, not even that of reading marks.
+        # Callers above their limits cost no work, not even the parsing of marks.
         async with self._gateway.access.admitted(caller, sum(map(len, request.texts))):
             texts, kept = take_marks(request.texts)
             if phrases := {**read_phrases(request.dnt_phrases), **kept}:
@@ -177,13 +173,13 @@ class RivaService:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
         self._watchers += 1
         try:
-            told = None
+            sent = None
             while not self._gateway.stopping:
                 status = await self._health()
                 if request.service not in ("", messages.TRANSLATION_SERVICE):
                     status = "SERVICE_UNKNOWN"
-                if status != told:
-                    told = status
+                if status != sent:
+                    sent = status
                     yield messages.HealthCheckResponse(status=status)
                 await asyncio.sleep(_HEALTH_S)
             yield messages.HealthCheckResponse(status="NOT_SERVING")
@@ -242,7 +238,7 @@ async def _abort(context: Any, error: GatewayError) -> None:
 
 
 def _address(peer: str) -> str:
-    """The network address in what gRPC says of a client, such as `ipv4:127.0.0.1:4321`."""
+    """The network address in gRPC's name of a client, such as `ipv4:127.0.0.1:4321`."""
     kind, _, rest = peer.partition(":")
     if kind == "ipv4":
         return rest.rpartition(":")[0]

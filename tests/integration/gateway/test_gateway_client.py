@@ -57,8 +57,8 @@ def test_all_methods(translator: Translator, shipped: Served, tmp_path: Path) ->
     assert translator.languages() == shipped.grpc.languages()
     assert translator.info().options == shipped.grpc.info().options
     pairs = (["Good morning."], ["Guten Morgen."])
-    told: Any = {"return_alignments": "hard", "return_token_scores": True}
-    assert translator.score(*pairs, **told) == shipped.grpc.score(*pairs, **told)
+    options: Any = {"return_alignments": "hard", "return_token_scores": True}
+    assert translator.score(*pairs, **options) == shipped.grpc.score(*pairs, **options)
     last = [*translator.translate_stream("A cup of tea.", target_language="de")][-1]
     assert last == shipped.grpc.translate("A cup of tea.", target_language="de")
     lines = [f"Chapter {number}." for number in range(50)]

@@ -17,6 +17,7 @@ import pytest
 from dragoman_gateway.core.store import FILE_NAME
 
 from dragoman.cli import main
+from tests.integration.conftest import wait_for
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
 
 TRANSLATE = "/api/v1/translate"
@@ -37,7 +38,7 @@ def ask(gateway: RunningGateway, key: str | None, **options: Any) -> int:
     return gateway.post(TRANSLATE, {**BODY, **options}, headers=headers).status
 
 
-def wait_for(gateway: RunningGateway, key: str | None, status: int) -> float:
+def wait_for_status(gateway: RunningGateway, key: str | None, status: int) -> float:
     """Seconds until requests get a status."""
     begun_s = time.monotonic()
     while ask(gateway, key) != status:
@@ -52,13 +53,13 @@ def test_keys_close_the_gateway_and_changes_take_effect_within_a_second(
     with start_gateway(folder=tmp_path) as gateway:
         assert ask(gateway, None) == 200
         added = keys(tmp_path, "add", "--label", "first")
-        assert wait_for(gateway, None, 401) < 1.2
+        assert wait_for_status(gateway, None, 401) < 1.2
         assert ask(gateway, added["key"]) == 200
         assert ask(gateway, added["key"][:-1] + "!") == 403
         keys(tmp_path, "limit", added["id"], "--characters-per-request", "5")
-        assert wait_for(gateway, added["key"], 413) < 1.2
+        assert wait_for_status(gateway, added["key"], 413) < 1.2
         keys(tmp_path, "revoke", added["id"])
-        assert wait_for(gateway, added["key"], 403) < 1.2
+        assert wait_for_status(gateway, added["key"], 403) < 1.2
         assert ask(gateway, None) == 401
 
 
@@ -133,7 +134,7 @@ def test_a_restored_backup_serves(start_gateway: StartGateway, tmp_path: Path) -
     added = keys(first, "add")
     with start_gateway(folder=first) as gateway:
         assert ask(gateway, added["key"]) == 200
-        time.sleep(1.3)
+        wait_for(lambda: keys(first, "list")["keys"][0]["used"]["requests"] == 1)
         keys(first, "backup", str(tmp_path / "copy.db"))
     second.mkdir(mode=0o700)
     (tmp_path / "copy.db").rename(second / FILE_NAME)

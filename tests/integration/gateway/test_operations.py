@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import wait_for
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
 from tests.integration.test_restart import serving
 
@@ -92,7 +93,7 @@ def test_the_access_log_holds_no_text(start_gateway: StartGateway) -> None:
 def test_requests_finish_before_the_end(start_gateway: StartGateway) -> None:
     with start_gateway() as gateway, ThreadPoolExecutor(1) as pool:
         under_way = pool.submit(translate, gateway, LONG)
-        time.sleep(0.2)
+        wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # beside this one
         assert not under_way.done()
         assert gateway.stop() == 0
         assert under_way.result(60) == 200
@@ -101,9 +102,9 @@ def test_requests_finish_before_the_end(start_gateway: StartGateway) -> None:
 def test_it_is_not_ready_while_it_stops(start_gateway: StartGateway) -> None:
     with start_gateway(stop_delay_s=1.5) as gateway:
         gateway.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        wait_for(lambda: gateway.get("/readyz").status == 503)
         answer = gateway.get("/readyz")
-        assert (answer.status, answer.json["status"]) == (503, "stopping")
+        assert answer.json["status"] == "stopping"
         assert answer.headers["retry-after"]
         assert translate(gateway) == 200  # still taken
         assert gateway.process.wait(30) == 0

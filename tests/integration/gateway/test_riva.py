@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -173,7 +172,7 @@ def test_calls_finish_before_the_end(start_gateway: StartGateway) -> None:
         assert client.translate(["Hello."], "", "en", "de").translations
         texts = fresh("Three")
         under_way = pool.submit(client.translate, texts, "", "en", "de")
-        time.sleep(0.2)
+        wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # beside this one
         assert not under_way.done()
         assert gateway.stop() == 0
         assert len(under_way.result(60).translations) == len(texts)

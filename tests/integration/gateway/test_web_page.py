@@ -207,6 +207,23 @@ def test_a_file_is_translated_and_downloaded(page: Page, tmp_path: Path) -> None
     assert ".txt" in value(page, "querySelector('#jobs .wrong').textContent")
 
 
+def test_a_file_is_listed_once_after_a_new_key_and_a_reload(
+    page: Page, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    sent = tmp_path / "letter.txt"
+    sent.write_text("Good morning.\n", "utf-8")
+    page.drop(sent)
+    page.wait_for("document.querySelector('#jobs .button')")
+    page.evaluate("document.getElementById('key-open').click()")
+    page.insert("drg_ignored")
+    page.press("Enter", 13)
+    page.wait_for("performance.getEntriesByName(new URL('api/v1/glossaries', location)).length > 1")
+    assert value(page, "querySelectorAll('#jobs li').length") == 1
+    show(page, gateway)
+    page.wait_for("document.querySelector('#jobs .button')")
+    assert value(page, "querySelectorAll('#jobs li').length") == 1
+
+
 def test_a_file_under_way_can_be_cancelled(page: Page, tmp_path: Path) -> None:
     sent = tmp_path / "long.txt"
     lines = (f"We counted {number} houses in the street.\n" for number in range(20_000))
@@ -347,8 +364,8 @@ def test_hostile_text_stays_text(page: Page, gateway: RunningGateway) -> None:
     with page.running_first(
         "const asked = fetch; window.fetch = async (url, how) => {"
         " if (!String(url).endsWith('/stream')) return asked(url, how);"
-        f" const told = {{ text: {json.dumps(HOSTILE + 'w' * 3000)}, finish_reason: 'stop' }};"
-        " return new Response(`data: ${JSON.stringify(told)}\\n\\n`); }"
+        f" const event = {{ text: {json.dumps(HOSTILE + 'w' * 3000)}, finish_reason: 'stop' }};"
+        " return new Response(`data: ${JSON.stringify(event)}\\n\\n`); }"
     ):
         show(page, gateway)
     page.evaluate("document.getElementById('source').focus()")
@@ -461,8 +478,8 @@ def test_the_page_waits_for_a_server_that_starts(
     with start_gateway(triton="grpc://127.0.0.1:9", triton_http="http://127.0.0.1:9") as alone:
         browser.open(alone.url)
         browser.wait_for("document.getElementById('notice-action')?.textContent.includes(' s)')")
-        told = value(browser, "getElementById('notice-text').textContent")
-        assert told == "The server is starting or busy."
+        shown = value(browser, "getElementById('notice-text').textContent")
+        assert shown == "The server is starting or busy."
         browser.open("about:blank")
     browser.complaints.clear()
 

@@ -1,4 +1,4 @@
-// Other ways to go on from a word, each as the whole sentence.
+// Alternatives for a word and what follows it, each shown as the whole sentence.
 
 import { byId, element } from "./dom.js";
 import { say } from "./strings.js";
@@ -8,7 +8,7 @@ const title = byId("alternatives-title");
 const list = byId("alternatives-list");
 let closed = () => {};
 
-// Opens below a word, empty as yet.
+// Opens the box below a word; `fillBox` fills it later.
 export function openBox(place, onClose) {
   closed = onClose;
   list.replaceChildren();
@@ -48,7 +48,8 @@ export function closeBox() {
   if (box.matches(":popover-open")) box.hidePopover();
 }
 
-box.addEventListener("toggle", (event) => {
+// Unlike "toggle", it is dispatched at once: before the box opens for another word.
+box.addEventListener("beforetoggle", (event) => {
   if (event.newState === "closed") closed();
 });
 box.addEventListener("keydown", (event) => {

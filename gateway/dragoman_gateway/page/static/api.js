@@ -1,4 +1,4 @@
-// The gateway's API, at its place beside this module, whatever prefix the page is published under.
+// The gateway's API. Its URL is relative to this module, so that any path prefix works.
 
 import { recall, keep } from "./storage.js";
 
@@ -49,8 +49,8 @@ async function send(path, { method, body, signal, form } = {}) {
 }
 
 async function refusal(answer) {
-  const told = await answer.json().catch(() => ({}));
-  const error = told.error ?? {};
+  const body = await answer.json().catch(() => ({}));
+  const error = body.error ?? {};
   const header = parseFloat(answer.headers.get("Retry-After"));
   const retryAfter = error.retry_after_s ?? (Number.isFinite(header) ? header : null);
   const code = error.code ?? (answer.status >= 502 ? "unavailable" : "internal");
@@ -103,8 +103,8 @@ function parse(event) {
     else if (line.startsWith("event:")) name = line.slice(6).trim();
   }
   if (!data.length) return null; // a comment, which keeps the connection open
-  const told = JSON.parse(data.join("\n"));
-  if (name !== "error") return told;
-  const error = told.error ?? told;
-  throw new Refused(error.code ?? "internal", error.message ?? "", error.status ?? 0, error.retry_after_s ?? null);
+  const value = JSON.parse(data.join("\n"));
+  if (name !== "error") return value;
+  const { code, message, retry_after_s: retryAfter } = value.error;
+  throw new Refused(code, message, 0, retryAfter ?? null);
 }

@@ -1,9 +1,9 @@
-// The page: what is typed is translated, and the parts of the page hear of it.
+// The page: translates what is typed, and connects the other modules.
 
 import { closeBox, fillBox, openBox } from "./alternatives.js";
 import { Refused, ask, hasKey, stream } from "./api.js";
 import { curlOf, pythonOf } from "./code.js";
-import { announce, byId, copyText, element, tick } from "./dom.js";
+import { announce, byId, copyText, tick } from "./dom.js";
 import { connectDocuments, resume, setLimits } from "./documents.js";
 import { connectGlossary, glossaryOptions, loadSaved, showTerms } from "./glossary.js";
 import { openInside } from "./inside.js";
@@ -11,19 +11,21 @@ import { askForKey, connectKey } from "./key.js";
 import { clearNotice, described, explain, notify, wentWell } from "./notice.js";
 import * as panes from "./panes.js";
 import { connectPast, remember } from "./past.js";
+import { connectShortcuts } from "./shortcuts.js";
 import { fillInterfaceLanguages, languageName, loadStrings, number, percent, say } from "./strings.js";
 import { keep, recall } from "./storage.js";
+import { connectTheme, useTheme } from "./theme.js";
 import { detailedWords, sentencePairs, splitWords } from "./words.js";
 
 const AUTO = "auto";
-const PAUSE_MS = 250; // of typing, before a translation is asked for
-const DETAILS_PAUSE_MS = 500; // further, before its words are asked about
-const MOST_DETAILED = 5000; // characters of a text whose words are asked about
+const PAUSE_MS = 250; // of typing, before the text is translated
+const DETAILS_PAUSE_MS = 500; // after that, before alignments and scores are requested
+const MOST_DETAILED = 5000; // characters of a text whose alignments and scores are requested
 const ALTERNATIVES = 8;
 const MOST_SHOWN = 6;
 const LIKELY = 0.3; // that the text is in a language
-const SURE = 0.95; // of a language: not asked again while the text goes on
-const TELLING = 60; // characters of a text that tell its language
+const SURE = 0.95; // of a language: not detected again while the text only grows
+const TELLING = 60; // first characters of a text, by which its language is remembered
 const WORSE = 1.2; // in score, than the best
 const PANELS = ["documents", "glossary", "past", "code"];
 
@@ -34,7 +36,7 @@ let most = null; // characters of a request
 let detected = null; // language and probability of the text, and the text's beginning
 let running = null; // the translation under way, which the next one aborts
 let timer;
-let isDone = false; // whether what stands there is the translation of the text
+let isDone = false; // whether the translation shown is that of the text
 let word = null; // the one whose alternatives are open
 
 // ---- Languages
@@ -148,9 +150,9 @@ async function translate() {
     if (source() === AUTO) await detect(text, mine.signal);
     const asked = request();
     if (knownSource()) asked.source_language = knownSource();
-    const told = await follow(asked, mine.signal);
-    if (source() === AUTO && !detected && told.detected_language) {
-      detected = { language: told.detected_language, probability: told.detected_probability, of: "" };
+    const found = await follow(asked, mine.signal);
+    if (source() === AUTO && !detected && found.detected_language) {
+      detected = { language: found.detected_language, probability: found.detected_probability, of: "" };
       languagesChanged();
     }
     wentWell();
@@ -188,7 +190,7 @@ async function detect(text, signal) {
   languagesChanged();
 }
 
-// Shows the translation as it grows, and returns the last part, which has all that is told of it.
+// Shows the translation as it grows, and returns the last event, which is complete.
 async function follow(asked, signal) {
   let last = null;
   for await (const part of stream(asked, signal)) {
@@ -268,6 +270,7 @@ function pairs() {
 const between = (text, { start, end }) => text.slice(start, end);
 
 async function showAlternatives(index) {
+  closeBox();
   const { text, words } = panes.translation();
   const at = words[index];
   const pair = pairs().find(({ target: { start, end } }) => at.start >= start && at.start < end);
@@ -302,7 +305,7 @@ function worthwhile(alternatives) {
   return [...new Set(kept.map((one) => one.text))].slice(0, MOST_SHOWN);
 }
 
-// Puts a sentence in the place of what stands there.
+// Replaces a sentence of the translation by a chosen one.
 async function replace(pair, chosen, current) {
   closeBox();
   if (chosen === current) return;
@@ -352,7 +355,7 @@ function lookInside() {
   openInside(sentences, index);
 }
 
-// ---- Sharing: text and languages stand in the fragment, which browsers send to nobody
+// ---- Sharing: text and languages are in the fragment, which browsers send to no server
 
 function fromFragment() {
   const parts = location.hash.slice(1).split("/");
@@ -419,66 +422,12 @@ function clear() {
   byId("source").focus();
 }
 
-const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
-const CONTROL = isMac ? "⌘" : "Ctrl";
-const SHORTCUTS = [
-  { keys: [CONTROL, "Enter"], key: "Enter", text: "shortcut_translate", action: translate },
-  { keys: [CONTROL, "Shift", "S"], key: "S", shift: true, text: "swap", action: swap },
-  { keys: [CONTROL, "Shift", "Y"], key: "Y", shift: true, text: "copy", action: () => byId("copy").click() },
-  { keys: [CONTROL, "Shift", "⌫"], key: "BACKSPACE", shift: true, text: "clear", action: clear },
-  { keys: ["←", "→"], text: "shortcut_words" },
-  { keys: ["Enter"], text: "shortcut_alternatives" },
-  { keys: ["Esc"], text: "shortcut_close" },
-];
-
-function connectShortcuts() {
-  addEventListener("keydown", (event) => {
-    if (!(isMac ? event.metaKey : event.ctrlKey) || event.altKey || document.querySelector("dialog[open]")) return;
-    const pressed = event.key.length > 1 && event.key !== "Enter" ? event.key.toUpperCase() : event.key;
-    const found = SHORTCUTS.find(
-      (one) => one.key?.toUpperCase() === pressed.toUpperCase() && Boolean(one.shift) === event.shiftKey,
-    );
-    if (!found) return;
-    event.preventDefault();
-    found.action();
-  });
-  for (const { keys, text } of SHORTCUTS) {
-    const term = element("dt", {}, ...keys.map((key) => element("kbd", {}, key)));
-    byId("shortcuts-list").append(term, element("dd", {}, say(text)));
-  }
-  byId("shortcuts-open").onclick = () => byId("shortcuts").showModal();
-  byId("shortcuts-close").onclick = () => byId("shortcuts").close();
-}
-
-const THEMES = ["auto", "light", "dark"];
-
-function useTheme(theme) {
-  if (theme === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme;
-}
-
-function showTheme(theme) {
-  useTheme(theme);
-  const label = `${say("theme")}: ${say(`theme_${theme}`)}`;
-  byId("theme").title = label;
-  byId("theme").setAttribute("aria-label", label);
-}
-
-function connectTheme() {
-  byId("theme").onclick = () => {
-    const next = THEMES[(THEMES.indexOf(recall("theme", "auto")) + 1) % THEMES.length];
-    keep("theme", next);
-    showTheme(next);
-  };
-  showTheme(recall("theme", "auto"));
-}
-
 function connect() {
   panes.connectPanes({ onInput: typed, onWord: showAlternatives });
   connectGlossary({
     languages: () => ({ source: knownSource(), target: target() }),
     changed: () => (panes.sourceText().trim() ? translateSoon() : showCode()),
-    failed: (error) => (error.code || error.needsKey ? failed(error) : notify(error.message)),
+    failed: (error) => (error.code ? failed(error) : notify(error.message)),
   });
   connectPast(open);
   connectDocuments({
@@ -487,7 +436,7 @@ function connect() {
     onKeyNeeded: (error) => failed(error),
   });
   connectKey(begin);
-  connectShortcuts();
+  connectShortcuts({ translate, swap, clear, copy: () => byId("copy").click() });
   fillInterfaceLanguages(byId("interface-language"));
   sourcePicker.onchange = () => {
     detected = null;
@@ -531,7 +480,7 @@ async function begin() {
   else translate();
 }
 
-useTheme(recall("theme", "auto"));
+useTheme();
 await loadStrings();
 connectTheme();
 connect();

@@ -13,6 +13,7 @@ const ENDED = new Set(["done", "failed", "cancelled"]);
 let options = () => ({});
 let needsKey = () => {};
 let limits = { formats: [], fileBytes: null };
+const shown = new Set(); // ids of the jobs that have a row
 let underWay = 0;
 
 export function connectDocuments({ requestOptions, open, onKeyNeeded }) {
@@ -52,12 +53,17 @@ function submitAll(files) {
 // Jobs are listed by what this tab has sent: others without a key may have jobs too.
 const ids = () => recall("jobs", [], "sessionStorage");
 const setIds = (all) => keep("jobs", all, "sessionStorage");
+const dropId = (id) => setIds(ids().filter((one) => one !== id));
 
 export function resume() {
-  for (const id of ids()) {
+  for (const id of ids().filter((one) => !shown.has(one))) {
+    shown.add(id);
     ask(`documents/${id}`)
       .then((job) => follow(job, new Row(job.file_name)))
-      .catch(() => setIds(ids().filter((one) => one !== id)));
+      .catch((error) => {
+        shown.delete(id);
+        if (error.status === 404) dropId(id); // it has expired
+      });
   }
 }
 
@@ -77,10 +83,10 @@ class Row {
     this.state.classList.toggle("wrong", isWrong);
   }
 
-  fail(error) {
+  fail(error, remove = () => this.item.remove()) {
     this.progress.remove();
     this.show(described(error), true);
-    this.actions.replaceChildren(iconButton("clear", say("remove"), () => this.item.remove()));
+    this.actions.replaceChildren(iconButton("clear", say("remove"), remove));
   }
 }
 
@@ -106,6 +112,7 @@ async function submit(file) {
   try {
     const job = await ask("documents", { form, signal: upload.signal });
     setIds([...ids(), job.id]);
+    shown.add(job.id);
     follow(job, row);
   } catch (error) {
     if (upload.signal.aborted) return row.item.remove();
@@ -133,7 +140,7 @@ async function follow(job, row) {
       if (signal.aborted) break;
       if (!["offline", "unavailable", "too_many_requests"].includes(error.code)) {
         count(-1);
-        return row.fail(error);
+        return row.fail(error, () => forget(job.id, row));
       }
       row.show(described(error), true);
       await pause((error.retryAfter ?? 0) * 1000 || RETRY_MS);
@@ -154,8 +161,8 @@ function showProgress(job, row) {
 }
 
 function showEnd(job, row) {
-  const remove = iconButton("clear", say("remove"), () => forget(job.id, row));
-  if (job.state !== "done") return row.fail(job.error ?? { message: say(`job_${job.state}`) });
+  const remove = () => forget(job.id, row);
+  if (job.state !== "done") return row.fail(job.error ?? { message: say(`job_${job.state}`) }, remove);
   row.progress.value = 1;
   row.progress.remove();
   const parts = [say("job_done")];
@@ -170,13 +177,13 @@ function showEnd(job, row) {
       if (error.needsKey) needsKey(error);
     }
   };
-  row.actions.replaceChildren(download, remove);
+  row.actions.replaceChildren(download, iconButton("clear", say("remove"), remove));
   announce(`${job.file_name}: ${say("job_done")}`);
 }
 
 async function forget(id, row) {
   row.item.remove();
-  setIds(ids().filter((one) => one !== id));
+  dropId(id);
   await ask(`documents/${id}`, { method: "DELETE" }).catch(() => {}); // it expires by itself
 }
 

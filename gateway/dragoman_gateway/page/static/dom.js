@@ -7,7 +7,7 @@ export function byId(id) {
 export function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
-    if (key.startsWith("data-") || key.startsWith("aria-") || key === "role") {
+    if (key.startsWith("data-") || key.startsWith("aria-")) {
       made.setAttribute(key, value);
     } else {
       made[key] = value;
@@ -17,7 +17,7 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
-export function icon(name) {
+function icon(name) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
   use.setAttribute("href", `#i-${name}`);
@@ -32,7 +32,7 @@ export function iconButton(name, label, action) {
   return made;
 }
 
-// Tell screen readers; the region is polite.
+// Reads a text out to users of screen readers, once they are idle.
 export function announce(text) {
   const said = byId("said");
   said.textContent = "";
@@ -52,7 +52,7 @@ export async function copyText(text) {
 
 // Shows for a moment on a button that its work is done.
 export function tick(button, label) {
-  const [use, before] = [button.querySelector("use"), button.getAttribute("aria-label")];
+  const use = button.querySelector("use");
   const was = use.getAttribute("href");
   if (was === "#i-done") return;
   use.setAttribute("href", "#i-done");
@@ -61,7 +61,6 @@ export function tick(button, label) {
   setTimeout(() => {
     use.setAttribute("href", was);
     button.classList.remove("good");
-    if (before) button.setAttribute("aria-label", before);
   }, 1500);
 }
 

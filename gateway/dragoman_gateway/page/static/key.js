@@ -7,7 +7,7 @@ import { say } from "./strings.js";
 const dialog = byId("key");
 let waiting = [];
 
-export function showKeyState() {
+function showKeyState() {
   byId("key-open").hidden = !hasKey();
 }
 

@@ -5,15 +5,19 @@ import { say } from "./strings.js";
 
 const FIRST_WAIT_S = 2;
 const MOST_WAIT_S = 30;
-const WITH_OWN_TEXT = new Set([
-  ...["offline", "too_many_requests", "quota_used_up", "unavailable", "deadline_exceeded", "too_large", "internal"],
-]);
+const WITH_OWN_TEXT = new Set(["offline", "too_many_requests", "quota_used_up", "unavailable", "deadline_exceeded", "too_large", "internal"]);
 const TRIED_AGAIN = new Set(["offline", "too_many_requests", "unavailable", "deadline_exceeded"]);
 let timer;
+let repeat; // runs when the time is over, or when the network is back
 let tries = 0;
 
-export function clearNotice() {
+function stopWaiting() {
   clearInterval(timer);
+  removeEventListener("online", repeat);
+}
+
+export function clearNotice() {
+  stopWaiting();
   byId("notice").hidden = true;
   byId("notice-text").textContent = "";
 }
@@ -25,7 +29,7 @@ export function wentWell() {
 }
 
 export function notify(text, actionText, action) {
-  clearInterval(timer);
+  stopWaiting();
   byId("notice").hidden = false;
   if (byId("notice-text").textContent !== text) byId("notice-text").textContent = text;
   const button = byId("notice-action");
@@ -41,19 +45,16 @@ export function notify(text, actionText, action) {
 export function explain(error, again) {
   const text = described(error);
   if (!again || !TRIED_AGAIN.has(error.code)) {
-    notify(text, again && error.code === "internal" ? say("again") : undefined, error.code === "internal" ? again : undefined);
-    return;
+    return error.code === "internal" ? notify(text, say("again"), again) : notify(text);
   }
   tries += 1;
   let left = Math.ceil(error.retryAfter ?? Math.min(FIRST_WAIT_S * 2 ** (tries - 1), MOST_WAIT_S));
-  const show = () => notify(text, say("again_in", { seconds: left }), again);
-  const repeat = () => {
-    removeEventListener("online", repeat);
+  notify(text, say("again_in", { seconds: left }), again);
+  repeat = () => {
     clearNotice();
     again();
   };
-  show();
-  if (error.code === "offline") addEventListener("online", repeat, { once: true });
+  if (error.code === "offline") addEventListener("online", repeat);
   timer = setInterval(() => {
     left -= 1;
     if (left > 0) byId("notice-action").textContent = say("again_in", { seconds: left });

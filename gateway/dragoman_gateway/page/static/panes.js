@@ -49,7 +49,7 @@ export function markOld() {
   setDetails([]);
 }
 
-// A translation that grows. What stood there before goes on standing, as long as it can go on so.
+// A translation that grows. The rest of the previous one stays visible, greyed, while it may still match.
 export function showPart(part) {
   const before = target.textContent;
   target.classList.remove("old");

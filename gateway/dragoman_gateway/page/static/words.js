@@ -63,7 +63,7 @@ function decoded(bytes) {
   }
 }
 
-export function sentences(text, language) {
+function sentences(text, language) {
   if (!Intl.Segmenter) return text ? [{ start: 0, end: text.length }] : [];
   const found = [];
   for (const { segment, index } of segmenter(language).segment(text)) {

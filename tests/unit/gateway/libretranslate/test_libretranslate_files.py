@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -82,24 +84,33 @@ async def leave(app: Application, after_s: float) -> None:
     await app._application(scope, receive, send)
 
 
-def slow(text: str) -> str:
-    time.sleep(3)
-    return text
+@pytest.fixture
+def stuck() -> Iterator[Application]:
+    """Translates nothing before the test ends."""
+    ended = threading.Event()
+
+    def wait(text: str) -> str:
+        ended.wait(30)
+        return text
+
+    with Application(wait) as app:
+        yield app
+        ended.set()
 
 
-def test_a_document_is_removed_when_its_client_leaves() -> None:
-    with Application(slow) as app:
-        began_s = time.monotonic()
-        app._runner.run(leave(app, 0.3))
-        assert time.monotonic() - began_s < 2
-        assert app._runner.run(app.gateway.jobs.all(ANONYMOUS)) == []
+def test_a_document_is_removed_when_its_client_leaves(stuck: Application) -> None:
+    began_s = time.monotonic()
+    stuck._runner.run(leave(stuck, 0.3))
+    assert time.monotonic() - began_s < 2
+    assert stuck._runner.run(stuck.gateway.jobs.all(ANONYMOUS)) == []
 
 
-def test_the_wait_for_a_document_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_a_document_is_bounded(
+    stuck: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(libretranslate_protocol, "_MOST_WAIT_S", 0.2)
-    with Application(slow) as app:
-        assert upload(app, "a.txt").status == 504
-        assert app._runner.run(app.gateway.jobs.all(ANONYMOUS)) == []
+    assert upload(stuck, "a.txt").status == 504
+    assert stuck._runner.run(stuck.gateway.jobs.all(ANONYMOUS)) == []
 
 
 def test_a_public_url_is_that_of_the_link() -> None:

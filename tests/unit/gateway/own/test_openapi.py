@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dragoman_gateway.own.openapi import error_table
-from dragoman_gateway.own.operation_table import PREFIX
+from dragoman_gateway.own.operation import PREFIX
 from dragoman_gateway.own.protocol import OwnProtocol
 from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE, takes
 from openapi_spec_validator import OpenAPIV31SpecValidator

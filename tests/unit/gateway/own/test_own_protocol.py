@@ -87,9 +87,9 @@ def test_a_request_may_leave_the_cache_out(
     ],
 )
 def test_what_is_wrong_is_named(app: Application, body: Any, message: str) -> None:
-    status, code, told = error_of(ask(app, "POST", "/translate", body))
+    status, code, text = error_of(ask(app, "POST", "/translate", body))
     assert (status, code) == (400, "invalid_input")
-    assert message in told
+    assert message in text
 
 
 @pytest.mark.parametrize(
@@ -245,9 +245,9 @@ def test_terms_come_as_csv_and_tsv(app: Application) -> None:
 def test_glossaries_that_are_none_are_refused(
     app: Application, body: dict[str, Any], message: str
 ) -> None:
-    status, code, told = error_of(ask(app, "POST", "/glossaries", body))
+    status, code, text = error_of(ask(app, "POST", "/glossaries", body))
     assert (status, code) == (400, "invalid_input")
-    assert message in told
+    assert message in text
 
 
 def form(*parts: tuple[str, str, str | None]) -> tuple[bytes, dict[str, str]]:

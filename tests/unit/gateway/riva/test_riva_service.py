@@ -34,7 +34,7 @@ class Context:
     def peer(self) -> str:
         return "ipv4:127.0.0.1:4321"
 
-    async def abort(self, code: grpc.StatusCode, *told: Any) -> None:
+    async def abort(self, code: grpc.StatusCode, *rest: Any) -> None:
         raise Ended(code)
 
 

@@ -1,4 +1,4 @@
-"""The gateway's application before a stand-in of Triton."""
+"""The gateway's application before a stand-in of Triton, for the tests of every protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.unit.gateway.asgi import Application
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def app() -> Iterator[Application]:
     """Open to everybody."""
     with Application() as application:
