@@ -43,7 +43,7 @@ def run(plan: Plan) -> Outcome:
                 outcome.hangs += status == _HUNG
                 outcome.lost += owed and status == _NO_ANSWER
                 faults[kind] += status == _FAULT
-            if not _is_right(port, begin):
+            if not is_right(port):
                 outcome.wrong += 1
                 with contextlib.suppress(TimeoutError):
                     server.wait_until_good(_BACK_S)
@@ -58,7 +58,7 @@ def run(plan: Plan) -> Outcome:
     return outcome
 
 
-def _is_right(port: int, number: int) -> bool:
+def is_right(port: int) -> bool:
     """Whether a sentence comes back right over each of the protocols, without the cache's help."""
     bodies = {
         "/api/v1/translate": {"text": TEXT, "target_language": "de", "store": False},

@@ -90,7 +90,9 @@ class AsyncStreamReader:
         """See `StreamReader`."""
         try:
             left_s = self._deadline_s - time.monotonic()
-            message, error = await asyncio.wait_for(self._came.get(), left_s)
+            # `wait_for` of Python 3.11 ignores a cancellation that comes with the message.
+            async with asyncio.timeout(left_s):
+                message, error = await self._came.get()
         except TimeoutError:
             raise DeadlineExceeded(_TOO_LATE) from None
         if error is not None:

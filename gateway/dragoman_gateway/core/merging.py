@@ -162,8 +162,7 @@ def _fail(batch: Mapping[asyncio.Future[Translation], str], error: Exception) ->
     for future in batch:
         if not future.done():
             own = error
-            if isinstance(
-                error, GatewayError
-            ):  # each task raises its own, for a separate traceback
+            if isinstance(error, GatewayError):
+                # Each task raises one of its own, whose traceback is its own too.
                 own = type(error)(str(error), error.retry_after_s)
             future.set_exception(own)

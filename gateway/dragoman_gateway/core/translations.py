@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman_client import AsyncTranslator, PairScore, ServerInfo, Translation, __version__
 from dragoman_options.table import check, sampled
 
 from dragoman.kernel.errors import DragomanError
-from dragoman.kernel.language import Detected, OtherLanguage, detect_language, detectable_languages
+from dragoman.kernel.language import Detected, detect_language, detectable_languages
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.cache import Cache, CacheCounts
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.directions import Direction, Directions
-from dragoman_gateway.core.errors import GatewayError, InvalidInput, client_errors
+from dragoman_gateway.core.errors import DeadlineExceeded, GatewayError, InvalidInput, client_errors
 from dragoman_gateway.core.flights import Flight, Flights
 from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.languages import Languages
@@ -36,6 +36,7 @@ _FAULTS = frozenset(("repetition", "short", "long"))
 """Warnings after which the server searches again unless it is overloaded: not to be kept."""
 _MOST_GLOSSARIES = 20
 """Of a request; each is looked through for each text."""
+_Answer = TypeVar("_Answer")
 
 
 class Translations:
@@ -57,7 +58,7 @@ class Translations:
             requests: a connection for all but streams; None: a new one.
         """
         # Over gRPC for whole answers, over HTTP for streams: each is safe to cancel.
-        timeout_s = settings.timeout_s
+        self._timeout_s = timeout_s = settings.timeout_s
         self._requests = requests or AsyncTranslator(
             settings.triton, timeout_s=timeout_s, retries=0
         )
@@ -109,7 +110,8 @@ class Translations:
     ) -> list[Translation]:
         """Translate texts.
 
-        Cancelling the task cancels the work down to the decoder, if nobody else waits for it.
+        Cancelling the task cancels the work of a large request down to the decoder, if nobody else
+        waits for it; see `dragoman_client.grpc_streams`.
 
         Args:
             caller: who asks; it is admitted here, and its characters are counted.
@@ -140,6 +142,11 @@ class Translations:
         check_number(texts)
         if not texts:
             return []
+        return await self._in_time(self._translate(caller, texts, options, store))
+
+    async def _translate(
+        self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
+    ) -> list[Translation]:
         ids, checked = _read_options(options)
         # Samples without a seed differ each time.
         keeps = store and caller.caches and (not sampled(checked) or "seed" in checked)
@@ -245,12 +252,14 @@ class Translations:
         check_number(texts)
         async with self._access.admitted(caller, sum(map(len, (*texts, *targets)))):
             with client_errors():
-                return await with_retries(lambda: self._requests.score(texts, targets, **options))
+                scoring = with_retries(lambda: self._requests.score(texts, targets, **options))
+                return await self._in_time(scoring)
 
     async def detect(self, text: str) -> Detected:
         """The language of a text, among those that the server translates from.
 
-        A language that the server does not know comes with the probability 0.
+        The probability is that among all languages that can be detected: it is close to 0 if the
+        text is in none that the server knows.
 
         Raises:
             GatewayError: the server cannot be asked for its languages.
@@ -258,10 +267,20 @@ class Translations:
         sources = (await self.languages()).sources
         try:
             return detect_language(text, sources, detectable_languages())
-        except OtherLanguage as error:
-            return Detected(error.language, 0.0)
         except DragomanError as error:
             raise InvalidInput(str(error)) from error
+
+    async def _in_time(self, work: Awaitable[_Answer]) -> _Answer:
+        """Bound all requests to the server together that an answer takes.
+
+        Raises:
+            DeadlineExceeded: they take too long.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await work
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"no answer within {self._timeout_s:g} s") from error
 
     async def _ask(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:
         """Let the server translate; `options` are checked."""

@@ -109,7 +109,9 @@ class EventResponse(Response):
     async def _next(self) -> Any:
         """The next value; the comment, as bytes, if there is none in time."""
         try:
-            return await asyncio.wait_for(self._queue.get(), self._keep_alive_s)
+            # `wait_for` of Python 3.11 ignores a cancellation that comes with the value.
+            async with asyncio.timeout(self._keep_alive_s):
+                return await self._queue.get()
         except TimeoutError:
             return _KEEP_ALIVE
 

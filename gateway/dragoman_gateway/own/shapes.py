@@ -172,7 +172,7 @@ class DetectionAnswer(Struct):
     """The language of a text."""
 
     language: Annotated[str, Meta(description="its code; one that the server translates from")]
-    probability: Annotated[float, Meta(description="from 0 to 1; 0: another language, or a guess")]
+    probability: Annotated[float, Meta(description="from 0 to 1; near 0: of another language")]
 
 
 class DetectAnswer(Struct):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from dragoman_client import DeadlineExceeded, InvalidRequest, ServerUnavailable
-from dragoman_gateway.core import server_status
+from dragoman_gateway.core import errors, server_status
 from dragoman_gateway.core.caller import ANONYMOUS, Caller, Limits
 from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge, Unavailable
 from dragoman_gateway.core.glossaries import Dictionary
@@ -248,6 +248,36 @@ def test_the_language_is_detected_as_the_server_does() -> None:
         assert 0.5 < (found[0].detected_probability or 0) <= 1
         assert found[1].detected_probability == 0.0
         assert server.texts == ["How are you, my old friend?", " "]
+
+    run(work)
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_all_that_a_request_takes_has_one_deadline(store: bool) -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        server.failing = [ServerUnavailable("not there")] * 5  # each retry alone is in time
+        with pytest.raises(errors.DeadlineExceeded, match=r"no answer within 0.05 s"):
+            await ask(of, "Hello.", store=store)
+        server.failing = []
+        server.let_go.clear()
+        with pytest.raises(errors.DeadlineExceeded):
+            await ask(of, "Hello.", "Fine.", store=store)
+        await asyncio.sleep(0.01)
+        assert server.cancelled == 1
+        server.let_go.set()
+        assert len(await ask(of, "Hello.", store=store)) == 1
+
+    run(work, timeout_s=0.05)
+
+
+def test_a_language_that_is_not_served_is_improbable() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        english = await of.detect("How are you, my old friend?")
+        assert (english.language, english.probability > 0.5) == ("en", True)
+        for text in ("¿Cómo está usted, mi viejo amigo?", "Как дела, мой старый друг?"):
+            other = await of.detect(text)
+            assert other.language in ("en", "de")
+            assert other.probability < 0.05
 
     run(work)
 

@@ -144,3 +144,23 @@ def test_a_slow_reader_holds_the_stream_back() -> None:
         assert client.body.count(b"data:") == 1000
 
     asyncio.run(run())
+
+
+def test_a_client_that_leaves_just_as_an_event_comes() -> None:
+    """The event must not make up for the cancellation of what waits for it."""
+
+    async def run() -> None:
+        client = Client()
+
+        async def values() -> AsyncGenerator[Any, None]:
+            await client.left.wait()
+            yield 1
+            await asyncio.Event().wait()
+
+        answering = asyncio.create_task(client.ask(values()))
+        await asyncio.sleep(KEEP_ALIVE_S / 2)
+        client.left.set()
+        async with asyncio.timeout(10 * KEEP_ALIVE_S):
+            await answering
+
+    asyncio.run(run())
