@@ -91,6 +91,13 @@ class Server:
             except TranslationError:
                 return False
 
+    def gateway_is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.gateway}/readyz", timeout=10) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
     def gateway_translates(self) -> bool:
         body = json.dumps({"text": "I'm hungry.", "target_language": "de"}).encode()
         request = urllib.request.Request(
@@ -168,11 +175,15 @@ def test_a_gateway_that_hangs_is_replaced(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:
-    with serving(tmp_path, "--engine-timeout=1.5") as server:
+    with serving(tmp_path, "--engine-timeout=4") as server:
         before = server.pids()
+        assert server.gateway_is_ready()
         os.kill(before["engine"], signal.SIGSTOP)
-        server.wait_for(lambda: "the engine has hung for 1.5 s" in server.log)
+        server.wait_for(lambda: not server.gateway_is_ready())
+        assert "the engine has hung" not in server.log  # Triton calls itself ready all the time
+        server.wait_for(lambda: "the engine has hung for 4 s" in server.log)
         server.wait_for(server.translates)
+        server.wait_for(server.gateway_is_ready)
         assert server.pids()["engine"] != before["engine"]
         assert "the start failed" not in server.log
 

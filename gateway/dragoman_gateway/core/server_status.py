@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from dragoman_client import AsyncTranslator, ServerInfo
+from dragoman_client import AsyncTranslator, ServerInfo, TranslationError
 
 from dragoman_gateway.core.cache import fingerprint
 from dragoman_gateway.core.errors import client_errors
@@ -41,13 +41,17 @@ class ServerStatus:
         self.known: ServerInfo | None = None
 
     async def is_ready(self) -> bool:
-        """Whether the server can translate now, or could just now: probes do not load it."""
+        """Whether the server can translate now, or could just now: probes do not load it.
+
+        The engine is asked for its information: Triton calls itself ready while an engine hangs.
+        """
         async with self._asking_ready:
             if time.monotonic() - self._asked_s >= _FRESH_S:
                 try:
                     async with asyncio.timeout(_READY_S):
-                        self._was_ready = await self._translator.is_ready()
-                except TimeoutError:
+                        await self._translator.info()
+                        self._was_ready = True
+                except (TimeoutError, TranslationError):
                     self._was_ready = False
                 self._asked_s = time.monotonic()
             return self._was_ready

@@ -100,11 +100,10 @@ def test_watchers_are_bounded_and_share_what_is_asked(
     monkeypatch.setattr(riva_service, "_MOST_WATCHERS", 20)
     asked = []
 
-    async def is_ready() -> bool:
+    async def info() -> None:
         asked.append(1)
-        return True
 
-    monkeypatch.setattr(app.gateway.translations._requests, "is_ready", is_ready)
+    monkeypatch.setattr(app.gateway.translations._requests, "info", info)
 
     async def work() -> None:
         service, request = service_of(app), messages.HealthCheckRequest()

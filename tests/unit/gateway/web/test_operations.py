@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from dragoman_gateway.application import application
+from dragoman_gateway.core import server_status
 from dragoman_gateway.core.errors import TooManyRequests, Unavailable
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
@@ -31,16 +35,31 @@ def test_the_server_is_asked_once_by_all_who_ask_whether_it_is_ready(
 ) -> None:
     asked = []
 
-    async def is_ready() -> bool:
-        asked.append(1)
-        return True
-
     with Application() as app:
-        monkeypatch.setattr(app.gateway.translations._requests, "is_ready", is_ready)
+        info = app.gateway.translations._requests.info
+
+        async def counted() -> Any:
+            asked.append(1)
+            return await info()
+
+        monkeypatch.setattr(app.gateway.translations._requests, "info", counted)
         for path in ("/readyz", "/health", "/api/v1/health"):
             for _ in range(3):
                 assert app.call("GET", path).status == 200
     assert len(asked) <= 2  # the first of them may have been long ago
+
+
+def test_a_server_whose_engine_hangs_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_status, "_READY_S", 0.05)
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    with Application() as app:
+        monkeypatch.setattr(app.gateway.translations._requests, "info", hang)
+        for path in ("/readyz", "/api/v1/health"):
+            assert app.call("GET", path).status == 503
+        assert app.call("GET", "/livez").status == 200
 
 
 def test_probes_do_not_wait_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
