@@ -2,7 +2,7 @@
 
 Run from the project's folder:
 
-    python -m studies.markup_weights --corpora CORPORA [--test]
+    python -m studies.markup_weights --corpora CORPORA [--bundle BUNDLE ...] [--test]
 
 Prints the tables of `dragoman_serving/markup/span_scores.py`. The weights maximise the probability
 of the reference's spans among all spans of a translation, a softmax over their scores, on the dev
@@ -95,12 +95,18 @@ def main() -> None:
     """Fit and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--bundle", type=Path, default=SHIPPED)
+    parser.add_argument(
+        "--bundle", type=Path, nargs="+", default=[SHIPPED], help="several: weights that suit all"
+    )
     parser.add_argument("--test", action="store_true", help="print how many are right")
     arguments = parser.parse_args()
-    aligner = SoftAligner(arguments.bundle)
     parts = ("dev", "test") if arguments.test else ("dev",)
-    sets = {part: list(read_sets(arguments.corpora, aligner, SETS[part])) for part in parts}
+    sets: dict[str, list[tuple[str, Aligned]]] = {part: [] for part in parts}
+    for bundle in arguments.bundle:
+        aligner = SoftAligner(bundle)
+        for part in parts:
+            found = read_sets(arguments.corpora, aligner, SETS[part])
+            sets[part] += [(f"{bundle}, {name}", aligned) for name, aligned in found]
     for extract, tables in ((_span_example, _SPAN_TABLES), (_gap_example, ("GAP",))):
         examples = {part: _examples(sets[part], extract) for part in parts}
         weights = fit(list(examples["dev"].values()))

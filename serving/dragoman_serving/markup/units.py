@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -17,9 +16,8 @@ from dragoman_serving.markup.evidence import Floats
 
 def _marks() -> str:
     """Combining marks, which are no word characters to `re`, as ranges of a character class."""
-    marks = [
-        code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M"
-    ]
+    codes = (*range(0x20000), *range(0xE0100, 0xE01F0))  # the planes that have some
+    marks = [code for code in codes if unicodedata.category(chr(code))[0] == "M"]
     runs = (list(run) for _, run in groupby(enumerate(marks), lambda item: item[1] - item[0]))
     return "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
 
