@@ -17,6 +17,8 @@ from dragoman_export.heads.anchors import Anchors
 
 _LEAST_RIGHT = 0.5
 """Of anchors, by heads that were chosen without them."""
+_NEARLY = 0.9
+"""Part of the best agreement that the heads chosen by anchors need to be taken instead."""
 
 Head = tuple[int, int]
 """Layer and head, from 0."""
@@ -52,9 +54,10 @@ class Evidence(Protocol):
 def nominate(directions: Directions, anchors: Anchors | None, text: str) -> list[AlignmentHeads]:
     """Choose by each of two kinds of evidence, the better choice first.
 
-    That is the one by agreement, unless it links most anchors wrong: where all that is right
-    follows from position, as in a language that turns every sentence round, agreement beyond it
-    tells nothing.
+    Anchors are certain, but few words are anchors. So the choice by anchors is the better one if
+    its directions agree nearly as well as those of the choice by agreement. It is too if the other
+    one links most anchors wrong: where all that is right follows from position, as in a language
+    that turns every sentence round, agreement beyond it tells nothing.
 
     Args:
         directions: of the text.
@@ -65,8 +68,9 @@ def nominate(directions: Directions, anchors: Anchors | None, text: str) -> list
     if anchors is None:
         return [by_agreement]
     by_anchors = choose_heads(anchors, text)
-    weights = total_of(anchors, by_agreement.heads, by_agreement.when_read)
-    if anchors.value(weights) < _LEAST_RIGHT:
+    agreement = directions.value(total_of(directions, by_anchors.heads, by_anchors.when_read))
+    right = anchors.value(total_of(anchors, by_agreement.heads, by_agreement.when_read))
+    if agreement >= _NEARLY * by_agreement.value or right < _LEAST_RIGHT:
         return [by_anchors, by_agreement]
     return [by_agreement, by_anchors]
 

@@ -22,8 +22,11 @@ DIAGONAL, MIRRORED, FIRST = (0, 0), (0, 3), (1, 3)
 """Heads that look where they look whatever stands there."""
 
 
-def made_up(random: np.random.Generator, length: int, pairs: int) -> LikePairs:
-    """Pairs of so many pieces on either side, in another order, by heads that are known."""
+def made_up(random: np.random.Generator, length: int, pairs: int, first: float = 0.5) -> LikePairs:
+    """Pairs of so many pieces on either side, in another order, by heads that are known.
+
+    `first` is the part of the pieces that the first of the two heads knows.
+    """
     both = [
         random.random((pairs, LAYERS, HEADS, length + 1, length)).astype(np.float32)
         for _ in range(2)
@@ -31,7 +34,7 @@ def made_up(random: np.random.Generator, length: int, pairs: int) -> LikePairs:
     pieces = np.arange(length)
     for pair in range(pairs):
         to_src = random.permutation(length)
-        half = random.permutation(length) < length // 2  # of the target's pieces
+        half = random.permutation(length) < int(first * length)  # of the target's pieces
         for attention, to, known in zip(
             both, (to_src, to_src.argsort()), (half, half[to_src.argsort()]), strict=True
         ):
@@ -107,6 +110,14 @@ def test_a_choice_that_links_most_anchors_wrong_gives_way(directions: Directions
     against = nominate(directions, anchors_by(DIAGONAL), "made up")
     assert [one.criterion for one in against] == ["anchors", "agreement"]
     assert against[0].heads == (DIAGONAL,)
+
+
+def test_a_choice_by_anchors_that_agrees_nearly_as_well_is_taken() -> None:
+    random = np.random.default_rng(0)
+    knowing = Directions(tuple(made_up(random, length, 40, first=1.0) for length in (4, 6, 9)))
+    nominees = nominate(knowing, anchors_by(FIRST_HALF), "made up")
+    assert [one.criterion for one in nominees] == ["anchors", "agreement"]
+    assert nominees[0].heads == (FIRST_HALF,)
 
 
 def test_agreement_is_f1_of_the_links_of_two_directions() -> None:

@@ -1,0 +1,1 @@
+"""Markup of translations: where the codes of a source text belong in its translation."""

@@ -1,0 +1,199 @@
+"""Places the codes of a sentence in its translation.
+
+Every code is placed exactly once, within its parent, and codes of one parent do not overlap. A code
+that encloses all units of its parent, or of the sentence, needs no alignment. The others are placed
+from the outside in; of the codes of one parent, the one whose span is surest comes first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from dragoman_options.markup import Markup, PlacedCodes, Span
+
+from dragoman_serving.markup.areas import Area
+from dragoman_serving.markup.evidence import Evidence, Floats
+from dragoman_serving.markup.links import Links
+from dragoman_serving.markup.span_scores import (
+    gap_features,
+    gap_scores,
+    span_features,
+    span_scores,
+)
+from dragoman_serving.markup.units import unit_pair
+
+_LEAST_LINK = 0.1
+"""Between the units of a code and those at which it is placed; below it, the place is a guess."""
+
+
+def place(source: str, target: str, markup: Markup, evidence: Evidence) -> PlacedCodes:
+    """Place the codes of a sentence in its translation.
+
+    Args:
+        source: the sentence.
+        target: its translation.
+        markup: of the sentence; valid.
+        evidence: the soft alignment of the two; not looked at if no code needs it.
+    """
+    if source == target:
+        return PlacedCodes(tuple((code.begin, code.end) for code in markup.codes))
+    placement = _Placement(source, target, markup, evidence)
+    placement.run()
+    return PlacedCodes(tuple(placement.spans), placement.uncertain)
+
+
+class _Placement:
+    """A sentence whose codes are being placed."""
+
+    def __init__(self, source: str, target: str, markup: Markup, evidence: Evidence) -> None:
+        self.spans: list[Span] = [(0, 0)] * len(markup.codes)
+        self.uncertain = 0
+        self._codes = markup.codes
+        self._source, self._target = unit_pair(source, target, markup)
+        self._evidence = evidence
+        begins, ends = (
+            np.array([code[side] for code in markup.codes], np.int64) for side in (0, 1)
+        )
+        firsts = np.searchsorted(self._source.begins, begins)
+        lasts = np.searchsorted(self._source.ends, ends, side="right")
+        self._units: list[Span] = list(
+            zip(firsts.tolist(), np.maximum(firsts, lasts).tolist(), strict=True)
+        )
+        """Of each code: its first source unit, and the one behind its last."""
+
+    @cached_property
+    def _links(self) -> Links:
+        return Links(self._source, self._target, self._evidence)
+
+    def run(self) -> None:
+        """Place the codes, parents before children."""
+        children = defaultdict(list)
+        for index, code in enumerate(self._codes):
+            children[code.parent].append(index)
+        units = (0, len(self._source)), (0, len(self._target))
+        waiting: list[tuple[int | None, Area]] = [(None, Area(*units, (0, len(self._target.text))))]
+        while waiting:
+            parent, area = waiting.pop()
+            if parent in children:
+                waiting += self._place_children(children[parent], area)
+
+    def _place_children(self, children: Sequence[int], area: Area) -> list[tuple[int, Area]]:
+        """Place the codes of one parent.
+
+        Returns:
+            What each of them encloses.
+        """
+        found = self._place_spans([child for child in children if self._has_units(child)], area)
+        for child in children:
+            if child not in found:
+                found[child] = self._place_in_gap(child, area)
+        for child, inner in found.items():
+            self.spans[child] = inner.span
+        return list(found.items())
+
+    def _has_units(self, code: int) -> bool:
+        first, behind = self._units[code]
+        return first < behind
+
+    def _place_spans(self, children: Sequence[int], area: Area) -> dict[int, Area]:
+        """Place the codes that enclose units, as long as there are free units in the target."""
+        if area.target[0] == area.target[1]:
+            return {}
+        if len(children) == 1 and self._units[children[0]] == area.source:
+            return {children[0]: self._enclose(children[0], area.target, area)}
+        found: dict[int, Area] = {}
+        for child, best in self._surest_first(children, area):
+            units = best if area.is_free(best) else self._best_free(child, area)
+            if units is not None:
+                found[child] = self._enclose(child, units, area)
+                self.uncertain += self._is_guess(self._units[child], units)
+        return found
+
+    def _surest_first(self, children: Sequence[int], area: Area) -> list[tuple[int, Span]]:
+        """The best span of each code by itself, in the order of their probabilities."""
+        found = []
+        for child in children:
+            scores = self._scores(child, area)
+            best = int(scores.argmax())
+            probability = 1 / np.exp(scores - scores.flat[best]).sum()
+            found.append((probability, child, _units_of(best, scores, area.target[0])))
+        found.sort(key=lambda one: (-one[0], one[1]))
+        return [(child, best) for _, child, best in found]
+
+    def _best_free(self, child: int, area: Area) -> Span | None:
+        """The best span of units that are free; None if none is free."""
+        scores, low = self._scores(child, area), area.target[0]
+        found = []
+        for begin, end in area.free_gaps():
+            if begin < end:
+                part = scores[begin - low : end - low, begin - low : end - low]
+                best = int(part.argmax())
+                found.append((float(part.flat[best]), _units_of(best, part, begin)))
+        return max(found)[1] if found else None
+
+    def _scores(self, child: int, area: Area) -> Floats:
+        first, behind = self._units[child]
+        return span_scores(span_features(self._links, first, behind - 1, *area.target))
+
+    def _is_guess(self, source: Span, target: Span) -> bool:
+        part = slice(*target), slice(*source)
+        return bool(self._links.both[part].max(initial=0) < _LEAST_LINK)
+
+    def _enclose(self, child: int, units: Span, area: Area) -> Area:
+        """Put a code around units of the target, with white space as in the source."""
+        code, (first, behind) = self._codes[child], self._units[child]
+        core = int(self._target.begins[units[0]]), int(self._target.ends[units[1] - 1])
+        span = (
+            self._in_gap(code.begin, first, units[0], opening=True),
+            self._in_gap(code.end, behind, units[1]),
+        )
+        return Area((first, behind), units, area.take(units, core, span))
+
+    def _place_in_gap(self, child: int, area: Area) -> Area:
+        """Place a code between units: an empty one, or one for which there are no units left."""
+        code, units = self._codes[child], self._units[child]
+        gap = self._best_gap(child, area)
+        span = self._in_gap(code.begin, units[0], gap), self._in_gap(code.end, units[1], gap)
+        if self._has_units(child):
+            span = span[0], span[0]
+        return Area(units, (gap, gap), area.take_gap(self._target.gap(gap), span))
+
+    def _best_gap(self, child: int, area: Area) -> int:
+        """The gap of the target at which to place a code."""
+        (first, behind), (low, high) = self._units[child], area.target
+        if not self._has_units(child) and first in area.source:
+            return area.target[area.source.index(first)]
+        if low == high:
+            self.uncertain += 1
+            return low
+        gap = first or behind
+        scores = gap_scores(gap_features(self._links, gap, low, high))
+        free = np.concatenate([np.arange(begin, end + 1) for begin, end in area.free_gaps()])
+        found = int(free[scores[free - low].argmax()])
+        around = self._links.both[max(found - 1, 0) : found + 1, gap - 1 : gap + 1]
+        self.uncertain += self._has_units(child) or around.max(initial=0) < _LEAST_LINK
+        return found
+
+    def _in_gap(self, offset: int, gap: int, found: int, opening: bool = False) -> int:
+        """Where in a gap of the target a border belongs, by where it is in its gap of the source.
+
+        Args:
+            offset: of the border in the source.
+            gap: of the source in which it is.
+            found: gap of the target.
+            opening: whether the border goes behind the white space if the source has none.
+        """
+        begin, end = self._source.gap(gap)
+        first, last = self._target.gap(found)
+        if offset == end and (opening or begin < end):
+            return last
+        return first if offset == begin else min(first + offset - begin, last)
+
+
+def _units_of(index: int, scores: Floats, low: int) -> Span:
+    """The span of units, of an index into flattened scores."""
+    begin, end = divmod(index, scores.shape[1])
+    return low + begin, low + end + 1

@@ -1,0 +1,148 @@
+"""The units of a text that a code may enclose: words, numbers and single punctuation marks."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import groupby, pairwise
+
+import numpy as np
+from dragoman_options.markup import Markup, Span
+
+from dragoman_serving.markup.evidence import Floats
+
+
+def _marks() -> str:
+    """Combining marks, which are no word characters to `re`, as ranges of a character class."""
+    codes = (*range(0x20000), *range(0xE0100, 0xE01F0))  # the planes that have some
+    marks = [code for code in codes if unicodedata.category(chr(code))[0] == "M"]
+    runs = (list(run) for _, run in groupby(enumerate(marks), lambda item: item[1] - item[0]))
+    return "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
+
+
+_UNIT = re.compile(
+    rf"(?:\w|[{_marks()}\u200c\u200d]|(?<=\d)[.,\u00a0\u202f](?=\d))+"  # a word or a number
+    r"|\S"
+)
+_WORD_CHARACTER = re.compile(r"\w")
+_QUOTES = dict.fromkeys(
+    map(ord, "\u201e\u201c\u201d\u201f\u00ab\u00bb\u2039\u203a\u2018\u2019\u201a\u00b4`'"), '"'
+)
+_DASHES = dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-")
+
+
+class Units:
+    """The units of a text, in order.
+
+    Attributes:
+        begins, ends: [N], offsets in the text.
+        texts: in the form in which they are compared: case and kinds of quotes and dashes folded.
+        is_word: [N], words and numbers.
+    """
+
+    def __init__(self, text: str, spans: Sequence[Span]) -> None:
+        """Take the units' spans."""
+        self.text = text
+        offsets = np.array(spans, np.int64).reshape(-1, 2)
+        self.begins, self.ends = offsets[:, 0], offsets[:, 1]
+        written = [text[begin:end] for begin, end in spans]
+        self.texts = [one.translate(_QUOTES).translate(_DASHES).casefold() for one in written]
+        self.is_word = np.array([bool(_WORD_CHARACTER.search(one)) for one in written], bool)
+
+    def __len__(self) -> int:
+        """Number of units."""
+        return len(self.texts)
+
+    @cached_property
+    def length(self) -> int:
+        """Characters from the first unit to the last."""
+        return int(self.ends[-1] - self.begins[0]) if len(self) else 0
+
+    def gap(self, index: int) -> Span:
+        """The white space before a unit; of index N, that behind the last one."""
+        begin = int(self.ends[index - 1]) if index else 0
+        end = int(self.begins[index]) if index < len(self) else len(self.text)
+        return begin, end
+
+    def pooling(self, tokens: Sequence[Span]) -> Floats:
+        """Shares [tokens, N] of each token's characters in each unit.
+
+        A token that is only white space belongs to the unit that follows.
+        """
+        begins, ends = np.array(tokens, np.int64).reshape(-1, 2).T
+        common = np.minimum(ends[:, None], self.ends) - np.maximum(begins[:, None], self.begins)
+        shares: Floats = np.maximum(common, 0).astype(np.float32)
+        if len(self):
+            (alone,) = np.nonzero(~shares.any(axis=1))
+            following = np.searchsorted(self.begins, begins[alone]).clip(max=len(self) - 1)
+            shares[alone, following] = 1
+            shares /= shares.sum(axis=1, keepdims=True)
+        return shares
+
+
+def unit_pair(source: str, target: str, markup: Markup) -> tuple[Units, Units]:
+    """The units of a source text and of its translation.
+
+    A kept span is one unit. A word of the source is cut where a code begins or ends within it; so
+    is the same word in the target.
+    """
+    kept = [_stripped(source, span) for span in markup.keep]
+    kept = [(begin, end) for begin, end in kept if begin < end]
+    whole = _spans(source, kept)
+    borders = sorted({offset for code in markup.codes for offset in code[:2]})
+    cut_words: dict[str, list[int]] = {}
+    source_spans: list[Span] = []
+    at = 0
+    for begin, end in whole:
+        while at < len(borders) and borders[at] <= begin:
+            at += 1
+        cuts = []
+        while at < len(borders) and borders[at] < end:
+            cuts.append(borders[at] - begin)
+            at += 1
+        if cuts:
+            cut_words.setdefault(source[begin:end], cuts)
+        source_spans += _cut((begin, end), cuts)
+    found = _occurrences(target, {source[begin:end] for begin, end in kept})
+    target_spans = [
+        part
+        for begin, end in _spans(target, found)
+        for part in _cut((begin, end), cut_words.get(target[begin:end], ()))
+    ]
+    return Units(source, source_spans), Units(target, target_spans)
+
+
+def _spans(text: str, whole: Iterable[Span]) -> list[Span]:
+    """Spans of the units of a text, where some spans are one unit each."""
+    spans: list[Span] = []
+    at = 0
+    for begin, end in whole:
+        spans += [found.span() for found in _UNIT.finditer(text, at, begin)]
+        spans.append((begin, end))
+        at = end
+    return spans + [found.span() for found in _UNIT.finditer(text, at)]
+
+
+def _cut(span: Span, cuts: Iterable[int]) -> list[Span]:
+    begin, end = span
+    borders = [begin, *(begin + cut for cut in cuts), end]
+    return list(pairwise(borders))
+
+
+def _stripped(text: str, span: Span) -> Span:
+    """A span without the white space at its ends."""
+    begin, end = span
+    part = text[begin:end]
+    return begin + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
+
+
+def _occurrences(text: str, kept: set[str]) -> list[Span]:
+    """Where texts occur in another one without cutting its words; the longest of them first."""
+    if not kept:
+        return []
+    within = {at for begin, end in _spans(text, ()) for at in range(begin + 1, end)}
+    pattern = "|".join(map(re.escape, sorted(kept, key=len, reverse=True)))
+    found = (one.span() for one in re.finditer(pattern, text))
+    return [span for span in found if within.isdisjoint(span)]
