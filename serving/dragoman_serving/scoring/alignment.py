@@ -58,6 +58,8 @@ class Words:
 def moses_pairs(source: str, target: str, sentences: Sequence[Linked]) -> str:
     """Links between words, such as `0-0 1-2`: of each target piece to what it looked at most.
 
+    A piece of punctuation, which looks at nothing in particular, is left out if its word has others.
+
     Args:
         source: the whole text.
         target: its whole translation.
@@ -65,6 +67,7 @@ def moses_pairs(source: str, target: str, sentences: Sequence[Linked]) -> str:
     """
     source_words, target_words = Words(source), Words(target)
     links: set[tuple[int, int]] = set()
+    of_punctuation: set[tuple[int, int]] = set()
     for sentence in sentences:
         if not sentence.weights.size:
             continue
@@ -72,7 +75,10 @@ def moses_pairs(source: str, target: str, sentences: Sequence[Linked]) -> str:
             src = source_words.at(sentence.source_begin + sentence.source[best].begin)
             tgt = target_words.at(sentence.target_begin + piece.begin)
             if src is not None and tgt is not None:
-                links.add((src, tgt))
+                says_something = any(map(str.isalnum, piece.text))
+                (links if says_something else of_punctuation).add((src, tgt))
+    linked = {tgt for _, tgt in links}
+    links |= {(src, tgt) for src, tgt in of_punctuation if tgt not in linked}
     return " ".join(f"{src}-{tgt}" for src, tgt in sorted(links))
 
 

@@ -134,3 +134,15 @@ def test_nothing_said_is_linked_to_nothing(shipped: Tokenizer) -> None:
     nothing = Linked(shipped.pieces("red"), [], np.zeros((0, 1), np.float32))
     assert moses_pairs("red", "", [nothing]) == ""
     assert json.loads(soft_json([nothing]))["weights"] == []
+
+
+def test_punctuation_links_nothing_where_its_word_has_letters(shipped: Tokenizer) -> None:
+    source, target = "red car , now", "Auto, jetzt !"
+    src, tgt = shipped.pieces(source), shipped.decoded_pieces(shipped.encode(target))
+    weights = np.zeros((len(tgt), len(src)))
+    words = {"Auto": "car", "jetzt": "now"}
+    for row, piece in enumerate(tgt):
+        word = words.get(piece.text.strip("▁"), "red")  # punctuation looks at the first word
+        weights[row, [one.text.strip("▁") for one in src].index(word)] = 1
+    found = links(moses_pairs(source, target, [Linked(src, tgt, weights)]))
+    assert found == [(0, 2), (1, 0), (3, 1)]
