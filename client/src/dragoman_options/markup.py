@@ -1,0 +1,196 @@
+"""Markup of a text as stand-off codes, with its checks and its JSON.
+
+A code is an element, such as a link or bold type: the offsets of its begin and end in the text. The
+text itself has no tags, so nothing is escaped, no text is taken for a tag, and attributes stay in
+the program that read them.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from reprlib import repr as brief
+from typing import Any, NamedTuple, Self
+
+MOST_CODES = 10_000
+"""Most codes of one text."""
+_SHAPE = '{"codes": [[begin, end, parent or null], ...], "keep": [[begin, end], ...]}'
+
+Span = tuple[int, int]
+"""Begin and end, in Unicode code points."""
+
+
+class Code(NamedTuple):
+    """An element in a text; an empty element has `begin == end`.
+
+    Attributes:
+        begin: offset of its first character.
+        end: offset behind its last character.
+        parent: index of the innermost code that encloses it; None if no code does.
+    """
+
+    begin: int
+    end: int
+    parent: int | None = None
+
+
+@dataclass(frozen=True)
+class Markup:
+    """The codes of a text, and the spans that its translation repeats verbatim.
+
+    Attributes:
+        codes: in document order: each code follows its parent and lies within it, and codes of one
+            parent do not overlap.
+        keep: spans to repeat, in order. No code begins or ends within one.
+    """
+
+    codes: tuple[Code, ...] = ()
+    keep: tuple[Span, ...] = ()
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Markup from a JSON value.
+
+        Args:
+            value: `{"codes": [[begin, end, parent], ...], "keep": [[begin, end], ...]}`; each of
+                the two may be left out, and a parent too.
+
+        Raises:
+            ValueError: it has another shape.
+        """
+        if not isinstance(value, Mapping) or not {"codes", "keep"}.issuperset(value):
+            raise ValueError(f"{brief(value)}: give {_SHAPE}")
+        codes, keep = value.get("codes", ()), value.get("keep", ())
+        for name, found in (("codes", codes), ("keep", keep)):
+            if not _is_list(found):
+                raise ValueError(f"{name} is {brief(found)}: give {_SHAPE}")
+        return cls(
+            tuple(_code(index, one) for index, one in enumerate(codes)),
+            tuple(_span("keep", index, one) for index, one in enumerate(keep)),
+        )
+
+    @classmethod
+    def parse(cls, written: str) -> Self:
+        """Read markup from JSON.
+
+        Raises:
+            ValueError: it is not JSON, or has another shape.
+        """
+        try:
+            value = json.loads(written)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"not valid JSON: {error}") from error
+        return cls.of(value)
+
+    def __str__(self) -> str:
+        """JSON."""
+        return json.dumps({"codes": self.codes, "keep": self.keep})
+
+    def check(self, text: str) -> None:
+        """Refuse what is not valid markup of a text.
+
+        Raises:
+            ValueError: names the code or the span, its value, and what is wrong.
+        """
+        if len(self.codes) > MOST_CODES:
+            raise ValueError(f"{len(self.codes)} codes, more than {MOST_CODES}")
+        self._check_codes(len(text))
+        self._check_keep(len(text))
+
+    def _check_codes(self, length: int) -> None:
+        enclosing: list[int] = []
+        """The codes that may enclose the next one, outermost first."""
+        reached = 0
+        """No code may begin before this offset."""
+        for index, (begin, end, parent) in enumerate(self.codes):
+            while enclosing and enclosing[-1] != parent:
+                reached = max(reached, self.codes[enclosing.pop()].end)
+            if parent is not None and not enclosing:
+                raise ValueError(
+                    f"code {index} has the parent {parent}: give null, the code before it, "
+                    "or one that encloses that code"
+                )
+            last = length if parent is None else self.codes[parent].end
+            if not 0 <= begin <= end <= last:
+                where = (
+                    f"0 to {length}" if parent is None else f"code {parent}, which ends at {last}"
+                )
+                raise ValueError(f"code {index} is {begin} to {end}: give a part of {where}")
+            if begin < reached:
+                raise ValueError(
+                    f"code {index} begins at {begin}, before {reached}, where the code before it "
+                    "ends or its parent begins"
+                )
+            reached = begin
+            enclosing.append(index)
+
+    def _check_keep(self, length: int) -> None:
+        borders = sorted({offset for begin, end, _ in self.codes for offset in (begin, end)})
+        reached = 0
+        for index, (begin, end) in enumerate(self.keep):
+            if not 0 <= begin < end <= length:
+                raise ValueError(f"keep {index} is {begin} to {end}: give a part of 0 to {length}")
+            if begin < reached:
+                raise ValueError(f"keep {index} begins at {begin}, before keep {index - 1} ends")
+            inside = bisect_right(borders, begin)
+            if inside < len(borders) and borders[inside] < end:
+                raise ValueError(
+                    f"keep {index} is {begin} to {end}: a code begins or ends within it, "
+                    f"at {borders[inside]}"
+                )
+            reached = end
+
+
+@dataclass(frozen=True)
+class PlacedCodes:
+    """Where the codes of a text are in its translation.
+
+    Attributes:
+        codes: the span of each code in the translation, in the order of the source's codes.
+        uncertain: number of codes whose position is a guess.
+    """
+
+    codes: tuple[Span, ...] = ()
+    uncertain: int = 0
+
+    @classmethod
+    def parse(cls, written: str) -> Self:
+        """Read them from JSON, as `str` writes them."""
+        value = json.loads(written)
+        spans = tuple((int(begin), int(end)) for begin, end in value["codes"])
+        return cls(spans, int(value["uncertain"]))
+
+    def __str__(self) -> str:
+        """JSON: `{"codes": [[begin, end], ...], "uncertain": number}`."""
+        return json.dumps({"codes": self.codes, "uncertain": self.uncertain})
+
+
+def _code(index: int, value: Any) -> Code:
+    """A code from a JSON value.
+
+    Raises:
+        ValueError: it is not two offsets, with or without a parent.
+    """
+    has_parent = _is_list(value) and len(value) == 3
+    parent = value[2] if has_parent else None
+    if parent is not None and type(parent) is not int:
+        raise ValueError(f"codes[{index}] is {brief(value)}: give {_SHAPE}")
+    return Code(*_span("codes", index, value[:2] if has_parent else value), parent)
+
+
+def _span(name: str, index: int, value: Any) -> Span:
+    """Two offsets from a JSON value.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not _is_list(value) or len(value) != 2 or any(type(offset) is not int for offset in value):
+        raise ValueError(f"{name}[{index}] is {brief(value)}: give {_SHAPE}")
+    begin, end = value
+    return begin, end
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
