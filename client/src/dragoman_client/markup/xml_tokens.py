@@ -37,7 +37,7 @@ class XmlToken:
         name: of an element, an entity, or the target of an instruction.
         attributes: of a start tag, the defaults of the document type included.
         text: that text and CDATA stand for, with line feeds as line ends; content of a comment or
-            an instruction.
+            an instruction; of an entity, if the document itself declares it.
         raw: the bytes it is written in. The end of an empty-element tag has none.
     """
 
@@ -85,6 +85,7 @@ class XmlTokens:
         self._is_open = False
         """Whether text that follows belongs to the pending token."""
         self._ready: list[XmlToken] = []
+        self._entities: dict[str, str] = {}
         self._depth = 0
         self._is_in_cdata = False
         self._wrapper = _WRAPPER if is_fragment else b""
@@ -234,9 +235,12 @@ class XmlTokens:
             raise ValueError(f"entity {name} is in another file, and none is fetched: remove it")
         if value is not None and _REFERENCE.search(value):
             raise ValueError(f"entity {name} is made of other entities: write its text in full")
+        if value is not None and not is_parameter:
+            self._entities.setdefault(name, value)
 
     def _default(self, written: str) -> None:
-        self._inside(XmlToken("entity", written[1:-1]))
+        name = written[1:-1]
+        self._inside(XmlToken("entity", name, text=self._entities.get(name, "")))
 
     def _inside(self, token: XmlToken) -> None:
         """A token, unless it stands outside the root element."""
