@@ -119,12 +119,12 @@ class XmlProfile:
         return dataclasses.replace(self, roles={**known, **roles}, otherwise=otherwise)
 
 
-def _roles(**names: str) -> dict[str, Role]:
+def roles(**names: str) -> dict[str, Role]:
     """Roles by name, from names by role."""
     return {name: role for role, listed in names.items() for name in listed.split()}  # type: ignore[misc]
 
 
-_PLACEHOLDERS = re.compile(
+PLACEHOLDERS = re.compile(
     r"%(?:\d+\$)?[-+#0,(]*\d*(?:\.\d+)?[a-zA-Z](?![a-zA-Z])|%L?\d+|%%|\{\{[^{}]*\}\}|\$?\{[\w.:,-]*\}"
 )
 """Of printf, Qt, .NET and template languages."""
@@ -132,7 +132,7 @@ _PLACEHOLDERS = re.compile(
 GENERIC = XmlProfile()
 
 XHTML = XmlProfile(
-    roles=_roles(
+    roles=roles(
         inline="a abbr acronym b bdi bdo big br cite data del dfn em font i img input ins label "
         "mark meter nobr output progress q rb rp rt rtc ruby s small span strike strong sub sup "
         "time tt u wbr",
@@ -162,7 +162,7 @@ XHTML = XmlProfile(
 )
 
 DOCBOOK = XmlProfile(
-    roles=_roles(
+    roles=roles(
         inline="abbrev acronym alt anchor application author authorinitials citation citetitle "
         "citerefentry coref corpauthor database date edition email emphasis firstname firstterm "
         "foreignphrase glossterm guibutton guiicon guilabel guimenu guimenuitem guisubmenu "
@@ -186,7 +186,7 @@ DOCBOOK = XmlProfile(
 )
 
 DITA = XmlProfile(
-    roles=_roles(
+    roles=roles(
         inline="abbreviated-form b cite i keyword line-through menucascade overline ph q sub sup "
         "term text tm tt u uicontrol wintitle xref link",
         keep="apiname cmdname codeph filepath markupname msgnum msgph numcharref option "
@@ -201,13 +201,13 @@ DITA = XmlProfile(
 )
 
 SVG = XmlProfile(
-    roles=_roles(text="text title desc flowRoot", skip="script style metadata foreignObject"),
+    roles=roles(text="text title desc flowRoot", skip="script style metadata foreignObject"),
     otherwise="block",
     attributes={"*": frozenset({"aria-label", "xlink:title"})},
 )
 
 RESX = XmlProfile(
-    roles=_roles(text="value", skip="resheader metadata assembly schema comment"),
+    roles=roles(text="value", skip="resheader metadata assembly schema comment"),
     otherwise="block",
     rules=(
         Rule("data", "type", None, "skip"),
@@ -215,17 +215,17 @@ RESX = XmlProfile(
         Rule("data", "name", re.compile(r">>.*"), "skip"),
     ),
     preserving=frozenset({"value"}),
-    keep=_PLACEHOLDERS,
+    keep=PLACEHOLDERS,
 )
 
 ANDROID = XmlProfile(
-    roles=_roles(text="string item", block="resources plurals string-array", keep="g"),
+    roles=roles(text="string item", block="resources plurals string-array", keep="g"),
     otherwise="skip",
     rules=(
         Rule("*", "translatable", re.compile("false"), "skip"),
         Rule("item", "type", None, "skip"),
     ),
-    keep=_PLACEHOLDERS,
+    keep=PLACEHOLDERS,
     has_tags_as_text=True,
     decode=android_strings.decode,
     encode=android_strings.encode,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dragoman_client.markup.bilingual import UnitReader, form_of
 from dragoman_client.markup.outline import Outline
 from dragoman_client.markup.segments import Raw, Segment
-from dragoman_client.markup.xml_profiles import XmlProfile, profile_of
+from dragoman_client.markup.xml_profiles import GENERIC, XmlProfile, profile_of
 from dragoman_client.markup.xml_roles import XmlRoles
 from dragoman_client.markup.xml_segmenter import XmlSegmenter
 from dragoman_client.markup.xml_tokens import XmlToken, XmlTokens
@@ -14,7 +15,11 @@ _HEAD_BYTES = 1 << 13
 
 
 class XmlReader:
-    """Reads a document in chunks; what comes out, joined, are the bytes that went in."""
+    """Reads a document in chunks.
+
+    What comes out, joined, are the bytes that went in; a file with translations beside its texts
+    has, in addition, the texts where their translations come.
+    """
 
     def __init__(
         self,
@@ -22,6 +27,8 @@ class XmlReader:
         *,
         encoding: str | None = None,
         is_fragment: bool = False,
+        target_language: str | None = None,
+        overwrites: bool = False,
     ) -> None:
         """Prepare.
 
@@ -29,17 +36,20 @@ class XmlReader:
             profile: of the document; None: its root element tells.
             encoding: that is known from elsewhere; None: the document says it.
             is_fragment: what is read, in UTF-8, need not be one element.
+            target_language: that a file with translations beside its texts is to name.
+            overwrites: translations that such a file has are replaced.
 
         Raises:
             ValueError: no such encoding.
         """
         self._tokens = XmlTokens(encoding, is_fragment=is_fragment)
+        self._target_language, self._overwrites = target_language, overwrites
         self._profile = profile
         self._is_fragment = is_fragment
         self._head = b""
         self._unread: list[XmlToken] = []
         """Before the profile is chosen."""
-        self._document: _Document | None = None
+        self._document: _Document | UnitReader | None = None
 
     def feed(self, chunk: bytes) -> list[Raw | Segment]:
         """Read on.
@@ -66,13 +76,22 @@ class XmlReader:
         self._unread.clear()
         return document.take()
 
-    def _begun(self) -> _Document:
+    def _begun(self) -> _Document | UnitReader:
         if self._document is None:
-            roots = (token.name for token in self._unread if token.kind == "start")
-            profile = self._profile or profile_of(next(roots, ""), self._head)
-            self._document = _Document(profile, self._tokens.encoding, self._is_fragment)
+            self._document = self._document_of(
+                next((token for token in self._unread if token.kind == "start"), None)
+            )
             self._head = b""
         return self._document
+
+    def _document_of(self, root: XmlToken | None) -> _Document | UnitReader:
+        encoding = self._tokens.encoding
+        if self._is_fragment or root is None or self._profile is not None:
+            return _Document(self._profile or GENERIC, encoding, self._is_fragment)
+        form = form_of(root)
+        if form is not None:
+            return UnitReader(form, encoding, self._target_language, self._overwrites)
+        return _Document(profile_of(root.name, self._head), encoding, is_fragment=False)
 
 
 class _Document:
