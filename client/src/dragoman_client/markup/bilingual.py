@@ -346,7 +346,7 @@ class UnitReader:
         form = self._form
         prefix = source.name[: -len(_local(source))]
         name = prefix + form.target
-        attributes = dict(form.target_attributes)
+        attributes = {"xml:space": source.attributes.get("xml:space"), **form.target_attributes}
         if form is TMX:
             attributes = {form.language[1]: self._language}
         inner = f"<{prefix}seg>" if form is TMX else ""

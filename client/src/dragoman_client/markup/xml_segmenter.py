@@ -24,6 +24,8 @@ from dragoman_client.markup.xml_tokens import XmlToken
 
 MOST_RUN_BYTES = 1 << 20
 """A text that is longer is parted where it is."""
+_MOST_NESTED = 8
+"""Texts within texts."""
 _MOST_KEPT = 1000
 """Characters of what is kept that its sentence is translated with."""
 
@@ -115,6 +117,8 @@ class XmlSegmenter:
             role = "keep"
         elif role in ("inline", "keep", "opaque", "nested") and not item.is_translated:
             role = "block"
+        elif role == "nested" and len(self._runs) > _MOST_NESTED:
+            role = "opaque"
         parts = self._parts(item)
         if role in ("keep", "opaque"):
             self._held = _Held(parts, role == "keep", self._pair(token))
