@@ -39,7 +39,8 @@ def test_every_kind_of_token_has_its_bytes() -> None:
     """References, CDATA, comments, instructions and empty-element tags."""
     document = (
         b'<?xml version="1.0"?>\n<!DOCTYPE a SYSTEM "a.dtd" [<!-- <b> --><!ENTITY x "y">]>\n'
-        b'<a k="&lt;">1 &amp; &#50;\r\n<b/>&x;&other;<![CDATA[c &amp; ]]>d<?e f?><!--g--></a>\n<!--h-->'
+        b'<a k="&lt;">1 &amp; &#50;\r\n<b/>&x;&other;<![CDATA[c &amp; ]]>d<?e f?><!--g--></a>\n'
+        b"<!--h-->"
     )
     found = [(t.kind, t.name or t.text, t.raw) for t in tokens_of(document)]
     assert found[0][0] == found[-1][0] == "other"

@@ -51,7 +51,7 @@ class XmlToken:
 class XmlTokens:
     """Reads a document in chunks.
 
-    Text may be parted at chunk borders: neighbours of the kind `text` belong together.
+    Long text may be parted: neighbours of the kind `text` belong together.
 
     Attributes:
         encoding: of the document, as Python names it; known when the first token is.
@@ -138,7 +138,8 @@ class XmlTokens:
             raise self._refusal(str(error)) from None
         if len(self._held) > MOST_TOKEN_BYTES:
             raise self._refusal(_TOO_LONG)
-        self._is_open = self._is_in_cdata
+        # A short text goes on behind the border of a chunk, so that none is found in parts.
+        self._is_open = self._is_in_cdata or (self._is_open and len(self._held) < _PIECE_BYTES)
 
     def _refusal(self, message: str) -> ValueError:
         parser = self._parser
