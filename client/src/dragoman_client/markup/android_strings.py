@@ -1,0 +1,30 @@
+r"""Text of Android's string resources, which has escapes of its own, such as `\'` and `\n`.
+
+Source: https://developer.android.com/guide/topics/resources/string-resource
+"""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPE = re.compile(r"""\\(?:u([0-9A-Fa-f]{4})|(.))|"|\\$""", re.DOTALL)
+_SPECIAL = re.compile(r"""[\\"'\n\t]|^[@?]|(?<= ) """)
+_WRITTEN = {"\n": "\\n", "\t": "\\t", " ": "\\u0020"}
+_READ = {"n": "\n", "t": "\t"}
+
+
+def decode(written: str) -> str:
+    """What is shown; quotes that are not escaped only group, and are left out."""
+    return _ESCAPE.sub(_shown, written)
+
+
+def encode(text: str) -> str:
+    """A way to write a text."""
+    return _SPECIAL.sub(lambda found: _WRITTEN.get(found[0], f"\\{found[0]}"), text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    code, character = found.groups()
+    if code:
+        return chr(int(code, 16))
+    return _READ.get(character, character) if character else ""

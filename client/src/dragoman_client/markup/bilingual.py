@@ -1,0 +1,411 @@
+"""XLIFF 1.2 and 2.x, Qt's ts and TMX: source texts are read, translations are put beside them.
+
+A unit is read whole. Its translation is written with the tags of its source; a unit that has a
+translation already, or is not to be translated, stays as it is.
+
+Source: XLIFF 1.2 and 2.1 (OASIS), https://doc.qt.io/qt-6/linguist-ts-file-format.html, TMX 1.4b.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from xml.sax.saxutils import quoteattr
+
+from dragoman_client.markup.outline import Item
+from dragoman_client.markup.segments import Raw, Segment
+from dragoman_client.markup.xml_profiles import PLACEHOLDERS, Pair, Rule, XmlProfile, roles
+from dragoman_client.markup.xml_roles import XmlRoles
+from dragoman_client.markup.xml_segmenter import XmlSegmenter
+from dragoman_client.markup.xml_tokens import XmlToken
+
+MOST_UNIT_BYTES = 1 << 24
+"""A longer unit is refused, because it is held in memory."""
+
+_ATTRIBUTE = r"""\s+{}\s*=\s*(?:"[^"]*"|'[^']*')"""
+_TAG_END = re.compile(r"\s*/?>$")
+
+
+@dataclass(frozen=True)
+class UnitForm:
+    """A format of units, each with a source and, it may be, a translation.
+
+    Attributes:
+        profile: of what is in a source.
+        unit: name of the element that holds a source and its translation.
+        sources: names of the source; the first one that a unit has is read.
+        target: name of the translation.
+        slots: names of the elements in it of which each holds a translation.
+        language: the element, and its attribute, that names the target language.
+        replaced: values of an attribute of unit or target by which a translation is none yet.
+        closed: values by which a unit is left as it is.
+        unit_attributes: that a unit gets with its translation; None: removed.
+        target_attributes: that the translation gets.
+    """
+
+    profile: XmlProfile
+    unit: str
+    sources: tuple[str, ...]
+    target: str
+    language: tuple[str, str]
+    slots: str = ""
+    replaced: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    unit_attributes: Mapping[str, str | None] = field(default_factory=dict)
+    target_attributes: Mapping[str, str | None] = field(default_factory=dict)
+
+
+XLIFF_1 = UnitForm(
+    XmlProfile(
+        roles=roles(text="source seg-source", inline="g mrk", opaque="x bx ex bpt ept ph it"),
+        otherwise="block",
+        rules=(
+            Rule("mrk", "mtype", re.compile("protected"), "keep"),
+            Rule("mrk", "mtype", re.compile("seg"), "block"),
+        ),
+        pairs={
+            "bx": Pair("x", ("rid", "id"), True),
+            "ex": Pair("x", ("rid", "id"), False),
+            "bpt": Pair("pt", ("rid", "id"), True),
+            "ept": Pair("pt", ("rid", "id"), False),
+        },
+        preserving=frozenset({"source", "seg-source"}),
+        keep=PLACEHOLDERS,
+        has_tags_as_text=True,
+    ),
+    unit="trans-unit",
+    sources=("seg-source", "source"),
+    target="target",
+    language=("file", "target-language"),
+    replaced={"state": frozenset({"new", "needs-translation"})},
+    closed={"approved": frozenset({"yes"})},
+    target_attributes={"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
+)
+
+XLIFF_2 = UnitForm(
+    XmlProfile(
+        roles=roles(text="source", inline="pc mrk", opaque="ph sc ec sm em cp"),
+        otherwise="block",
+        pairs={
+            "sc": Pair("c", ("id",), True),
+            "ec": Pair("c", ("startRef",), False),
+            "sm": Pair("m", ("id",), True),
+            "em": Pair("m", ("startRef",), False),
+        },
+        keep=PLACEHOLDERS,
+    ),
+    unit="segment",
+    sources=("source",),
+    target="target",
+    language=("xliff", "trgLang"),
+    replaced={"state": frozenset({"initial"})},
+    unit_attributes={"state": "translated", "subState": None},
+)
+
+QT = UnitForm(
+    XmlProfile(
+        roles=roles(text="source", opaque="byte"),
+        otherwise="block",
+        preserving=frozenset({"source"}),
+        keep=PLACEHOLDERS,
+        has_tags_as_text=True,
+    ),
+    unit="message",
+    sources=("source",),
+    target="translation",
+    language=("TS", "language"),
+    slots="numerusform",
+    closed={"type": frozenset({"vanished", "obsolete"})},
+    target_attributes={"type": "unfinished"},
+)
+
+TMX = UnitForm(
+    XmlProfile(
+        roles=roles(text="seg", inline="hi", opaque="bpt ept ph it ut"),
+        otherwise="block",
+        pairs={"bpt": Pair("pt", ("i",), True), "ept": Pair("pt", ("i",), False)},
+    ),
+    unit="tu",
+    sources=("seg",),
+    target="tuv",
+    language=("tuv", "xml:lang"),
+)
+
+
+def form_of(root: XmlToken) -> UnitForm | None:
+    """The format of a document with a root element; None: it has no units."""
+    name = root.name.rpartition(":")[2]
+    if name == "xliff":
+        return XLIFF_1 if root.attributes.get("version", "").startswith("1.") else XLIFF_2
+    return {"TS": QT, "tmx": TMX}.get(name)
+
+
+class _Places(NamedTuple):
+    """Indices of a unit's items; an end is behind the end tag.
+
+    Attributes:
+        source: the element that is translated.
+        targets: the elements that get the translation; none: it is to be made.
+        target: the element that holds them.
+        behind: where a translation that is to be made is put.
+        indent: of it.
+    """
+
+    source: tuple[int, int]
+    target: tuple[int, int] | None
+    targets: tuple[tuple[int, int], ...]
+    behind: int
+    indent: bytes
+
+
+class UnitReader:
+    """Reads units from items."""
+
+    def __init__(
+        self, form: UnitForm, encoding: str, target_language: str | None, overwrites: bool
+    ) -> None:
+        """Begin.
+
+        Args:
+            form: of the document.
+            encoding: likewise.
+            target_language: of the translations, for a document that does not say it.
+            overwrites: translations that are there are replaced.
+
+        Raises:
+            ValueError: the form needs a target language.
+        """
+        if form is TMX and target_language is None:
+            raise ValueError("a TMX file is to be translated: give the target language")
+        self._form, self._encoding = form, encoding
+        self._language, self._overwrites = target_language, overwrites
+        self._roles = XmlRoles(form.profile)
+        self._unit: list[Item] = []
+        self._unit_bytes = 0
+        self._depth = 0
+        self._protecting: set[str] = set()
+        """Ids of the markers between which nothing is translated."""
+        self._source_language = ""
+        self._out: list[Raw | Segment] = []
+
+    def add(self, token: XmlToken) -> None:
+        """Read on.
+
+        Raises:
+            ValueError: a unit is too long.
+        """
+        item = self._roles.item(token)
+        name = _local(token)
+        if token.kind == "start":
+            if self._unit or name == self._form.unit:
+                self._depth += 1
+            elif name == "unit":
+                self._protecting.clear()
+            elif name == "header":
+                self._source_language = token.attributes.get("srclang", "")
+        if not self._depth:
+            self._out.append(Raw(self._with_language(token, name)))
+            return
+        self._unit.append(item)
+        self._unit_bytes += len(token.raw)
+        if self._unit_bytes > MOST_UNIT_BYTES:
+            raise ValueError(f"a {self._form.unit} of more than {MOST_UNIT_BYTES} bytes")
+        if token.kind == "end":
+            self._depth -= 1
+            if not self._depth:
+                self._out += self._written(self._unit)
+                self._unit, self._unit_bytes = [], 0
+
+    def take(self) -> list[Raw | Segment]:
+        """What is complete."""
+        out, self._out = self._out, []
+        return out
+
+    finish = take
+
+    def _with_language(self, token: XmlToken, name: str) -> bytes:
+        element, attribute = self._form.language
+        if token.kind != "start" or name != element or attribute in token.attributes:
+            return token.raw
+        return self._tag(token, {attribute: self._language} if self._language else {})
+
+    def _written(self, unit: list[Item]) -> Iterator[Raw | Segment]:
+        """A unit, with its translation if it lacks one."""
+        raws = [Raw(item.token.raw) for item in unit]
+        places = self._places(unit)
+        content = self._content(unit, places.source) if places else []
+        if places is None or not content or self._is_done(unit, places):
+            yield from raws
+            return
+        form = self._form
+        raws[0] = Raw(self._tag(unit[0].token, form.unit_attributes))
+        if places.target is None:
+            yield from raws[: places.behind]
+            yield Raw(places.indent)
+            yield from self._new_target(unit[places.source[0]].token, content)
+            yield from raws[places.behind :]
+            return
+        start = places.target[0]
+        if places.targets != (places.target,):
+            raws[start] = Raw(self._tag(unit[start].token, form.target_attributes))
+        position = 0
+        for begin, end in places.targets:
+            is_target = begin == start
+            yield from raws[position:begin]
+            attributes = form.target_attributes if is_target else {}
+            tag = self._tag(unit[begin].token, attributes, is_empty=False)
+            yield Raw(tag)
+            yield from content
+            yield raws[end - 1] if raws[end - 1].content else Raw(self._end_tag(unit[begin].token))
+            position = end
+        yield from raws[position:]
+
+    def _is_done(self, unit: list[Item], places: _Places) -> bool:
+        """Whether a unit is left as it is."""
+        if not unit[places.source[0]].is_translated:
+            return True
+        known = dict(unit[0].token.attributes)
+        has_text = False
+        if places.target is not None:
+            begin, end = places.target
+            known |= unit[begin].token.attributes
+            has_text = any(
+                item.has_text or (item.token.kind == "start" and _local(item.token) not in _HOLDING)
+                for item in unit[begin + 1 : end - 1]
+            )
+        if self._overwrites:
+            return False
+        if _is_among(known, self._form.closed):
+            return True
+        return has_text and not _is_among(known, self._form.replaced)
+
+    def _content(self, unit: list[Item], source: tuple[int, int]) -> list[Raw | Segment]:
+        """What a translation holds."""
+        begin, end = source
+        segmenter = XmlSegmenter(self._form.profile, self._encoding)
+        for item in unit[begin + 1 : end - 1]:
+            self._follow_markers(item.token)
+            segmenter.add(item._replace(is_translated=False) if self._protecting else item)
+        return segmenter.finish()
+
+    def _follow_markers(self, token: XmlToken) -> None:
+        if token.kind == "start" and _local(token) == "sm":
+            if token.attributes.get("translate") == "no":
+                self._protecting.add(token.attributes.get("id", ""))
+        elif token.kind == "start" and _local(token) == "em":
+            self._protecting.discard(token.attributes.get("startRef", ""))
+
+    def _places(self, unit: list[Item]) -> _Places | None:
+        """Where source and target are; None: there is nothing to translate, or no place for it."""
+        if self._form is TMX:
+            return self._places_of_languages(unit)
+        children = list(_children(unit))
+        named = {_local(unit[begin].token): (begin, end) for begin, end in reversed(children)}
+        source = next((named[name] for name in self._form.sources if name in named), None)
+        if source is None:
+            return None
+        target = named.get(self._form.target)
+        indent = _indent(unit, source[0])
+        if target is None:
+            return _Places(source, None, (), source[1], indent)
+        targets: tuple[tuple[int, int], ...] = (target,)
+        if unit[0].token.attributes.get("numerus") == "yes":
+            begin, end = target
+            inner = [(begin + one, begin + other) for one, other in _children(unit[begin:end])]
+            targets = tuple(
+                (one, other) for one, other in inner if _local(unit[one].token) == self._form.slots
+            )
+        return _Places(source, target, targets, source[1], indent) if targets else None
+
+    def _places_of_languages(self, unit: list[Item]) -> _Places | None:
+        source = None
+        for begin, end in _children(unit):
+            if _local(unit[begin].token) != "tuv":
+                continue
+            attributes = unit[begin].token.attributes
+            language = attributes.get("xml:lang", attributes.get("lang", ""))
+            if _is_language(language, self._language or ""):
+                return None
+            if source is None and _is_language(language, self._source_language):
+                source = begin, end
+        if source is None:
+            return None
+        begin, end = source
+        for one, other in _children(unit[begin:end]):
+            if _local(unit[begin + one].token) == "seg":
+                inner = begin + one, begin + other
+                return _Places(inner, None, (), end, _indent(unit, begin))
+        return None
+
+    def _new_target(
+        self, source: XmlToken, content: list[Raw | Segment]
+    ) -> Iterator[Raw | Segment]:
+        """A translation with its element."""
+        form = self._form
+        prefix = source.name[: -len(_local(source))]
+        name = prefix + form.target
+        attributes = {"xml:space": source.attributes.get("xml:space"), **form.target_attributes}
+        if form is TMX:
+            attributes = {form.language[1]: self._language}
+        inner = f"<{prefix}seg>" if form is TMX else ""
+        yield Raw(f"<{name}{_attributes(attributes)}>{inner}".encode(self._encoding))
+        yield from content
+        yield Raw(f"{inner.replace('<', '</')}</{name}>".encode(self._encoding))
+
+    def _tag(
+        self, token: XmlToken, attributes: Mapping[str, str | None], *, is_empty: bool | None = None
+    ) -> bytes:
+        """A start tag with other attributes; None removes one."""
+        written = token.raw.decode(self._encoding)
+        for name in attributes:
+            written = re.sub(_ATTRIBUTE.format(re.escape(name)), "", written)
+        end = _TAG_END.search(written)
+        if end is None:
+            return token.raw
+        last = ">" if is_empty is False else end[0]
+        return f"{written[: end.start()]}{_attributes(attributes)}{last}".encode(self._encoding)
+
+    def _end_tag(self, token: XmlToken) -> bytes:
+        return f"</{token.name}>".encode(self._encoding)
+
+
+_HOLDING = frozenset({"mrk", "numerusform"})
+"""Elements that are no content by themselves."""
+
+
+def _local(token: XmlToken) -> str:
+    return token.name.rpartition(":")[2]
+
+
+def _is_among(known: Mapping[str, str], values: Mapping[str, frozenset[str]]) -> bool:
+    return any(known.get(name) in some for name, some in values.items())
+
+
+def _is_language(tag: str, other: str) -> bool:
+    """Whether two tags name one language, whatever the region."""
+    return bool(tag) and tag.partition("-")[0].lower() == other.partition("-")[0].lower()
+
+
+def _attributes(attributes: Mapping[str, str | None]) -> str:
+    return "".join(f" {n}={quoteattr(v)}" for n, v in attributes.items() if v is not None)
+
+
+def _children(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+    """Begin and end of the elements in the one that the items are."""
+    depth = begin = 0
+    for index, item in enumerate(items):
+        if item.token.kind == "start":
+            depth += 1
+            begin = index if depth == 2 else begin
+        elif item.token.kind == "end":
+            depth -= 1
+            if depth == 1:
+                yield begin, index + 1
+
+
+def _indent(unit: Sequence[Item], begin: int) -> bytes:
+    """The white space before an element."""
+    before = unit[begin - 1].token
+    return before.raw if before.kind == "text" and not before.text.strip() else b""

@@ -1,0 +1,502 @@
+"""Text of a document, with its elements as codes, and the bytes between.
+
+A reader hands over what a block is made of (`Words`, `Opening`, `Closing`, `Opaque`), and
+`segments` makes texts of it. A segment writes its translation with the bytes of the original's
+tags: a document is never written from a tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal, NamedTuple
+
+from dragoman_options.markup import MOST_CODES, Code, Markup, PlacedCodes, Span
+
+SegmentKind = Literal["text", "attribute", "title"]
+
+_SPACE = " \t\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How text is written somewhere in a document.
+
+    Attributes:
+        encoding: of the document.
+        read: text from the way it is written.
+        write: the way it is written from text.
+    """
+
+    encoding: str
+    read: Callable[[str], str]
+    write: Callable[[str], bytes]
+
+    def raw(self, written: str) -> bytes:
+        """The bytes of what was read."""
+        return written.encode(self.encoding, "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Bytes that stay as they are."""
+
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Text of a block, as it is written."""
+
+    written: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The begin of an element.
+
+    Attributes:
+        parts: bytes of the tag, and the texts of its attributes.
+        spelling: of the text in it; None: that of the text around it.
+    """
+
+    parts: tuple[bytes | Segment, ...]
+    spelling: Spelling | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The end of an element."""
+
+    parts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """What moves with the text as it is.
+
+    Attributes:
+        parts: its bytes, and the texts of its attributes.
+        text: that stands for it in its sentence, and is to be repeated.
+        pair: a name, and whether it is the first of two of this name that stand for an element,
+            if there is a second one.
+    """
+
+    parts: tuple[bytes | Segment, ...]
+    text: str = ""
+    pair: tuple[str, bool] | None = None
+
+
+Piece = Words | Opening | Closing | Opaque
+
+
+class Tag(NamedTuple):
+    """A code's bytes, around the text or, if it is opaque, instead of it."""
+
+    parts: tuple[bytes | Segment, ...]
+    closing: bytes
+    spelling: Spelling | None
+    is_opaque: bool
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A text to translate.
+
+    Attributes:
+        text: without tags.
+        markup: its elements as codes, and what its translation repeats.
+        original: the bytes in its place.
+        spelling: of its text.
+        tags: the bytes of each code.
+        kind: where it stands.
+        line_end: how a line feed is written.
+    """
+
+    text: str
+    markup: Markup
+    original: bytes
+    spelling: Spelling
+    tags: tuple[Tag, ...] = ()
+    kind: SegmentKind = "text"
+    line_end: str = "\n"
+
+    @property
+    def attributes(self) -> tuple[Segment, ...]:
+        """The texts within its tags, in order."""
+        return tuple(part for tag in self.tags for part in tag.parts if isinstance(part, Segment))
+
+    def write(
+        self, translation: str, placed: PlacedCodes, attributes: Sequence[bytes] | None = None
+    ) -> bytes:
+        """The bytes that replace the original.
+
+        Args:
+            translation: of the text.
+            placed: where its codes are in the translation.
+            attributes: the texts within its tags, written; None: as they were.
+
+        Raises:
+            ValueError: the codes have no valid places.
+        """
+        originals = [one.original for one in self.attributes]
+        written = originals if attributes is None else list(attributes)
+        spans = tuple((begin, end) for begin, end, _ in self.markup.codes)
+        if translation == self.text and placed.codes == spans and written == originals:
+            return self.original
+        children = _children(self.markup.codes, placed.codes, len(translation))
+        return b"".join(self._written(translation, placed.codes, children, written))
+
+    def _written(
+        self,
+        translation: str,
+        spans: Sequence[Span],
+        children: Sequence[Sequence[int]],
+        attributes: Sequence[bytes],
+    ) -> Iterator[bytes]:
+        openings = self._openings(attributes)
+        # A stack instead of recursion: codes may lie in each other thousands deep.
+        entered = [(len(translation), b"", self.spelling, iter(children[-1]))]
+        position = 0
+        while entered:
+            end, closing, spelling, inner = entered[-1]
+            index = next(inner, None)
+            until = end if index is None else spans[index][0]
+            text = translation[position:until].replace("\n", self.line_end)
+            yield spelling.write(text)
+            position = until
+            if index is None:
+                yield closing
+                entered.pop()
+                continue
+            yield openings[index]
+            tag = self.tags[index]
+            if tag.is_opaque:
+                position = spans[index][1]
+                continue
+            inside = tag.spelling or spelling
+            entered.append((spans[index][1], tag.closing, inside, iter(children[index])))
+
+    def _openings(self, attributes: Sequence[bytes]) -> list[bytes]:
+        written = iter(attributes)
+        return [
+            b"".join(next(written) if isinstance(part, Segment) else part for part in tag.parts)
+            for tag in self.tags
+        ]
+
+
+def _children(codes: Sequence[Code], spans: Sequence[Span], length: int) -> Sequence[Sequence[int]]:
+    """Codes by their parent, in the translation's order; last those without one.
+
+    Raises:
+        ValueError: a span is missing, not in its parent's, or overlaps another one.
+    """
+    if len(spans) != len(codes):
+        raise ValueError(f"{len(spans)} codes are placed, of {len(codes)}")
+    children: list[list[int]] = [[] for _ in range(len(codes) + 1)]
+    for index, code in enumerate(codes):
+        children[-1 if code.parent is None else code.parent].append(index)
+    for parent, inner in enumerate(children):
+        inner.sort(key=lambda index: (*spans[index], index))
+        position, last = spans[parent] if parent < len(codes) else (0, length)
+        for index in inner:
+            begin, end = spans[index]
+            if not position <= begin <= end <= last:
+                raise ValueError(f"code {index} is placed at {begin} to {end}, which is taken")
+            position = end
+    return children
+
+
+def segments(
+    pieces: Sequence[Piece],
+    spelling: Spelling,
+    *,
+    kind: SegmentKind = "text",
+    keep: re.Pattern[str] | None = None,
+) -> Iterator[Raw | Segment]:
+    """Texts of a block, and the bytes around them.
+
+    A tag without its partner in the block, and a tag around such a one, parts texts. Spaces and
+    elements at the ends of a text, which need no place in the translation, are not part of it.
+
+    Args:
+        pieces: in the document's order.
+        spelling: of words outside elements that have another one.
+        kind: of the texts.
+        keep: what the translation repeats.
+    """
+    block = _Block(_pairs_as_elements(pieces), spelling, kind, keep)
+    begin = 0
+    for border in [*block.borders(0, len(block.pieces)), len(block.pieces)]:
+        yield from block.between(begin, border)
+        if border < len(block.pieces):
+            yield from block.outside(border, border + 1)
+        begin = border + 1
+
+
+class _Block:
+    """Pieces, and what is known about each."""
+
+    def __init__(
+        self,
+        pieces: list[Piece],
+        spelling: Spelling,
+        kind: SegmentKind,
+        keep: re.Pattern[str] | None,
+    ) -> None:
+        self.pieces, self._kind, self._keep = pieces, kind, keep
+        self._partners = _partners(pieces)
+        self._spellings: list[Spelling] = []
+        """Of the text where a piece begins."""
+        around: list[Spelling] = [spelling]
+        for piece, partner in zip(pieces, self._partners, strict=True):
+            if isinstance(piece, Closing) and partner is not None:
+                around.pop()
+            self._spellings.append(around[-1])
+            if isinstance(piece, Opening) and partner is not None:
+                around.append(piece.spelling or around[-1])
+        self._texts = [0, *accumulate(map(_has_text, pieces))]
+        """How many of the pieces before have text."""
+
+    def borders(self, begin: int, end: int) -> list[int]:
+        """Tags that part texts."""
+        single = [
+            isinstance(piece, (Opening, Closing)) and partner is None
+            for piece, partner in zip(self.pieces, self._partners, strict=True)
+        ]
+        before = [0, *accumulate(single)]
+        return [
+            index
+            for index in range(begin, end)
+            if single[index]
+            or (
+                ((partner := self._partners[index]) is not None)
+                and before[index] != before[partner]
+            )
+        ]
+
+    def outside(self, begin: int, end: int) -> Iterator[Raw | Segment]:
+        """What is not part of a text with codes."""
+        for index in range(begin, end):
+            piece = self.pieces[index]
+            if isinstance(piece, Words):
+                yield Raw(self._spellings[index].raw(piece.written))
+                continue
+            for part in piece.parts:
+                yield part if isinstance(part, Segment) else Raw(part)
+
+    def between(self, begin: int, end: int) -> Iterator[Raw | Segment]:
+        """A text, if there is one, and what is around it."""
+        first, last = self._trimmed(begin, end)
+        if not self._has_letters(first, last):
+            yield from self.outside(begin, end)
+            return
+        tags = sum(not isinstance(self.pieces[index], Words) for index in range(first, last))
+        if tags > MOST_CODES:
+            yield from self._without_codes(begin, end)
+            return
+        yield from self.outside(begin, first)
+        space, written, space_behind = self._spaces(first, last)
+        yield Raw(self._spellings[first].raw(space))
+        yield self._segment(first, last, written)
+        yield Raw(self._spellings[last - 1].raw(space_behind))
+        yield from self.outside(last, end)
+
+    def _without_codes(self, begin: int, end: int) -> Iterator[Raw | Segment]:
+        for index in range(begin, end):
+            if isinstance(self.pieces[index], Words):
+                yield from self.between(index, index + 1)
+            else:
+                yield from self.outside(index, index + 1)
+
+    def _trimmed(self, begin: int, end: int) -> tuple[int, int]:
+        """Where the text begins and ends: elements around all of it, and without text, left out."""
+        while begin < end:
+            after = self._after(begin)
+            before = self._before(end)
+            if not self._count(begin, after):
+                begin = after
+            elif not self._count(before, end):
+                end = before
+            elif isinstance(self.pieces[begin], Opening) and after == end:
+                begin, end = begin + 1, end - 1
+            else:
+                break
+        return begin, end
+
+    def _count(self, begin: int, end: int) -> int:
+        return self._texts[end] - self._texts[begin]
+
+    def _after(self, index: int) -> int:
+        """Where the piece, or the element, that begins at an index ends."""
+        partner = self._partners[index]
+        return index + 1 if partner is None else partner + 1
+
+    def _before(self, end: int) -> int:
+        partner = self._partners[end - 1]
+        return end - 1 if partner is None else partner
+
+    def _has_letters(self, begin: int, end: int) -> bool:
+        return any(
+            any(map(str.isalpha, self._spellings[index].read(piece.written)))
+            for index in range(begin, end)
+            if isinstance(piece := self.pieces[index], Words)
+        )
+
+    def _spaces(self, first: int, last: int) -> tuple[str, dict[int, str], str]:
+        """Spaces at either end, and the words there without them."""
+        space = space_behind = ""
+        written: dict[int, str] = {}
+        if isinstance(piece := self.pieces[first], Words):
+            written[first] = piece.written.lstrip(_SPACE)
+            space = piece.written[: len(piece.written) - len(written[first])]
+        if isinstance(piece := self.pieces[last - 1], Words):
+            all_of_it = written.get(last - 1, piece.written)
+            written[last - 1] = all_of_it.rstrip(_SPACE)
+            space_behind = all_of_it[len(written[last - 1]) :]
+        return space, written, space_behind
+
+    def _segment(self, first: int, last: int, without_spaces: dict[int, str]) -> Segment:
+        draft = _Draft(self._keep)
+        for index in range(first, last):
+            piece, spelling = self.pieces[index], self._spellings[index]
+            if isinstance(piece, Words):
+                draft.add_words(without_spaces.get(index, piece.written), spelling)
+            elif isinstance(piece, Opening):
+                draft.open(piece, self._closing(index))
+            elif isinstance(piece, Closing):
+                draft.close(piece)
+            else:
+                draft.add_opaque(piece)
+        return draft.segment(self._spellings[first], self._kind)
+
+    def _closing(self, opening: int) -> bytes:
+        partner = self._partners[opening]
+        piece = None if partner is None else self.pieces[partner]
+        return b"".join(piece.parts) if isinstance(piece, Closing) else b""
+
+
+class _Draft:
+    """A segment that grows."""
+
+    def __init__(self, keep: re.Pattern[str] | None) -> None:
+        self._keep = keep
+        self._texts: list[str] = []
+        self._length = 0
+        self._originals: list[bytes] = []
+        self._codes: list[Code] = []
+        self._tags: list[Tag] = []
+        self._kept: list[Span] = []
+        self._entered: list[int] = []
+        self._line_end = "\n"
+
+    def add_words(self, written: str, spelling: Spelling) -> None:
+        text = spelling.read(written)
+        if self._keep:
+            spans = (found.span() for found in self._keep.finditer(text) if found.group())
+            self._kept += [(self._length + begin, self._length + end) for begin, end in spans]
+        self._add(text, spelling.raw(written))
+        if "\r\n" in written:
+            self._line_end = "\r\n"
+
+    def open(self, piece: Opening, closing: bytes) -> None:
+        self._add_code(Tag(piece.parts, closing, piece.spelling, is_opaque=False))
+        self._entered.append(len(self._codes) - 1)
+
+    def close(self, piece: Closing) -> None:
+        index = self._entered.pop()
+        self._codes[index] = self._codes[index]._replace(end=self._length)
+        self._originals += piece.parts
+
+    def add_opaque(self, piece: Opaque) -> None:
+        self._add_code(Tag(piece.parts, b"", None, is_opaque=True))
+        begin = self._length
+        self._add(piece.text, b"")
+        if piece.text:
+            self._codes[-1] = self._codes[-1]._replace(end=self._length)
+            self._kept.append((begin, self._length))
+
+    def segment(self, spelling: Spelling, kind: SegmentKind) -> Segment:
+        return Segment(
+            "".join(self._texts),
+            Markup(tuple(self._codes), tuple(self._kept)),
+            b"".join(self._originals),
+            spelling,
+            tuple(self._tags),
+            kind,
+            self._line_end,
+        )
+
+    def _add(self, text: str, original: bytes) -> None:
+        self._texts.append(text)
+        self._length += len(text)
+        self._originals.append(original)
+
+    def _add_code(self, tag: Tag) -> None:
+        parent = self._entered[-1] if self._entered else None
+        self._codes.append(Code(self._length, self._length, parent))
+        self._tags.append(tag)
+        self._originals += [
+            part.original if isinstance(part, Segment) else part for part in tag.parts
+        ]
+
+
+def _partners(pieces: Sequence[Piece]) -> list[int | None]:
+    """The index of the other tag of the same element, of each piece that has one."""
+    partners: list[int | None] = [None] * len(pieces)
+    entered: list[int] = []
+    for index, piece in enumerate(pieces):
+        if isinstance(piece, Opening):
+            entered.append(index)
+        elif isinstance(piece, Closing) and entered:
+            partners[index] = entered.pop()
+            partners[partners[index] or 0] = index
+    return partners
+
+
+def _pairs_as_elements(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces, in which pairs that are properly nested are elements."""
+    nested = list(pieces)
+    entered: list[list[tuple[str, int]]] = [[]]
+    """Of each element around a piece, the first ones of pairs in it, by name and index."""
+    waiting: list[Counter[str]] = [Counter()]
+    """How many of each name are among them."""
+    for index, piece in enumerate(pieces):
+        if isinstance(piece, Opening):
+            entered.append([])
+            waiting.append(Counter())
+        elif isinstance(piece, Closing) and len(entered) > 1:
+            entered.pop()
+            waiting.pop()
+        elif isinstance(piece, Opaque) and piece.pair is not None:
+            name, is_first = piece.pair
+            if is_first:
+                entered[-1].append((name, index))
+                waiting[-1][name] += 1
+            elif waiting[-1][name]:
+                first = _left(entered[-1], waiting[-1], name)
+                nested[first] = Opening(_parts(nested[first]))
+                nested[index] = Closing(tuple(p for p in piece.parts if isinstance(p, bytes)))
+    return nested
+
+
+def _left(entered: list[tuple[str, int]], waiting: Counter[str], name: str) -> int:
+    """Leave what was entered last under a name, and all in it; its index."""
+    while True:
+        one, index = entered.pop()
+        waiting[one] -= 1
+        if one == name:
+            return index
+
+
+def _parts(piece: Piece) -> tuple[bytes | Segment, ...]:
+    return () if isinstance(piece, Words) else piece.parts
+
+
+def _has_text(piece: Piece) -> bool:
+    if isinstance(piece, Words):
+        return not piece.written.isspace() and piece.written != ""
+    return isinstance(piece, Opaque) and piece.text != ""

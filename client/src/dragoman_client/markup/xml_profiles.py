@@ -1,0 +1,268 @@
+"""What the elements of a kind of XML are, as tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from dragoman_client.markup import android_strings
+from dragoman_client.markup.xml_spelling import Change
+
+Role = Literal["block", "text", "inline", "auto", "keep", "opaque", "nested", "skip"]
+"""What an element is for text.
+
+- block: parts texts; its own text is translated.
+- text: a block whose elements are inline; where a profile has such, no other text is translated.
+- inline: part of the text around it.
+- auto: inline in an element that has text of its own, else a block.
+- keep: inline, its content repeated as it is.
+- opaque: inline, its content neither translated nor shown to the model.
+- nested: stands in a text, and has texts of its own, such as a footnote.
+- skip: a block without anything to translate.
+"""
+
+
+class Rule(NamedTuple):
+    """The role of elements by an attribute.
+
+    Attributes:
+        name: of the element, without its prefix.
+        attribute: as it is written.
+        value: all of the attribute's value; None: any.
+        role: of the element.
+    """
+
+    name: str
+    attribute: str
+    value: re.Pattern[str] | None
+    role: Role
+
+
+class Pair(NamedTuple):
+    """One of two empty elements that stand for an element.
+
+    Attributes:
+        kind: of the two.
+        ids: attributes by which they belong together, the first that is there.
+        is_first: whether it is the first of them.
+    """
+
+    kind: str
+    ids: tuple[str, ...]
+    is_first: bool
+
+
+@dataclass(frozen=True)
+class XmlProfile:
+    """A kind of XML. Names are local: without their prefix.
+
+    Attributes:
+        roles: of elements by name.
+        otherwise: role of all others.
+        rules: come before `roles`.
+        preserving: elements whose spaces and line ends count.
+        attributes: that hold text, by name of the element; "*" is any.
+        pairs: elements of the role `opaque` that come in pairs, by name.
+        untranslated_class: one of an element's classes by which it is not translated.
+        keep: what in a text is repeated as it is.
+        has_tags_as_text: text may hold tags of HTML, escaped or in CDATA.
+        decode: text from what a reader of XML finds.
+        encode: the reverse.
+    """
+
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    otherwise: Role = "auto"
+    rules: tuple[Rule, ...] = ()
+    preserving: frozenset[str] = frozenset()
+    attributes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    pairs: Mapping[str, Pair] = field(default_factory=dict)
+    untranslated_class: str | None = None
+    keep: re.Pattern[str] | None = None
+    has_tags_as_text: bool = False
+    decode: Change = str
+    encode: Change = str
+
+    @property
+    def is_by_element(self) -> bool:
+        """Whether only elements of the role `text` have text."""
+        return "text" in self.roles.values()
+
+    @property
+    def has_auto(self) -> bool:
+        """Whether some roles depend on what is in an element."""
+        return self.otherwise == "auto" or "auto" in self.roles.values()
+
+    def with_tags(
+        self,
+        *,
+        ignore: Iterable[str] = (),
+        splitting: Iterable[str] = (),
+        non_splitting: Iterable[str] = (),
+        outline_detection: bool = True,
+    ) -> XmlProfile:
+        """The profile with other roles.
+
+        Args:
+            ignore: elements whose content is repeated as it is.
+            splitting: elements that part texts.
+            non_splitting: elements that do not.
+            outline_detection: False: no other element parts texts.
+        """
+        roles: dict[str, Role] = dict.fromkeys(non_splitting, "inline")
+        roles |= dict.fromkeys(splitting, "block")
+        roles |= dict.fromkeys(ignore, "keep")
+        otherwise = self.otherwise if outline_detection else "inline"
+        known = self.roles if outline_detection else {}
+        return dataclasses.replace(self, roles={**known, **roles}, otherwise=otherwise)
+
+
+def roles(**names: str) -> dict[str, Role]:
+    """Roles by name, from names by role."""
+    return {name: role for role, listed in names.items() for name in listed.split()}  # type: ignore[misc]
+
+
+PLACEHOLDERS = re.compile(
+    r"%(?:\d+\$)?[-+#0,(]*\d*(?:\.\d+)?[a-zA-Z](?![a-zA-Z])|%L?\d+|%%|\{\{[^{}]*\}\}|\$?\{[\w.:,-]*\}"
+)
+"""Of printf, Qt, .NET and template languages."""
+
+GENERIC = XmlProfile()
+
+XHTML = XmlProfile(
+    roles=roles(
+        inline="a abbr acronym b bdi bdo big br cite data del dfn em font i img input ins label "
+        "mark meter nobr output progress q rb rp rt rtc ruby s small span strike strong sub sup "
+        "time tt u wbr",
+        keep="code kbd samp var",
+        opaque="applet audio canvas embed iframe math map object svg video",
+        skip="script style textarea template noscript",
+    ),
+    otherwise="block",
+    untranslated_class="notranslate",
+    preserving=frozenset({"pre"}),
+    attributes={
+        "*": frozenset(
+            {
+                "title",
+                "placeholder",
+                "aria-label",
+                "aria-description",
+                "aria-placeholder",
+                "aria-roledescription",
+                "aria-valuetext",
+            }
+        ),
+        **dict.fromkeys(("img", "area", "input"), frozenset({"alt"})),
+        **dict.fromkeys(("track", "optgroup", "option"), frozenset({"label"})),
+        "th": frozenset({"abbr"}),
+    },
+)
+
+DOCBOOK = XmlProfile(
+    roles=roles(
+        inline="abbrev acronym alt anchor application author authorinitials citation citetitle "
+        "citerefentry coref corpauthor database date edition email emphasis firstname firstterm "
+        "foreignphrase glossterm guibutton guiicon guilabel guimenu guimenuitem guisubmenu "
+        "hardware inlinegraphic inlinemediaobject interface jobtitle keycap keycode keycombo "
+        "keysym lineage link manvolnum medialabel menuchoice mousebutton olink orgname othername "
+        "person personname phrase productname productnumber pubdate quote refentrytitle "
+        "releaseinfo remark revnumber shortcut simplelist sgmltag subscript superscript surname "
+        "systemitem tag termdef token trademark ulink uri wordasword year xref",
+        keep="accel classname code command computeroutput constant enumname enumvalue envar "
+        "errorcode errorname errortype exceptionname filename function initializer interfacename "
+        "inlineequation literal markup methodname modifier msgtext ooclass ooexception oointerface "
+        "option optional package parameter parametername property prompt replaceable returnvalue "
+        "structfield structname symbol type userinput varname",
+        nested="footnote indexterm",
+        skip="programlisting screen synopsis classsynopsis methodsynopsis constructorsynopsis "
+        "destructorsynopsis funcsynopsis cmdsynopsis fieldsynopsis mathphrase math equation "
+        "informalequation isbn issn",
+    ),
+    otherwise="block",
+    preserving=frozenset({"literallayout", "address"}),
+)
+
+DITA = XmlProfile(
+    roles=roles(
+        inline="abbreviated-form b cite i keyword line-through menucascade overline ph q sub sup "
+        "term text tm tt u uicontrol wintitle xref link",
+        keep="apiname cmdname codeph filepath markupname msgnum msgph numcharref option "
+        "parameterentity parmname state synph systemoutput textentity userinput varname xmlatt "
+        "xmlelement xmlnsname xmlpi",
+        opaque="image foreign unknown data boolean",
+        nested="fn indexterm",
+        skip="codeblock msgblock screen draft-comment required-cleanup metadata prolog",
+    ),
+    otherwise="block",
+    preserving=frozenset({"lines", "pre"}),
+)
+
+SVG = XmlProfile(
+    roles=roles(text="text title desc flowRoot", skip="script style metadata foreignObject"),
+    otherwise="block",
+    attributes={"*": frozenset({"aria-label", "xlink:title"})},
+)
+
+RESX = XmlProfile(
+    roles=roles(text="value", skip="resheader metadata assembly schema comment"),
+    otherwise="block",
+    rules=(
+        Rule("data", "type", None, "skip"),
+        Rule("data", "mimetype", None, "skip"),
+        Rule("data", "name", re.compile(r">>.*"), "skip"),
+    ),
+    preserving=frozenset({"value"}),
+    keep=PLACEHOLDERS,
+)
+
+ANDROID = XmlProfile(
+    roles=roles(text="string item", block="resources plurals string-array", keep="g"),
+    otherwise="skip",
+    rules=(
+        Rule("*", "translatable", re.compile("false"), "skip"),
+        Rule("item", "type", None, "skip"),
+    ),
+    keep=PLACEHOLDERS,
+    has_tags_as_text=True,
+    decode=android_strings.decode,
+    encode=android_strings.encode,
+)
+
+_BY_ROOT: Mapping[str, XmlProfile] = {
+    "html": XHTML,
+    "svg": SVG,
+    "resources": ANDROID,
+    **dict.fromkeys(("topic", "concept", "task", "reference", "glossentry", "dita"), DITA),
+    **dict.fromkeys(
+        (
+            *("set", "book", "part", "article", "preface", "chapter", "appendix", "section"),
+            *("sect1", "sect2", "refentry", "glossary", "bookinfo", "para"),
+        ),
+        DOCBOOK,
+    ),
+}
+
+BY_NAME: Mapping[str, XmlProfile] = {
+    "xml": GENERIC,
+    "xhtml": XHTML,
+    "docbook": DOCBOOK,
+    "dita": DITA,
+    "svg": SVG,
+    "resx": RESX,
+    "android": ANDROID,
+}
+
+
+def profile_of(root: str, head: bytes) -> XmlProfile:
+    """The profile of a document.
+
+    Args:
+        root: name of its root element.
+        head: its first bytes.
+    """
+    if root == "root" and b"text/microsoft-resx" in head.replace(b"\0", b""):
+        return RESX
+    return _BY_ROOT.get(root.rpartition(":")[2], GENERIC)

@@ -1,0 +1,116 @@
+"""XML as segments in place, by a profile."""
+
+from __future__ import annotations
+
+from dragoman_client.markup.bilingual import UnitReader, form_of
+from dragoman_client.markup.outline import Outline
+from dragoman_client.markup.segments import Raw, Segment
+from dragoman_client.markup.xml_profiles import GENERIC, XmlProfile, profile_of
+from dragoman_client.markup.xml_roles import XmlRoles
+from dragoman_client.markup.xml_segmenter import XmlSegmenter
+from dragoman_client.markup.xml_tokens import XmlToken, XmlTokens
+
+_HEAD_BYTES = 1 << 13
+"""So much is read before the profile is chosen."""
+
+
+class XmlReader:
+    """Reads a document in chunks.
+
+    What comes out, joined, are the bytes that went in; a file with translations beside its texts
+    has, in addition, the texts where their translations come.
+    """
+
+    def __init__(
+        self,
+        profile: XmlProfile | None = None,
+        *,
+        encoding: str | None = None,
+        is_fragment: bool = False,
+        target_language: str | None = None,
+        overwrites: bool = False,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            profile: of the document; None: its root element tells.
+            encoding: that is known from elsewhere; None: the document says it.
+            is_fragment: what is read, in UTF-8, need not be one element.
+            target_language: that a file with translations beside its texts is to name.
+            overwrites: translations that such a file has are replaced.
+
+        Raises:
+            ValueError: no such encoding.
+        """
+        self._tokens = XmlTokens(encoding, is_fragment=is_fragment)
+        self._target_language, self._overwrites = target_language, overwrites
+        self._profile = profile
+        self._is_fragment = is_fragment
+        self._head = b""
+        self._unread: list[XmlToken] = []
+        """Before the profile is chosen."""
+        self._document: _Document | UnitReader | None = None
+
+    def feed(self, chunk: bytes) -> list[Raw | Segment]:
+        """Read on.
+
+        Raises:
+            ValueError: not well-formed, or refused; the message says where.
+        """
+        self._unread += self._tokens.feed(chunk)
+        if self._document is None:
+            self._head += chunk[:_HEAD_BYTES]
+            if len(self._head) < _HEAD_BYTES:
+                return []
+        return self._read()
+
+    def close(self) -> list[Raw | Segment]:
+        """What is left; raises as `feed`."""
+        self._unread += self._tokens.close()
+        return [*self._read(), *self._begun().finish()]
+
+    def _read(self) -> list[Raw | Segment]:
+        document = self._begun()
+        for token in self._unread:
+            document.add(token)
+        self._unread.clear()
+        return document.take()
+
+    def _begun(self) -> _Document | UnitReader:
+        if self._document is None:
+            self._document = self._document_of(
+                next((token for token in self._unread if token.kind == "start"), None)
+            )
+            self._head = b""
+        return self._document
+
+    def _document_of(self, root: XmlToken | None) -> _Document | UnitReader:
+        encoding = self._tokens.encoding
+        if self._is_fragment or root is None or self._profile is not None:
+            return _Document(self._profile or GENERIC, encoding, self._is_fragment)
+        form = form_of(root)
+        if form is not None:
+            return UnitReader(form, encoding, self._target_language, self._overwrites)
+        return _Document(profile_of(root.name, self._head), encoding, is_fragment=False)
+
+
+class _Document:
+    """The way of a token to a segment."""
+
+    def __init__(self, profile: XmlProfile, encoding: str, is_fragment: bool) -> None:
+        self._roles = XmlRoles(profile)
+        self._outline = Outline(is_fragment=is_fragment) if profile.has_auto else None
+        self._segmenter = XmlSegmenter(profile, encoding)
+
+    def add(self, token: XmlToken) -> None:
+        item = self._roles.item(token)
+        for decided in self._outline.feed(item) if self._outline else [item]:
+            self._segmenter.add(decided)
+
+    def take(self) -> list[Raw | Segment]:
+        return self._segmenter.take()
+
+    def finish(self) -> list[Raw | Segment]:
+        for decided in self._outline.close() if self._outline else []:
+            self._segmenter.add(decided)
+        return self._segmenter.finish()
