@@ -58,7 +58,7 @@ class Words:
 def moses_pairs(source: str, target: str, sentences: Sequence[Linked]) -> str:
     """Links between words, such as `0-0 1-2`: of each target piece to what it looked at most.
 
-    A piece of punctuation, which looks at nothing in particular, is left out if its word has others.
+    A piece of punctuation looks at nothing in particular: it is left out if its word has others.
 
     Args:
         source: the whole text.

@@ -139,7 +139,7 @@ def test_nothing_said_is_linked_to_nothing(shipped: Tokenizer) -> None:
 def test_punctuation_links_nothing_where_its_word_has_letters(shipped: Tokenizer) -> None:
     source, target = "red car , now", "Auto, jetzt !"
     src, tgt = shipped.pieces(source), shipped.decoded_pieces(shipped.encode(target))
-    weights = np.zeros((len(tgt), len(src)))
+    weights = np.zeros((len(tgt), len(src)), np.float32)
     words = {"Auto": "car", "jetzt": "now"}
     for row, piece in enumerate(tgt):
         word = words.get(piece.text.strip("▁"), "red")  # punctuation looks at the first word
