@@ -190,10 +190,13 @@ def test_a_client_that_leaves_stops_the_decoder(
 def test_a_stream_grows(gateway: RunningGateway, shipped: Served) -> None:
     text = "I would like a cup of coffee, and then I want to go home with all of my friends."
     body = {"text": text, "target_language": "de", "beam_width": 1}
-    answer = gateway.post(f"{BASE}/translate/stream", body)
-    lines = answer.body.decode().splitlines()
-    events = [json.loads(one.removeprefix("data:")) for one in lines if one.startswith("data:")]
-    texts = [event["text"] for event in events]
+    for _ in range(5):  # on a busy machine, updates that were not read yet are merged into one
+        answer = gateway.post(f"{BASE}/translate/stream", body)
+        lines = answer.body.decode().splitlines()
+        events = [json.loads(one.removeprefix("data:")) for one in lines if one.startswith("data:")]
+        texts = [event["text"] for event in events]
+        if len(texts) > 2:
+            break
     assert len(texts) > 2
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(texts))
     assert "".join(event["delta"] for event in events) == texts[-1]
