@@ -12,7 +12,10 @@ from dragoman_client import (
     ServerUnavailable,
     TranslationError,
 )
+from dragoman_client.access import Access
+from dragoman_client.address import read_url
 from dragoman_client.errors import from_status
+from dragoman_client.grpc_wire import call_error
 
 EXPECTED = {
     "INVALID_ARGUMENT": InvalidRequest,
@@ -51,6 +54,18 @@ def test_every_grpc_status_has_its_error(code: grpc.StatusCode) -> None:
 def test_every_http_status_has_its_error(status: str | None, kind: type) -> None:
     """Those of Triton, of a proxy, and none at all."""
     assert type(from_status(status, "why")) is kind
+
+
+def test_a_call_that_was_not_written_can_be_sent_again() -> None:
+    """The status of the server, such as that it has no streams, is lost: the next try tells it."""
+    metadata = grpc.aio.Metadata()
+    internal = grpc.StatusCode.INTERNAL
+    for details, kind in (
+        ("Internal error from Core", ServerUnavailable),
+        ("the engine failed", ServerError),
+    ):
+        error = grpc.aio.AioRpcError(internal, metadata, metadata, details)
+        assert type(call_error(read_url("grpc://a:1", Access()), error)) is kind
 
 
 def test_the_message_is_kept() -> None:

@@ -16,7 +16,12 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype, tri
 
 from dragoman_client.access import Access, FilePath
 from dragoman_client.address import Address
-from dragoman_client.errors import ServerError, TranslationError, from_status
+from dragoman_client.errors import (
+    ServerError,
+    ServerUnavailable,
+    TranslationError,
+    from_status,
+)
 from dragoman_client.request import Part, microseconds
 from dragoman_client.tensors import Array
 
@@ -29,6 +34,9 @@ _CHANNEL_ARGUMENTS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
+_NOT_WRITTEN = "Internal error from Core"
+"""What grpc.aio says if the server ends a call while its request is being written; the server's own
+status is lost then."""
 _NO_GRPC = re.compile("failed to connect .*(Socket closed|Failed parsing HTTP/2|reset by peer)")
 """What gRPC reports where something listens that does not speak it."""
 _DAMAGED = (
@@ -130,6 +138,9 @@ def call_error(address: Address, error: Any) -> TranslationError:
         error: `grpc.RpcError` of a call, or `grpc.aio.AioRpcError`.
     """
     message = error.details()
+    if message == _NOT_WRITTEN:
+        authority = address.url("grpc")
+        return ServerUnavailable(f"{authority}: the server ended the call while it was being sent")
     if _NO_GRPC.match(message or ""):
         message += f": if this is its port for HTTP, write {address.url('http')}"
     return from_status(str(error.code()), message)
