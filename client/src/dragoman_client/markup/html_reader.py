@@ -57,6 +57,18 @@ class _Held:
     texts: list[str] = field(default_factory=list)
     depth: int = 1
     size: int = 0
+    inner: list[str] = field(default_factory=list)
+    """Elements in it that are open."""
+
+    def can_move_with(self, token: HtmlToken) -> bool:
+        """Whether it can still be moved: it is closed in itself, and has no block."""
+        is_empty = token.is_void and self.name in ("svg", "math")
+        if token.kind == "start" and token.name not in html_profile.VOID and not is_empty:
+            self.inner.append(token.name)
+            return html_profile.role(token.name) != "block" or self.name in ("svg", "math")
+        if token.kind == "end":
+            return bool(self.inner) and self.inner.pop() == token.name
+        return True
 
 
 class HtmlReader:
@@ -222,6 +234,8 @@ class _Segmenter:
             held.depth += (token.kind == "start" and not token.is_void) - (token.kind == "end")
         if not held.depth:
             self._release()
+        elif held.role != "skip" and not held.can_move_with(token):
+            held.role = "skip"
         elif held.size > MOST_RUN_CHARACTERS:
             self._flush()
             self._put(held.parts)

@@ -20,7 +20,6 @@ Kind = Literal["start", "end", "text", "other"]
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _IGNORED = "</>"
-_NUL, _REPLACED = "\0", "\ufffd"
 
 
 @dataclass(slots=True)
@@ -101,11 +100,12 @@ class HtmlTokens:
         for token in tokens:
             kind: Kind = self._kinds.get(token.type, "other")
             written = token.data if token.source is None else token.source
-            while not self._is_at(position, written) and self._unread.startswith(
-                _IGNORED, position
-            ):
+            while (size := self._ignored_behind(position, written)) is not None:
+                if size:
+                    parts.append((size, HtmlToken(kind, "")))
                 parts.append((len(_IGNORED), HtmlToken("other", "")))
-                position += len(_IGNORED)
+                position += size + len(_IGNORED)
+                written = written[size:]
             name = token.tag if kind in ("start", "end") else ""
             parts.append((len(written), HtmlToken(kind, "", name, bool(token.self_closing))))
             position += len(written)
@@ -114,9 +114,17 @@ class HtmlTokens:
             found.append(one)
         return found
 
-    def _is_at(self, position: int, written: str) -> bool:
-        there = self._unread[position : position + len(written)]
-        return there == written or there.replace(_NUL, _REPLACED) == written
+    def _ignored_behind(self, position: int, written: str) -> int | None:
+        """How many characters of a token come before a tag that the tokenizer left out, if any."""
+        found = self._unread.find(_IGNORED, position, position + len(written) + len(_IGNORED))
+        while found >= 0:
+            size = found - position
+            if size >= len(written):
+                return None
+            if not written.startswith(_IGNORED, size):
+                return size
+            found = self._unread.find(_IGNORED, found + 1, position + len(written) + len(_IGNORED))
+        return None
 
     def _taken(self, size: int) -> str:
         """The next characters as the document has them."""
