@@ -20,8 +20,8 @@ from dragoman_client.markup.segments import (
     segments,
 )
 
-MOST_RUN_CHARACTERS = 1 << 20
-"""A text that is longer is parted where it is."""
+MOST_RUN_CHARACTERS = 50_000
+"""A text that is longer is parted where it is: the server takes twice as many in a text."""
 _MOST_OPEN = 512
 """Elements in each other that a text may have; what is deeper parts texts, as in browsers."""
 _MOST_KEPT = 1000

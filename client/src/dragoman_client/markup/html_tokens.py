@@ -45,8 +45,12 @@ class HtmlTokens:
 
     def __init__(self) -> None:
         """Prepare a tokenizer."""
-        from turbohtml import Tokenizer, TokenType
-
+        try:
+            from turbohtml import Tokenizer, TokenType
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "HTML needs turbohtml: pip install 'dragoman-client[documents]'", name="turbohtml"
+            ) from error
         self._tokenizer = Tokenizer(resolve_references=False, capture_source=True)
         self._kinds: dict[Any, Kind] = {
             TokenType.TEXT: "text",
