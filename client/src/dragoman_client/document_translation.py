@@ -89,24 +89,65 @@ def parts_of(reader: Reader, file: BinaryIO) -> Iterator[Raw | Segment]:
 
 
 @dataclass
-class _Window:
-    """Parts that are translated in one request."""
+class Excerpt:
+    """Parts of a document that are translated together.
+
+    Attributes:
+        parts: in the document's order.
+        segments: of the parts, and of the tags in them; a tag's are before its text's.
+        size: characters of the segments' texts.
+    """
 
     parts: list[Raw | Segment] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
-    """Of the parts, and of the tags in them, in the order in which they are written."""
     size: int = 0
 
     def add(self, part: Raw | Segment) -> None:
+        """Add the next part."""
         self.parts.append(part)
         if isinstance(part, Segment):
             self._add_segment(part)
+
+    def written(self, answers: Iterable[Translation | None]) -> bytes:
+        """The excerpt with translations.
+
+        Args:
+            answers: translations of the segments; None: a segment stays as it is.
+        """
+        remaining = iter(answers)
+
+        def write(segment: Segment) -> bytes:
+            attributes = [write(one) for one in segment.attributes]
+            if (answer := next(remaining)) is None:
+                spans = tuple((begin, end) for begin, end, _ in segment.markup.codes)
+                return segment.write(segment.text, PlacedCodes(spans), attributes)
+            return segment.write(answer.text, answer.codes or PlacedCodes(), attributes)
+
+        return b"".join(
+            part.content if isinstance(part, Raw) else write(part) for part in self.parts
+        )
 
     def _add_segment(self, segment: Segment) -> None:
         for one in segment.attributes:
             self._add_segment(one)
         self.segments.append(segment)
         self.size += len(segment.text)
+
+
+def read_text(text: str, reader: Reader) -> Excerpt:
+    """A text with markup, whole.
+
+    Args:
+        text: with its tags.
+        reader: of UTF-8, for this text alone.
+
+    Raises:
+        ValueError: it is not of the reader's format.
+    """
+    found = Excerpt()
+    for part in reader.feed(text.encode("utf-8", "replace")) + reader.close():
+        found.add(part)
+    return found
 
 
 def translate_parts(
@@ -130,7 +171,7 @@ def translate_parts(
         The document with its translations, in order.
     """
     windows = _windows(parts)
-    waiting: deque[tuple[_Window, Future[list[Translation | InvalidRequest]]]] = deque()
+    waiting: deque[tuple[Excerpt, Future[list[Translation | InvalidRequest]]]] = deque()
     done = 0
     with ThreadPoolExecutor(concurrency) as threads:
         try:
@@ -145,7 +186,9 @@ def translate_parts(
                     if isinstance(one, InvalidRequest):
                         refuse(number, one)
                 done += len(found)
-                yield _written(window, found)
+                yield window.written(
+                    None if isinstance(one, InvalidRequest) else one for one in found
+                )
                 tell(done)
         finally:
             for _, future in waiting:
@@ -213,18 +256,18 @@ def translate_document(
     return number
 
 
-def _windows(parts: Iterable[Raw | Segment]) -> Iterator[_Window]:
-    window = _Window()
+def _windows(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
+    window = Excerpt()
     for part in parts:
         window.add(part)
         if window.size >= _BATCH_CHARACTERS or len(window.parts) >= _BATCH_CHARACTERS:
             yield window
-            window = _Window()
+            window = Excerpt()
     if window.parts:
         yield window
 
 
-def _translated(window: _Window, translate: Translate) -> list[Translation | InvalidRequest]:
+def _translated(window: Excerpt, translate: Translate) -> list[Translation | InvalidRequest]:
     """Translations of a window's segments; if one is refused, each is asked for by itself."""
     segments = window.segments
     if not segments:
@@ -244,17 +287,3 @@ def _translated(window: _Window, translate: Translate) -> list[Translation | Inv
         except InvalidRequest as error:
             found.append(error)
     return found
-
-
-def _written(window: _Window, found: Sequence[Translation | InvalidRequest]) -> bytes:
-    answers = iter(found)
-
-    def write(segment: Segment) -> bytes:
-        attributes = [write(one) for one in segment.attributes]
-        answer = next(answers)
-        if isinstance(answer, InvalidRequest):
-            spans = tuple((begin, end) for begin, end, _ in segment.markup.codes)
-            return segment.write(segment.text, PlacedCodes(spans), attributes)
-        return segment.write(answer.text, answer.codes or PlacedCodes(), attributes)
-
-    return b"".join(part.content if isinstance(part, Raw) else write(part) for part in window.parts)
