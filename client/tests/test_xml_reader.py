@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from xml.parsers import expat
 
 import pytest
-from dragoman_client.markup.segments import Raw, Segment
+from dragoman_client.markup.segments import Segment
 from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_options.markup import PlacedCodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from translated_documents import (
+    at_once,
+    hostile,
+    identity,
+    original,
+    read,
+    spans,
+    texts,
+    written,
+)
 from xml_documents import documents
 
 _SHARED = Path(__file__).parents[3] / "shared" / "documents"
@@ -36,52 +46,9 @@ XLIFF_2 = b"""<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0"
 </segment></unit></file></xliff>"""
 MONOLINGUAL = (DOCBOOK, ANDROID, RESX)
 
-Translator = Callable[[Segment], tuple[str, PlacedCodes]]
 
-
-def read(document: bytes, chunk: int = 1 << 16) -> list[Raw | Segment]:
-    reader = XmlReader(target_language="de")
-    parts: list[Raw | Segment] = []
-    for begin in range(0, len(document), chunk):
-        parts += reader.feed(document[begin : begin + chunk])
-    return parts + reader.close()
-
-
-def texts(document: bytes, chunk: int = 1 << 16) -> list[str]:
-    return [part.text for part in read(document, chunk) if isinstance(part, Segment)]
-
-
-def written(document: bytes, translate: Translator) -> bytes:
-    def write(segment: Segment) -> bytes:
-        segment.markup.check(segment.text)
-        return segment.write(*translate(segment), [write(one) for one in segment.attributes])
-
-    return b"".join(
-        part.content if isinstance(part, Raw) else write(part) for part in read(document)
-    )
-
-
-def spans(segment: Segment) -> tuple[tuple[int, int], ...]:
-    return tuple((begin, end) for begin, end, _ in segment.markup.codes)
-
-
-def identity(segment: Segment) -> tuple[str, PlacedCodes]:
-    return segment.text, PlacedCodes(spans(segment))
-
-
-def hostile(noise: str) -> Translator:
-    """A translator that adds text, without regard to what it means in XML."""
-
-    def translate(segment: Segment) -> tuple[str, PlacedCodes]:
-        shifted = tuple((begin + len(noise), end + len(noise)) for begin, end in spans(segment))
-        return noise + segment.text + noise, PlacedCodes(shifted)
-
-    return translate
-
-
-def at_once(segment: Segment) -> tuple[str, PlacedCodes]:
-    """No text is left, and all elements are empty."""
-    return "", PlacedCodes(((0, 0),) * len(segment.markup.codes))
+def reader() -> XmlReader:
+    return XmlReader(target_language="de")
 
 
 def events(document: bytes) -> Iterator[tuple[str, ...]]:
@@ -104,16 +71,16 @@ def shared() -> list[Path]:
 
 
 def test_texts_are_found() -> None:
-    assert texts(DOCBOOK) == ["On PHP", "See the manual, or strlen."]
-    assert texts(ANDROID) == ["It's new, %1$s!"]
-    assert texts(RESX) == ["Open <file>"]
-    assert texts(XLIFF)[0].startswith("Press Enter now")
-    assert len(texts(XLIFF)) == 1
-    assert texts(XLIFF_2) == ["Press Enter."]
+    assert texts(reader(), DOCBOOK) == ["On PHP", "See the manual, or strlen."]
+    assert texts(reader(), ANDROID) == ["It's new, %1$s!"]
+    assert texts(reader(), RESX) == ["Open <file>"]
+    assert texts(reader(), XLIFF)[0].startswith("Press Enter now")
+    assert len(texts(reader(), XLIFF)) == 1
+    assert texts(reader(), XLIFF_2) == ["Press Enter."]
 
 
 def test_tags_are_codes() -> None:
-    (_, segment) = (part for part in read(DOCBOOK) if isinstance(part, Segment))
+    (_, segment) = (part for part in read(reader(), DOCBOOK) if isinstance(part, Segment))
     assert [segment.text[begin:end] for begin, end in spans(segment)][:2] == [
         "the manual",
         "manual",
@@ -127,7 +94,7 @@ def test_a_translation_is_put_in_its_place() -> None:
             return "Über <PHP>", PlacedCodes(((5, 10),) * len(segment.markup.codes))
         return "strlen, siehe das Handbuch", PlacedCodes(((14, 26), (18, 26), (0, 6)))
 
-    found = written(DOCBOOK, translate).decode()
+    found = written(reader(), DOCBOOK, translate).decode()
     wanted = '<function>strlen</function>, siehe <link linkend="a&amp;b">das <emphasis>Handbuch'
     assert wanted in found
     assert "<![CDATA[a < b]]>" in found
@@ -142,7 +109,7 @@ def test_a_target_is_written_beside_its_source() -> None:
         def translate(segment: Segment) -> tuple[str, PlacedCodes]:
             return "Drücke Enter.", PlacedCodes(((7, 12), (12, 12))[: len(segment.markup.codes)])
 
-        found = written(document, translate)
+        found = written(reader(), document, translate)
         source, target = found.index(b"<source>Press"), found.index(b"<target")
         assert source < target
         assert wanted in found
@@ -151,33 +118,32 @@ def test_a_target_is_written_beside_its_source() -> None:
 
 @pytest.mark.parametrize("document", MONOLINGUAL)
 def test_outside_texts_nothing_changes(document: bytes) -> None:
-    assert written(document, identity) == document
+    assert written(reader(), document, identity) == document
     for noise in ("<b>&amp;]]>", "\"'", "ß日本"):
-        assert list(events(written(document, hostile(noise)))) == list(events(document))
+        assert list(events(written(reader(), document, hostile(noise)))) == list(events(document))
 
 
 @given(documents(), st.integers(1, 40), st.text("<&>\"'] ab\n", max_size=8))
 @settings(max_examples=200, deadline=None)
 def test_any_document(document: bytes, chunk: int, noise: str) -> None:
-    assert written(document, identity) == document
-    assert texts(document, chunk) == texts(document)
+    assert written(reader(), document, identity) == document
+    assert texts(reader(), document, chunk) == texts(reader(), document)
     for translate in (hostile(noise), at_once):
-        assert sorted(events(written(document, translate))) == sorted(events(document))
+        assert sorted(events(written(reader(), document, translate))) == sorted(events(document))
 
 
 @pytest.mark.skipif(not _SHARED.is_dir(), reason="the real documents are not beside the project")
 @pytest.mark.parametrize("path", shared(), ids=lambda path: path.name)
 def test_real_documents(path: Path) -> None:
     document = path.read_bytes()
-    assert texts(document, 7) == texts(document, 1000) == texts(document)
-    original = b"".join(
-        part.content if isinstance(part, Raw) else part.original for part in read(document)
+    assert (
+        texts(reader(), document, 7) == texts(reader(), document, 1000) == texts(reader(), document)
     )
     if path.parent.name in ("android", "resx"):
-        assert written(document, identity) == original == document
-        assert list(events(written(document, hostile("<&]]>")))) == list(events(document))
+        assert written(reader(), document, identity) == original(reader(), document) == document
+        assert list(events(written(reader(), document, hostile("<&]]>")))) == list(events(document))
     else:
-        list(events(written(document, hostile("<&]]>"))))  # well-formed
+        list(events(written(reader(), document, hostile("<&]]>"))))  # well-formed
 
 
 def test_what_is_not_well_formed_is_refused() -> None:
@@ -188,4 +154,4 @@ def test_what_is_not_well_formed_is_refused() -> None:
         (b'<!DOCTYPE a [<!ENTITY b "x"><!ENTITY c "&b;&b;">]><a>&c;</a>', "made of other entities"),
     ):
         with pytest.raises(ValueError, match=message):
-            read(document)
+            read(reader(), document)

@@ -31,7 +31,12 @@ def configure_options(
     group = parser.add_argument_group("options of a translation", "see docs/options.md")
     for name in names or OPTIONS:
         output = OUTPUTS.get(OPTIONS[name].output or "")
-        if takes(model, OPTIONS[name]) and not (output and model in output.always):
+        is_of_text = OPTIONS[name].kind == "markup"  # offsets that no person counts
+        if (
+            not is_of_text
+            and takes(model, OPTIONS[name])
+            and not (output and model in output.always)
+        ):
             _declare(group, OPTIONS[name])
 
 

@@ -17,15 +17,18 @@ from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.replacement import exists
 
 if TYPE_CHECKING:
-    from dragoman_client import FileProgress, InvalidRequest, Translator
+    from dragoman_client import FileProgress, InvalidRequest, Translation, Translator
     from dragoman_client.line_formats import LineFormat
     from dragoman_client.line_translation import Line
     from dragoman_options.arguments import OptionArguments
+    from dragoman_options.markup import Markup
 
 HELP = "translate sentences, or standard input line by line, through a running server"
 EXTRA = "serve"
 
-_FORMATS = ("text", "jsonl", "tsv", "document")
+_LINE_FORMATS = ("text", "jsonl", "tsv", "document")
+_MARKUP_FORMATS = ("html", "xml", "xliff")
+_HEAD_BYTES = 1 << 12
 
 _log = logging.getLogger(__name__)
 
@@ -60,11 +63,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     configure_force(existing)
     files.add_argument(
         "--format",
-        choices=_FORMATS,
+        choices=(*_LINE_FORMATS, *_MARKUP_FORMATS, "auto"),
         default="text",
         help="of lines: text; jsonl, objects that get `translation`, `output_tokens` and "
         "`finish_reason`; tsv, columns that get one more; document, running text of any length, "
-        "whose paragraphs and layout are kept",
+        "whose paragraphs and layout are kept. Of documents of whose markup nothing changes: html; "
+        "xml, with DocBook, SVG, RESX, Android strings, Qt ts and TMX; xliff. auto: by the --input",
     )
     files.add_argument("--field", default="text", help="which member of jsonl (default: text)")
     files.add_argument("--column", type=int, default=1, help="which of tsv, from 1 (default: 1)")
@@ -77,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_options.table import check
 
     options = given_options(arguments)
+    if arguments.format == "auto":
+        arguments.format = _format_of(arguments.input)
     try:
         # Checked before the first line is read; the translator checks the same once more.
         checked = check(options)
@@ -91,7 +97,9 @@ def run(arguments: argparse.Namespace) -> int:
     work = _Work(arguments, translator, form, options)
     try:
         with translator:
-            if arguments.output is None:
+            if arguments.format in _MARKUP_FORMATS and arguments.output is None:
+                work.markup_to_standard_output()
+            elif arguments.output is None:
                 work.to_standard_output()
             else:
                 work.to_file()
@@ -127,7 +135,8 @@ class _Work:
     ) -> None:
         self._arguments, self._translator = arguments, translator
         self._form, self._options = form, options
-        self.unit = "paragraph" if arguments.format == "document" else "line"
+        of_markup = dict.fromkeys(_MARKUP_FORMATS, "text")
+        self.unit = {"document": "paragraph", **of_markup}.get(arguments.format, "line")
         self.lines = self.cut = self.refused = 0
         self.mend = ""
         """How an interrupted run goes on, for messages."""
@@ -137,18 +146,21 @@ class _Work:
         source, target = self._arguments.input, self._arguments.output
         if source is None or self._arguments.text:
             raise UsageError("--output: give an --input, since only a file can be read once more")
+        is_markup = self._arguments.format in _MARKUP_FORMATS
+        form = self._arguments.format if is_markup else self._form
         with _progress(self._arguments.quiet, self.unit) as show:
 
             def tell(progress: FileProgress) -> None:
                 self.lines, self.cut = progress.lines, progress.cut
-                self.mend = "; --resume goes on from there" if progress.lines else ""
+                if progress.lines and not is_markup:
+                    self.mend = "; --resume goes on from there"
                 show(progress.lines, progress.resumed_at, progress.of)
 
             try:
                 done = self._translator.translate_file(
                     source,
                     target,
-                    form=self._form,
+                    form=form,
                     batch_size=self._arguments.batch_size,
                     resume=self._arguments.resume,
                     force=self._arguments.force,
@@ -163,6 +175,40 @@ class _Work:
             except OSError as error:
                 file = error.filename or target
                 raise DragomanError(f"{file}: {error.strerror or error}") from error
+
+    def markup_to_standard_output(self) -> None:
+        """Translate a file, or standard input, of whose markup nothing changes."""
+        from dragoman_client.document_translation import (
+            open_reader,
+            parts_of,
+            translate_parts,
+        )
+
+        arguments, options = self._arguments, self._options
+        if arguments.text:
+            raise UsageError(f"--format {arguments.format}: give an --input, or standard input")
+
+        def translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translation]:
+            return self._translator.translate(texts, **{**options, "markup": markup})  # type: ignore[call-overload,no-any-return]
+
+        reader = open_reader(arguments.format, options.get("target_language"))
+        try:
+            with contextlib.ExitStack() as files:
+                file = sys.stdin.buffer
+                if arguments.input is not None:
+                    file = files.enter_context(arguments.input.open("rb"))
+                for content in translate_parts(
+                    parts_of(reader, file), translate, refuse=self._note_refusal, tell=self._tell
+                ):
+                    sys.stdout.buffer.write(content)
+                    sys.stdout.buffer.flush()
+        except OSError as error:
+            if isinstance(error, BrokenPipeError) or error.filename is None:
+                raise
+            raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+    def _tell(self, done: int) -> None:
+        self.lines = done
 
     def to_standard_output(self) -> None:
         """Translate the texts of the command line, a file, or standard input."""
@@ -217,6 +263,25 @@ class _Work:
         _log.warning("%s %d was refused: %s", self.unit, number, one_line(error))
 
 
+def _format_of(path: Path | None) -> str:
+    """The format of a file, by its name or its begin.
+
+    Raises:
+        UsageError: there is no file.
+    """
+    from dragoman_client.document_translation import format_of
+
+    if path is None:
+        raise UsageError("--format auto: give an --input, whose name and begin tell its format")
+    by_name = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv"}
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    return format_of(path.name, head) or by_name.get(path.suffix.lower(), "document")
+
+
 def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFormat:
     """How lines are read and written.
 
@@ -239,7 +304,18 @@ def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFor
         return TabColumns(arguments.column)
     if arguments.format == "document":
         return Document()
+    if arguments.input is not None and arguments.format == "text" and not arguments.json:
+        _warn_of_markup(arguments.input)
     return PlainLinesToJson() if arguments.json else PlainLines()
+
+
+def _warn_of_markup(path: Path) -> None:
+    """Say so if a file of lines looks like one with markup, whose tags would be translated."""
+    from dragoman_client.document_translation import format_of
+
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        if (found := format_of(path.name, file.read(_HEAD_BYTES))) is not None:
+            _log.warning("%s looks like %s: keep its markup with --format %s", path, found, found)
 
 
 def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:

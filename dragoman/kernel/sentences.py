@@ -139,6 +139,11 @@ class LineBreaks:
             at += 1
         return cls(" ".join(words) if breaks else sentence, tuple(breaks))
 
+    @property
+    def length(self) -> int:
+        """Characters of the sentence, with its line breaks."""
+        return len(self.line) + sum(len(mark) - 1 for _, mark in self.breaks)
+
     def put_into(self, translation: str) -> str:
         """A translation with the same breaks in it, each in place of the nearest white space.
 

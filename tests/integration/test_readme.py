@@ -86,6 +86,16 @@ def test_scoring(shipped: Served) -> None:
     assert night[1] > evening[1]  # "Guten Abend." is no good translation of "Good night."
 
 
+def test_markup(shipped: Served) -> None:
+    """Its page, with what it prints."""
+    text = (REPOSITORY / "docs" / "markup.md").read_text(encoding="utf-8")
+    (code,) = (code for kind, code in BLOCK.findall(text) if kind == "python")
+    printed = run([sys.executable, "-c", here(code, shipped)])
+    assert f"```\n{printed.strip()}\n```" in text
+    (command,) = (code for kind, code in BLOCK.findall(text) if kind == "sh")
+    assert json.loads(json.loads(run(["bash", "-c", here(command, shipped)]))["codes"])["codes"]
+
+
 def test_options(shipped: Served) -> None:
     """Their page."""
     text = (REPOSITORY / "docs" / "options.md").read_text(encoding="utf-8")

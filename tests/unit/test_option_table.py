@@ -27,7 +27,14 @@ def test_former_flags_are_understood() -> None:
     parser = argparse.ArgumentParser()
     configure_options(parser)
     help_text = parser.format_help()
-    words = {"terms": "file", "text": "hard", "texts": "red", "number": "0.5", "whole number": "3"}
+    words = {
+        "terms": "file",
+        "text": "hard",
+        "texts": "red",
+        "markup": "",
+        "number": "0.5",
+        "whole number": "3",
+    }
     for option in OPTIONS.values():
         value = [] if option.kind == "switch" else [words[option.kind]]
         for alias in option.aliases:
@@ -104,6 +111,7 @@ def test_the_typed_arguments_are_the_options() -> None:
         "text": "str",
         "texts": "str | Sequence[str]",
         "terms": "Mapping[str, str]",
+        "markup": "Markup | Mapping[str, Any] | Sequence[Markup | Mapping[str, Any] | None]",
         "whole number": "int",
         "number": "float",
         "switch": "bool",

@@ -10,6 +10,7 @@ from typing import Any, Self, Unpack
 from dragoman_options.arguments import OptionArguments
 
 from dragoman_client.access import FilePath
+from dragoman_client.document_translation import MarkupFormat
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.exchange import Exchange
 from dragoman_client.file_translation import FileProgress
@@ -81,7 +82,7 @@ class AsyncTranslator(Exchange):
         source: FilePath,
         target: FilePath,
         *,
-        form: LineFormat | None = None,
+        form: LineFormat | MarkupFormat | None = None,
         batch_size: int = 32,
         concurrency: int = 2,
         resume: bool = False,

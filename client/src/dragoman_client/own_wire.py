@@ -102,6 +102,8 @@ def request_body(inputs: Mapping[str, Array], streamed: bool = False) -> bytes:
             values[_TEXT_NAMES[name]] = found[0] if streamed else found
         elif OPTIONS[name].kind == "terms":
             values[name] = json.loads(found[0])
+        elif OPTIONS[name].kind == "markup":
+            values[name] = [json.loads(one) if one else None for one in found]
         else:
             values[name] = found if OPTIONS[name].is_list else found[0]
     return json.dumps(values, ensure_ascii=False).encode()
@@ -253,7 +255,7 @@ def _row(answer: dict[str, Any]) -> dict[str, Any]:
         row.setdefault("detected_language", "")  # of a text without any
     if answer.get("warnings"):
         row["warnings"] = ",".join(answer["warnings"])
-    for name in ("token_scores", "attention", "alignments"):
+    for name in ("token_scores", "attention", "alignments", "codes"):
         if name in answer:
             value = answer[name]
             row[name] = value if isinstance(value, str) else json.dumps(value)

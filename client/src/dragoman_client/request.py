@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from dragoman_options.markup import PlacedCodes
 from dragoman_options.table import OUTPUTS, TRANSLATE, requested_outputs
 
 from dragoman_client.assessment import Alignments, Attention, TokenScores, parse_alignments
@@ -66,6 +67,7 @@ class Translation:
         detected_probability: of that language, from 0 to 1.
         warnings: of "repetition", "short", "long", "untranslated", what its sentences' translations
             are; docs/options.md has the rules.
+        codes: where the codes of the text's markup are.
         delta: in a stream, what this part adds to the text of the one before.
     """
 
@@ -83,6 +85,7 @@ class Translation:
     detected_language: str | None = None
     detected_probability: float | None = None
     warnings: tuple[str, ...] = ()
+    codes: PlacedCodes | None = None
     delta: str | None = dataclasses.field(default=None, compare=False)
 
 
@@ -183,6 +186,7 @@ def read_assessments(
         "detected_language": ("detected_language", lambda value: value.decode("utf-8") or None),
         "detected_probability": ("detected_probability", float),
         "bundle": ("bundle", lambda value: value.decode("utf-8")),
+        "codes": ("codes", lambda value: PlacedCodes.parse(value.decode("utf-8"))),
     }
     names = [name for name in requested_outputs(options) if model in OUTPUTS[name].models]
     fields: list[dict[str, Any]] = [{} for _ in range(count)]

@@ -104,4 +104,6 @@ def check_batch_options(options: Mapping[str, Any]) -> dict[str, Any]:
     checked = check(options)
     if (prefixes := len(checked.get("prefix", ()))) > 1:
         raise ValueError(f"prefix has {prefixes} values: texts in batches have one for all")
+    if "markup" in checked:
+        raise ValueError("markup: not for texts in batches, use translate")
     return checked

@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Self, Unpack, overload
 
 from dragoman_options.arguments import OptionArguments, ScoringArguments
+from dragoman_options.markup import Markup
 
 from dragoman_client.access import FilePath
 from dragoman_client.blocking import AwaitableTransport, ThreadPool, awaitable, run, run_each
+from dragoman_client.document_translation import (
+    FORMATS,
+    MarkupFormat,
+    translate_document,
+)
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.exchange import Exchange
 from dragoman_client.file_translation import FileProgress, translate_file
@@ -260,7 +266,7 @@ class Translator:
         source: FilePath,
         target: FilePath,
         *,
-        form: LineFormat | None = None,
+        form: LineFormat | MarkupFormat | None = None,
         batch_size: int = 32,
         concurrency: int = 2,
         resume: bool = False,
@@ -269,17 +275,19 @@ class Translator:
         refuse: Callable[[int, InvalidRequest], None] = lambda number, error: None,
         **options: Unpack[OptionArguments],
     ) -> FileProgress:
-        """Translate a file line by line into another one, in constant memory.
+        """Translate a file into another one, in constant memory.
 
         What is written stands in `TARGET.partial` until it is whole.
 
         Args:
-            source: in UTF-8.
-            target: to write; a line for each of the source's.
-            form: of its lines; None: `PlainLines`. Of a `Document` they are paragraphs.
+            source: lines are in UTF-8; markup says its encoding.
+            target: to write.
+            form: of its lines; None: `PlainLines`. Of a `Document` they are paragraphs. Of "html",
+                "xml" and "xliff" they are texts, each of which may have elements in it; all else
+                stays as it is, byte for byte.
             batch_size: lines in a request.
             concurrency: requests under way at once.
-            resume: go on with what an interrupted call has written.
+            resume: go on with what an interrupted call has written; not with markup.
             force: replace a target that is there, and what an interrupted call has written.
             tell: called after each line.
             refuse: called with the number of a line that the server refused, and why; the line is
@@ -299,6 +307,10 @@ class Translator:
         """
         self._exchange._check_open()
         check_batch_options(options)
+        if isinstance(form, str):
+            return self._translate_markup(
+                *(Path(source), Path(target), form, resume, force, tell, refuse), options
+            )
         return translate_file(
             self,
             Path(source),
@@ -312,3 +324,41 @@ class Translator:
             tell=tell,
             refuse=refuse,
         )
+
+    def _translate_markup(
+        self,
+        source: Path,
+        target: Path,
+        form: MarkupFormat,
+        resume: bool,
+        force: bool,
+        tell: Callable[[FileProgress], None],
+        refuse: Callable[[int, InvalidRequest], None],
+        options: OptionArguments,
+    ) -> FileProgress:
+        """As `translate_file`, of a file with markup."""
+        if form not in FORMATS:
+            raise ValueError(f"form is {form!r}: give {', '.join(FORMATS)}")
+        if resume:
+            raise ValueError("resume: a document with markup is translated from its beginning")
+        refused = cut = 0
+
+        def note(number: int, error: InvalidRequest) -> None:
+            nonlocal refused
+            refused += 1
+            refuse(number, error)
+
+        def translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translation]:
+            nonlocal cut
+            marked = OptionArguments(**{**options, "markup": markup})
+            found = self.translate(texts, **marked)
+            cut += sum(one.finish_reason == "length" for one in found)
+            return found
+
+        number = translate_document(
+            *(source, target, form, options.get("target_language"), translate),
+            force=force,
+            refuse=note,
+            tell=lambda done, of: tell(FileProgress(done, of, 0, refused, cut)),
+        )
+        return FileProgress(number, number, 0, refused, cut)

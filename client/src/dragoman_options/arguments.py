@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
+
+from dragoman_options.markup import Markup
 
 AlignmentForm = Literal["hard", "soft"]
 
@@ -45,6 +47,7 @@ class OptionArguments(ScoringArguments, total=False):
     suppress: str | Sequence[str] | None
     glossary: Mapping[str, str] | None
     keep_placeholders: bool | None
+    markup: Markup | Mapping[str, Any] | Sequence[Markup | Mapping[str, Any] | None] | None
     shortlist: bool | None
     split_sentences: bool | None
     max_sentence_tokens: int | None

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 MOST_CODES = 10_000
 """Most codes of one text."""
-_SHAPE = '{"codes": [[begin, end, parent or null], ...], "keep": [[begin, end], ...]}'
+SHAPE = '{"codes": [[begin, end, parent or null], ...], "keep": [[begin, end], ...]}'
 
 Span = tuple[int, int]
 """Begin and end, in Unicode code points."""
@@ -61,11 +61,11 @@ class Markup:
             ValueError: it has another shape.
         """
         if not isinstance(value, Mapping) or not {"codes", "keep"}.issuperset(value):
-            raise ValueError(f"{brief(value)}: give {_SHAPE}")
+            raise ValueError(f"{brief(value)}: give {SHAPE}")
         codes, keep = value.get("codes", ()), value.get("keep", ())
         for name, found in (("codes", codes), ("keep", keep)):
             if not _is_list(found):
-                raise ValueError(f"{name} is {brief(found)}: give {_SHAPE}")
+                raise ValueError(f"{name} is {brief(found)}: give {SHAPE}")
         return cls(
             tuple(_code(index, one) for index, one in enumerate(codes)),
             tuple(_span("keep", index, one) for index, one in enumerate(keep)),
@@ -176,7 +176,7 @@ def _code(index: int, value: Any) -> Code:
     has_parent = _is_list(value) and len(value) == 3
     parent = value[2] if has_parent else None
     if parent is not None and type(parent) is not int:
-        raise ValueError(f"codes[{index}] is {brief(value)}: give {_SHAPE}")
+        raise ValueError(f"codes[{index}] is {brief(value)}: give {SHAPE}")
     return Code(*_span("codes", index, value[:2] if has_parent else value), parent)
 
 
@@ -187,7 +187,7 @@ def _span(name: str, index: int, value: Any) -> Span:
         ValueError: it is something else.
     """
     if not _is_list(value) or len(value) != 2 or any(type(offset) is not int for offset in value):
-        raise ValueError(f"{name}[{index}] is {brief(value)}: give {_SHAPE}")
+        raise ValueError(f"{name}[{index}] is {brief(value)}: give {SHAPE}")
     begin, end = value
     return begin, end
 

@@ -8,8 +8,11 @@ from dataclasses import KW_ONLY, dataclass
 from reprlib import repr as brief
 from typing import Any, Literal
 
-Kind = Literal["text", "texts", "terms", "whole number", "number", "switch"]
-"""`texts` are one or several, `terms` target terms by source term."""
+from dragoman_options import markup
+from dragoman_options.markup import Markup
+
+Kind = Literal["text", "texts", "terms", "markup", "whole number", "number", "switch"]
+"""`texts` are one or several, `terms` target terms by source term, `markup` one for each text."""
 Datatype = Literal["BOOL", "BYTES", "FP32", "INT32", "INT64"]
 """Triton's names of tensors' types."""
 Limits = Mapping[str, float]
@@ -21,6 +24,7 @@ _DATATYPES: Mapping[Kind, Datatype] = {
     "text": "BYTES",
     "texts": "BYTES",
     "terms": "BYTES",
+    "markup": "BYTES",
     "whole number": "INT32",
     "number": "FP32",
     "switch": "BOOL",
@@ -29,6 +33,7 @@ _EXPECTED: Mapping[Kind, str] = {
     "text": "text",
     "texts": "text, or a sequence of texts",
     "terms": 'terms, such as {"tea": "Tee"}',
+    "markup": "markup for each text, such as " + markup.SHAPE,
     "whole number": "a whole number",
     "number": "a number",
     "switch": "true or false",
@@ -121,13 +126,15 @@ class Option:
     @property
     def is_list(self) -> bool:
         """Whether its tensor may have several elements."""
-        return self.kind == "texts"
+        return self.kind in ("texts", "markup")
 
     def read(self, value: Any, limits: Limits) -> Any:
         """A value as the option's type: a text, a tuple of texts, a mapping, a number or a bool.
 
+        Markup becomes a tuple of its JSON for each text, empty where a text has none.
+
         Args:
-            value: of a request. Terms may be written as a JSON object.
+            value: of a request. Terms and markup may be written as JSON objects.
             limits: of the model; a bound that is not among them is not checked.
 
         Raises:
@@ -188,6 +195,8 @@ class Option:
             is_right = isinstance(value, Sequence) and not isinstance(value, bytes | bytearray)
             is_right = is_right and all(isinstance(one, str) for one in value)
             value = tuple(value) if is_right else value
+        elif self.kind == "markup":
+            return self._markups(value)
         elif self.kind == "terms":
             value = self._parsed(value) if isinstance(value, str) else value
             is_right = isinstance(value, Mapping)
@@ -204,6 +213,25 @@ class Option:
         if not is_right:
             raise TypeError(f"{self.name} is {brief(value)}: give {_EXPECTED[self.kind]}")
         return value
+
+    def _markups(self, value: Any) -> tuple[str, ...]:
+        is_one = isinstance(value, str | Mapping | Markup)
+        if not is_one and not (isinstance(value, Sequence) and not isinstance(value, bytes)):
+            raise TypeError(f"{self.name} is {brief(value)}: give {_EXPECTED[self.kind]}")
+        return tuple(
+            self._markup(index, one) for index, one in enumerate([value] if is_one else value)
+        )
+
+    def _markup(self, index: int, value: Any) -> str:
+        """The markup of a text as JSON; empty if it has none."""
+        if not value:
+            return ""
+        try:
+            if isinstance(value, str):
+                value = Markup.parse(value)
+            return str(value if isinstance(value, Markup) else Markup.of(value))
+        except ValueError as error:
+            raise ValueError(f"{self.name} of text {index}: {error}") from error
 
     def _parsed(self, written: str) -> Any:
         try:

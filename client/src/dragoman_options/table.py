@@ -221,6 +221,18 @@ OPTIONS: Final[Mapping[str, Option]] = {
             needs_beam=True,
         ),
         Option(
+            "markup",
+            "markup",
+            "elements of each text as offsets, which are placed in its translation, and spans that "
+            "it repeats",
+            unset="none",
+            output="codes",
+            not_with=(
+                *("num_return_sequences", "return_alternatives", "prefix", "keep_placeholders"),
+                *SAMPLING,
+            ),
+        ),
+        Option(
             "shortlist",
             "switch",
             "choose among the target tokens that the bundle lists for the words of the sentence: "
@@ -356,6 +368,12 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", (TRANSLATE, SCORE)),
         Output("alignments", "BYTES", "links of words, or weights in JSON", (TRANSLATE, SCORE)),
         Output("attention", "BYTES", "attention of every head, JSON", (TRANSLATE, SCORE)),
+        Output(
+            "codes",
+            "BYTES",
+            "where the elements of the text are in the translation, JSON",
+            (TRANSLATE, STREAM),
+        ),
         Output(
             "detected_language",
             "BYTES",

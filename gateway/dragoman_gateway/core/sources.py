@@ -18,6 +18,7 @@ from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.translations import Translations
 
 _Answer = TypeVar("_Answer")
+_Text = TypeVar("_Text")
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,11 @@ def _detected(text: str, known: Sequence[str]) -> Detected:
 
 
 async def translate_by_source(
-    texts: Sequence[str],
+    texts: Sequence[_Text],
     sources: Sequence[Source],
     target: str,
-    translate: Callable[[Sequence[str], str], Awaitable[list[_Answer]]],
-    keep: Callable[[str], _Answer],
+    translate: Callable[[Sequence[_Text], str], Awaitable[list[_Answer]]],
+    keep: Callable[[_Text], _Answer],
 ) -> list[_Answer]:
     """Translate texts of several languages, those of one language together.
 

@@ -148,8 +148,9 @@ class Translations:
         self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
     ) -> list[Translation]:
         ids, checked = _read_options(options)
-        # Samples without a seed differ each time.
-        keeps = store and caller.caches and (not sampled(checked) or "seed" in checked)
+        # Samples without a seed differ each time, and markup is that of a whole text.
+        is_fixed = (not sampled(checked) or "seed" in checked) and "markup" not in checked
+        keeps = store and caller.caches and is_fixed
         if not keeps and not ids:
             return await self._ask(texts, checked)
         info, server = await self._server.confirmed()
@@ -161,6 +162,8 @@ class Translations:
             return await self._ask(texts, checked)
         terms = await self._terms_of(caller, ids, checked, found, strict=not directions.detects)
         segmenter = Segmenter(checked, server, terms, keeps)
+        if "markup" in checked:
+            return await self._ask(texts, checked | await segmenter.all_terms(texts, found))
         parts = await segmenter.all_units(texts, found)
         units = {unit.key: unit for _, of_text in parts for unit in of_text}
         try:

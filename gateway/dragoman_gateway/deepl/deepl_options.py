@@ -8,8 +8,14 @@ Source: https://developers.deepl.com/api-reference/translate
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from dragoman_client.document_translation import Reader
+from dragoman_client.markup.html_reader import HtmlReader
+from dragoman_client.markup.xml_profiles import GENERIC
+from dragoman_client.markup.xml_reader import XmlReader
 
 from dragoman_gateway.core.errors import InvalidInput, Unsupported
 from dragoman_gateway.core.languages import Languages
@@ -30,6 +36,8 @@ _NOT_OFFERED = {
     "custom_instructions": "a translation model takes no instructions",
 }
 _MARKUP = ("html", "xml")
+_VERSIONS = ("v1", "v2")
+_TAG_LISTS = ("ignore", "splitting", "non_splitting")
 
 
 @dataclass(frozen=True)
@@ -42,12 +50,14 @@ class TextOptions:
             sentence.
         model_type_used: None: the request did not ask.
         shows_billed_characters: whether the answer has them.
+        open_reader: makes readers of the texts' markup; None: they have none.
     """
 
     options: dict[str, Any]
     split: Split
     model_type_used: str | None
     shows_billed_characters: bool
+    open_reader: Callable[[], Reader] | None = None
 
 
 def text_options(fields: Fields, written_target: str) -> TextOptions:
@@ -62,13 +72,7 @@ def text_options(fields: Fields, written_target: str) -> TextOptions:
         Unsupported: a parameter that is not offered.
     """
     refuse_what_is_not_offered(fields, written_target)
-    if (markup := fields.text("tag_handling")) not in (None, ""):
-        if markup not in _MARKUP:
-            raise _unknown("tag_handling")
-        raise Unsupported(
-            f"tag_handling: {markup} is not supported yet, since tags would come back in wrong "
-            "places. Send plain text without tag_handling"
-        )
+    open_reader = _open_reader(fields)
     split = _split(fields)
     options: dict[str, Any] = {}
     if glossaries := glossary_ids(fields):
@@ -83,7 +87,36 @@ def text_options(fields: Fields, written_target: str) -> TextOptions:
             options["beam_width"] = 1
     fields.switch("preserve_formatting")  # the model keeps formatting either way
     shows = bool(fields.switch("show_billed_characters"))
-    return TextOptions(options, split, used, shows)
+    return TextOptions(options, split, used, shows, open_reader)
+
+
+def _open_reader(fields: Fields) -> Callable[[], Reader] | None:
+    """What makes readers of the texts' markup."""
+    markup = fields.text("tag_handling") or ""
+    if markup not in ("", *_MARKUP):
+        raise _unknown("tag_handling")
+    version = fields.text("tag_handling_version") or "v1"
+    if version not in _VERSIONS:
+        raise _unknown("tag_handling_version")
+    names = {name: _tag_names(fields, f"{name}_tags") for name in _TAG_LISTS}
+    outline = fields.switch("outline_detection") is not False
+    if not markup:
+        return None
+    if markup == "html":
+        return lambda: HtmlReader(encoding="utf-8")
+    profile = GENERIC.with_tags(
+        ignore=names["ignore"],
+        splitting=names["splitting"],
+        non_splitting=names["non_splitting"],
+        outline_detection=outline,
+    )
+    return lambda: XmlReader(profile, encoding="utf-8", is_fragment=True)
+
+
+def _tag_names(fields: Fields, name: str) -> list[str]:
+    """Names of elements: a list, or one text with commas."""
+    listed = fields.listed(name)
+    return [one.strip() for written in listed for one in written.split(",") if one.strip()]
 
 
 def refuse_what_is_not_offered(fields: Fields, written_target: str) -> None:

@@ -14,7 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from dragoman_client import Translation
+from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_options.languages import fold_language
+from dragoman_options.markup import Markup
 from dragoman_options.table import AUTO
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -30,11 +33,11 @@ from dragoman_gateway.core.errors import (
     NotFound,
     QuotaUsedUp,
     TooManyRequests,
-    Unsupported,
 )
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.job import Job
 from dragoman_gateway.core.languages import name_of
+from dragoman_gateway.core.marked_texts import MarkedText, read_marked, translate_marked
 from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
 from dragoman_gateway.libretranslate.specification import specification
@@ -105,8 +108,11 @@ class LibreTranslateProtocol:
             texts = [text.replace("\r\n", "\n") for text in texts]
         source, target = await self._direction(fields)
         others = fields.whole_number("alternatives") or 0
-        await self._check(fields, texts, others, caller)
-        sources, found = await self._translated(caller, texts, source, target, max(others, 0))
+        form = await self._check(fields, texts, others, caller)
+        if form == "html":
+            sources, found = await self._translated_pages(caller, texts, source, target)
+        else:
+            sources, found = await self._translated(caller, texts, source, target, max(others, 0))
         is_list = isinstance(given, list)
         answer: dict[str, Any] = {"translatedText": _each([one.best for one in found], is_list)}
         if source is None:
@@ -154,20 +160,37 @@ class LibreTranslateProtocol:
             found = await translate_by_source(texts, sources, target, translate, Candidates)
         return sources, found
 
-    async def _check(self, fields: Fields, texts: list[str], others: int, caller: Caller) -> None:
-        """Refuse what cannot be done.
+    async def _translated_pages(
+        self, caller: Caller, texts: list[str], source: str | None, target: str
+    ) -> tuple[list[Source], list[Candidates]]:
+        """As `_translated`, of HTML; it has no other translations."""
+
+        async def translate(these: Sequence[MarkedText], src: str) -> list[Candidates]:
+            options = {"source_language": src, "target_language": target}
+
+            async def ask(parts: list[str], markup: list[Markup] | None) -> list[Translation]:
+                asked = options | ({"markup": markup} if markup else {})
+                return await self._translations.translate_admitted(caller, parts, asked)
+
+            return [Candidates(text) for text in await translate_marked(these, ask)]
+
+        async with self._gateway.access.admitted(caller, sum(map(len, texts))):
+            marked = await read_marked(texts, lambda: HtmlReader(encoding="utf-8"))
+            words = [one.words for one in marked]
+            sources = await sources_of(self._translations, words, source, target)
+            found = await translate_by_source(
+                marked, sources, target, translate, lambda one: Candidates(one.written)
+            )
+        return sources, found
+
+    async def _check(self, fields: Fields, texts: list[str], others: int, caller: Caller) -> str:
+        """Refuse what cannot be done; the format of the texts.
 
         Raises:
             InvalidInput: the text or the number of alternatives is above its limit.
-            Unsupported: markup.
         """
         form = fields.text("format") or "text"
-        if form == "html":
-            raise Unsupported(
-                "html format is not supported yet, since tags would come back in wrong places: "
-                "send plain text with format=text"
-            )
-        if form != "text":
+        if form not in ("text", "html"):
             raise InvalidInput(f"{form[:40]} format is not supported")
         if others > 0:
             most = int((await self._translations.info()).limits["max_beam_width"]) - 1
@@ -176,6 +199,7 @@ class LibreTranslateProtocol:
         longest, limit = max(map(len, texts), default=0), caller.limits.characters_per_request
         if limit is not None and longest > limit:
             raise InvalidInput(f"request ({longest}) exceeds text limit ({limit})")
+        return form
 
     async def _detect(self, request: GatewayRequest) -> Response:
         fields = Fields(await request.read_fields())

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from dragoman_client import Attention, PairScore, SoftAlignment, TokenScores, Translation
 from dragoman_client.assessment import Alignments
+from dragoman_options.markup import PlacedCodes
 from msgspec import UNSET, UnsetType
 
 from dragoman_gateway.core.errors import GatewayError
@@ -14,6 +15,7 @@ from dragoman_gateway.core.job import Job
 from dragoman_gateway.core.usage import Usage
 from dragoman_gateway.own.shapes import (
     AttentionAnswer,
+    CodesAnswer,
     DictionaryAnswer,
     ErrorAnswer,
     GlossaryAnswer,
@@ -126,7 +128,14 @@ def _translation_fields(found: Translation) -> dict[str, Any]:
         "alignments": alignment_answer(found.alignments),
         "attention": _attention(found.attention),
         "bundle": _set(found.bundle),
+        "codes": _codes(found.codes),
     }
+
+
+def _codes(found: PlacedCodes | None) -> CodesAnswer | UnsetType:
+    if found is None:
+        return UNSET
+    return CodesAnswer([list(span) for span in found.codes], found.uncertain)
 
 
 def _token_scores(found: TokenScores | None) -> TokenScoresAnswer | UnsetType:

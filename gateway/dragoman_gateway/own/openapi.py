@@ -26,6 +26,27 @@ Schema = dict[str, Any]
 
 _REFERENCE = "#/components/schemas/{name}"
 _TERMS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+_NULL: Schema = {"type": "null"}
+_SPAN: Schema = {
+    "type": "array",
+    "items": {"type": "integer", "minimum": 0},
+    "minItems": 2,
+    "maxItems": 2,
+}
+_CODE: Schema = {
+    "type": "array",
+    "prefixItems": [{"type": "integer"}, {"type": "integer"}, {"type": ["integer", "null"]}],
+    "minItems": 2,
+    "maxItems": 3,
+}
+_MARKUP: Schema = {
+    "type": "object",
+    "properties": {
+        "codes": {"type": "array", "items": _CODE},
+        "keep": {"type": "array", "items": _SPAN},
+    },
+    "additionalProperties": False,
+}
 _LINES: Schema = {"type": "string"}
 _HEAD = """\
 Machine translation with every option of the engine.
@@ -117,6 +138,8 @@ def option_schema(option: Option, limits: Limits) -> Schema:
         if option.items is not None:
             listed["maxItems"] = option.items.most
         found["anyOf"] = [{"type": "string"}, listed]
+    elif option.kind == "markup":
+        found["anyOf"] = [_MARKUP, {"type": "array", "items": {"anyOf": [_MARKUP, _NULL]}}]
     elif option.kind == "terms":
         found |= _TERMS
         if option.items is not None:

@@ -112,6 +112,15 @@ class AttentionAnswer(Struct):
     cross: list[list[list[list[float]]]]
 
 
+class CodesAnswer(Struct):
+    """Where the codes of a text's markup are in its translation."""
+
+    codes: Annotated[
+        list[list[int]], Meta(description="begin and end of each, in the order of the text's")
+    ]
+    uncertain: Annotated[int, Meta(description="how many are where they are by a guess")]
+
+
 class TranslationAnswer(Struct, kw_only=True):
     """A translation. Optional fields are there if an option asked for them."""
 
@@ -149,6 +158,7 @@ class TranslationAnswer(Struct, kw_only=True):
     token_scores: TokenScoresAnswer | UnsetType = UNSET
     alignments: AlignmentAnswer | UnsetType = UNSET
     attention: AttentionAnswer | UnsetType = UNSET
+    codes: CodesAnswer | UnsetType = UNSET
     bundle: (
         Annotated[str, Meta(description="identity of the model, with `return_bundle`")] | UnsetType
     ) = UNSET

@@ -174,7 +174,7 @@ class _Placement:
         free = np.concatenate([np.arange(begin, end + 1) for begin, end in area.free_gaps()])
         found = int(free[scores[free - low].argmax()])
         around = self._links.both[max(found - 1, 0) : found + 1, gap - 1 : gap + 1]
-        self.uncertain += self._has_units(child) or around.max(initial=0) < _LEAST_LINK
+        self.uncertain += self._has_units(child) or bool(around.max(initial=0) < _LEAST_LINK)
         return found
 
     def _in_gap(self, offset: int, gap: int, found: int, opening: bool = False) -> int:

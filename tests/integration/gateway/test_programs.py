@@ -44,13 +44,13 @@ def test_weblate_through_libretranslate(gateway: RunningGateway) -> None:
     assert len(found) == 2
 
 
-def test_weblate_through_deepl_is_refused_for_its_tags(gateway: RunningGateway) -> None:
+def test_weblate_through_deepl(gateway: RunningGateway) -> None:
     for kind in ("source", "target"):
         path = f"/v2/languages?type={kind}&enable_beta_languages=true"
         languages = gateway.get(path, headers=_KEY).json
         assert "DE" in {one["language"] for one in languages}
     body = {
-        "text": ['Hello <x id="7"></x>!'],
+        "text": ['Hello <x id="7"></x>, I like red cars.', "A &lt;b&gt; house."],
         "source_lang": "EN",
         "target_lang": "DE",
         "formality": "default",
@@ -58,26 +58,47 @@ def test_weblate_through_deepl_is_refused_for_its_tags(gateway: RunningGateway) 
         "ignore_tags": ["x"],
     }
     answer = gateway.post("/v2/translate", body, headers=_KEY)
-    assert answer.status == 400
-    assert answer.json["message"].startswith("tag_handling: xml is not supported yet")
+    assert answer.status == 200
+    first, second = [one["text"] for one in answer.json["translations"]]
+    assert first.count('<x id="7"></x>') == 1
+    assert "rote Autos" in first
+    assert "<" not in second.replace("&lt;", "")
+    wrong = gateway.post("/v2/translate", body | {"text": ["a <b> c"]}, headers=_KEY)
+    assert wrong.status == 400
+    assert wrong.json["message"].startswith("text 0 is not valid markup: line 1, column")
 
 
-def test_mastodon_is_refused_for_its_markup(gateway: RunningGateway) -> None:
+def test_mastodon(gateway: RunningGateway) -> None:
     assert all("targets" in one for one in gateway.get("/languages").json)
-    body = {"q": ["<p>Good morning</p>"], "source": "auto", "target": "de", "format": "html"}
-    answer = gateway.post("/translate", body | {"api_key": None})
-    assert answer.status == 400
-    assert answer.json["error"].startswith("html format is not supported yet")
+    begin = '<a href="https://example.com/?a=1&amp;b=2">'
+    post = f"<p>I like {begin}red cars</a>.<br />Good morning!</p>"
+    body = {"q": [post, "<p>A house.</p>", "<p></p>"], "source": "auto", "target": "de"}
+    answer = gateway.post("/translate", body | {"format": "html", "api_key": None})
+    assert answer.status == 200
+    found = answer.json["translatedText"]
+    assert found[0] == f"<p>Ich mag {begin}rote Autos</a>.<br />Guten Morgen!</p>"
+    assert found[2] == "<p></p>"
+    assert [one["language"] for one in answer.json["detectedLanguage"]][:2] == ["en", "en"]
 
 
-def test_discourse_is_refused_for_its_markup(gateway: RunningGateway) -> None:
-    text = "<p>Guten Morgen, meine Freunde.</p>"
+def test_discourse(gateway: RunningGateway) -> None:
+    text = "<p>Guten Morgen, meine <strong>Freunde</strong>.</p>"
     detected = gateway.post("/detect", urlencode({"q": text}).encode(), headers=_FORM).json
     assert detected[0]["language"] == "de"
+    text += "<pre><code>a &lt; b</code></pre>"
     fields = {"q": text, "source": "de", "target": "en", "format": "html"}
     answer = gateway.post("/translate", urlencode(fields).encode(), headers=_FORM)
-    assert answer.status == 400
-    assert "html format is not supported yet" in answer.json["error"]
+    found = answer.json["translatedText"]
+    assert "<strong>friends</strong>" in found
+    assert found.endswith("<pre><code>a &lt; b</code></pre>")
+
+
+def test_text_that_is_escaped_stays_escaped(gateway: RunningGateway) -> None:
+    """LibreTranslate's own server makes tags of it."""
+    body = {"q": "<p>Write &lt;script&gt;alert(1)&lt;/script&gt; here.</p>", "format": "html"}
+    found = gateway.post("/translate", {**body, **_DIRECTION}).json["translatedText"]
+    assert "<script" not in found
+    assert "&lt;script&gt;" in found
 
 
 def test_a_form_like_those_of_deepls_other_clients(gateway: RunningGateway) -> None:

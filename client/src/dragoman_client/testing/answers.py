@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import (
     INFO,
     OPTIONS,
@@ -180,6 +181,16 @@ def _options(request: Request) -> dict[str, Any]:
         raise InvalidRequest(str(error)) from error
 
 
+def _codes(markups: Sequence[str], found: list[Translation]) -> list[str]:
+    """Codes where they are in the texts, as far as the translations go."""
+    codes = []
+    for written, one in zip(markups, found, strict=False):
+        markup, last = Markup.parse(written or "{}"), len(one.text)
+        spans = tuple((min(begin, last), min(end, last)) for begin, end, _ in markup.codes)
+        codes.append(str(PlacedCodes(spans)))
+    return codes
+
+
 def _requested(model: str, options: Mapping[str, Any], found: list[Translation]) -> Outputs:
     """The outputs that a request has to ask for, but for the model `score`."""
     scores = [-float(len(one.text)) if one.score is None else one.score for one in found]
@@ -196,6 +207,7 @@ def _requested(model: str, options: Mapping[str, Any], found: list[Translation])
             for one, score in zip(found, scores, strict=True)
         ],
         "alignments": ["0-0" if one.text else "" for one in found],
+        "codes": _codes(options.get("markup", ()), found),
         "detected_language": ["en"] * len(found),
         "detected_probability": [1.0] * len(found),
         "bundle": ["0" * 64] * len(found),

@@ -109,7 +109,7 @@ def test_alternatives_of_a_form_are_a_number_in_a_text(app: Application) -> None
         ({"q": "a", **DIRECTION, "alternatives": 8}, "alternatives parameter must be <= 7"),
         ({"q": "a", **DIRECTION, "alternatives": "x"}, "give a whole number, not 'x'"),
         ({"q": "a", **DIRECTION, "format": "pdf"}, "pdf format is not supported"),
-        ({"q": "<b>a</b>", **DIRECTION, "format": "html"}, "html format is not supported yet"),
+        ({"q": "<b>a</b>", **DIRECTION, "format": "md"}, "md format is not supported"),
         ({"q": {"a": 1}, **DIRECTION}, "q: give a text or a list of texts, not an object"),
         ({"q": ["a", 1], **DIRECTION}, "q: give a text or a list of texts, not a number"),
         ({"q": "a", "source": ["en"], "target": "de"}, "a language is a text"),

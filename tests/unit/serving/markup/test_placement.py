@@ -99,6 +99,7 @@ def test_the_structure_survives_any_evidence(
     placed = place(source, target, markup, evidence)
     check_structure(markup, target, placed)
     assert place(source, target, markup, evidence) == placed
+    assert PlacedCodes.parse(str(placed)) == placed
     borders = [0, *(offset for span in markup.keep for offset in span), len(source)]
     parts = [(0, len(source)), *pairwise(borders)]
     cut = {

@@ -1,0 +1,289 @@
+"""Documents with markup through a translator: the texts in them, and nothing else, are replaced."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final, Literal, Protocol, get_args
+
+from dragoman_options.markup import Markup, PlacedCodes
+
+from dragoman_client.errors import InvalidRequest
+from dragoman_client.markup.html_reader import HtmlReader
+from dragoman_client.markup.segments import Raw, Segment
+from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_client.request import Translation
+
+MarkupFormat = Literal["html", "xml", "xliff"]
+"""`xml` is all XML: XHTML, DocBook, SVG, RESX, strings of Android, Qt's ts and TMX too."""
+FORMATS: Final = get_args(MarkupFormat)
+
+_CHUNK_BYTES = 1 << 16
+_BATCH_CHARACTERS = 8000
+"""Of the texts of a request, about."""
+_ENDINGS: Final[Mapping[str, MarkupFormat]] = {
+    **dict.fromkeys((".htm", ".html"), "html"),
+    **dict.fromkeys((".sdlxliff", ".xlf", ".xlf2", ".xliff"), "xliff"),
+    **dict.fromkeys((".dbk", ".docbook", ".dita", ".resx", ".svg", ".tmx", ".ts"), "xml"),
+    **dict.fromkeys((".xhtml", ".xml"), "xml"),
+}
+_OF_ONE_TEXT = re.compile(r"(?:markup of )?text \d+")
+"""How the server's message begins if one text is refused, and not the request."""
+
+Translate = Callable[[Sequence[str], Sequence[Markup]], Sequence[Translation]]
+"""Translates texts with their markup; raises `InvalidRequest` if one is refused."""
+Refuse = Callable[[int, InvalidRequest], None]
+"""Is told the number of a refused text, counted from 1, and why; the text stays as it is."""
+
+
+class Reader(Protocol):
+    """Reads a document in chunks."""
+
+    def feed(self, chunk: bytes) -> list[Raw | Segment]:
+        """Read on."""
+        ...
+
+    def close(self) -> list[Raw | Segment]:
+        """What is left."""
+        ...
+
+
+def format_of(name: str, head: bytes = b"") -> MarkupFormat | None:
+    """The format of a file, by its name or else by how it begins; None: it has no markup."""
+    if (found := _ENDINGS.get(Path(name).suffix.lower())) is not None:
+        return found
+    begin = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:200].lower()
+    if begin.startswith((b"<!doctype html", b"<html")):
+        return "html"
+    if begin.startswith(b"<?xml"):
+        return "xliff" if b"<xliff" in head else "xml"
+    return None
+
+
+def open_reader(form: MarkupFormat, target_language: str | None) -> Reader:
+    """A reader of documents.
+
+    Args:
+        form: of the document.
+        target_language: that a file with translations beside its texts is to name.
+    """
+    return HtmlReader() if form == "html" else XmlReader(target_language=target_language)
+
+
+def parts_of(reader: Reader, file: BinaryIO) -> Iterator[Raw | Segment]:
+    """The parts of a document, as it is read.
+
+    Raises:
+        ValueError: it is not of the format; the message says where.
+    """
+    while chunk := file.read(_CHUNK_BYTES):
+        yield from reader.feed(chunk)
+    yield from reader.close()
+
+
+@dataclass
+class Excerpt:
+    """Parts of a document that are translated together.
+
+    Attributes:
+        parts: in the document's order.
+        segments: of the parts, and of the tags in them; a tag's are before its text's.
+        size: characters of the segments' texts.
+    """
+
+    parts: list[Raw | Segment] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, part: Raw | Segment) -> None:
+        """Add the next part."""
+        self.parts.append(part)
+        if isinstance(part, Segment):
+            self._add_segment(part)
+
+    def written(self, answers: Iterable[Translation | None]) -> bytes:
+        """The excerpt with translations.
+
+        Args:
+            answers: translations of the segments; None: a segment stays as it is.
+        """
+        remaining = iter(answers)
+
+        def write(segment: Segment) -> bytes:
+            attributes = [write(one) for one in segment.attributes]
+            if (answer := next(remaining)) is None:
+                spans = tuple((begin, end) for begin, end, _ in segment.markup.codes)
+                return segment.write(segment.text, PlacedCodes(spans), attributes)
+            return segment.write(answer.text, answer.codes or PlacedCodes(), attributes)
+
+        return b"".join(
+            part.content if isinstance(part, Raw) else write(part) for part in self.parts
+        )
+
+    def _add_segment(self, segment: Segment) -> None:
+        for one in segment.attributes:
+            self._add_segment(one)
+        self.segments.append(segment)
+        self.size += len(segment.text)
+
+
+def read_text(text: str, reader: Reader) -> Excerpt:
+    """A text with markup, whole.
+
+    Args:
+        text: with its tags.
+        reader: of UTF-8, for this text alone.
+
+    Raises:
+        ValueError: it is not of the reader's format.
+    """
+    found = Excerpt()
+    for part in reader.feed(text.encode("utf-8", "replace")) + reader.close():
+        found.add(part)
+    return found
+
+
+def translate_parts(
+    parts: Iterable[Raw | Segment],
+    translate: Translate,
+    *,
+    concurrency: int = 2,
+    refuse: Refuse = lambda number, error: None,
+    tell: Callable[[int], None] = lambda texts: None,
+) -> Iterator[bytes]:
+    """Translate a document, in constant memory.
+
+    Args:
+        parts: of the document.
+        translate: asks for translations; several threads call it.
+        concurrency: requests under way at once.
+        refuse: is told of texts that are refused.
+        tell: is told how many texts are done.
+
+    Yields:
+        The document with its translations, in order.
+    """
+    windows = _windows(parts)
+    waiting: deque[tuple[Excerpt, Future[list[Translation | InvalidRequest]]]] = deque()
+    done = 0
+    with ThreadPoolExecutor(concurrency) as threads:
+        try:
+            while True:
+                for window in itertools.islice(windows, 2 * concurrency - len(waiting)):
+                    waiting.append((window, threads.submit(_translated, window, translate)))
+                if not waiting:
+                    return
+                window, future = waiting.popleft()
+                found = future.result()
+                for number, one in enumerate(found, start=done + 1):
+                    if isinstance(one, InvalidRequest):
+                        refuse(number, one)
+                done += len(found)
+                yield window.written(
+                    None if isinstance(one, InvalidRequest) else one for one in found
+                )
+                tell(done)
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def translate_document(
+    source: Path,
+    target: Path,
+    form: MarkupFormat,
+    target_language: str | None,
+    translate: Translate,
+    *,
+    force: bool,
+    refuse: Refuse,
+    tell: Callable[[int, int], None],
+) -> int:
+    """Translate a file into another one, which is there once it is whole.
+
+    Args:
+        source: the file.
+        target: the other one.
+        form: of both.
+        target_language: see `open_reader`.
+        translate: asks for translations.
+        force: replace a target that is there.
+        refuse: is told of texts that are refused.
+        tell: is told how many texts are done, and of how many.
+
+    Returns:
+        How many texts it has.
+
+    Raises:
+        FileExistsError: the target exists.
+        OSError: a file cannot be read or written.
+        ValueError: the source is not of the format.
+    """
+    if target.exists():
+        if target.samefile(source):
+            raise ValueError(f"{source}: is to be read and to be written")
+        if not force:
+            message = "exists, give force=True to replace it"
+            raise FileExistsError(errno.EEXIST, message, str(target))
+    number = 0
+    with source.open("rb") as file:
+        for part in parts_of(open_reader(form, target_language), file):
+            if isinstance(part, Segment):
+                number += 1 + len(part.attributes)
+    path = target.with_name(target.name + ".partial")
+    try:
+        with source.open("rb") as file, path.open("wb") as output:
+            for content in translate_parts(
+                parts_of(open_reader(form, target_language), file),
+                translate,
+                refuse=refuse,
+                tell=lambda done: tell(done, number),
+            ):
+                output.write(content)
+            output.flush()
+            os.fsync(output.fileno())
+        os.replace(path, target)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return number
+
+
+def _windows(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
+    window = Excerpt()
+    for part in parts:
+        window.add(part)
+        if window.size >= _BATCH_CHARACTERS or len(window.parts) >= _BATCH_CHARACTERS:
+            yield window
+            window = Excerpt()
+    if window.parts:
+        yield window
+
+
+def _translated(window: Excerpt, translate: Translate) -> list[Translation | InvalidRequest]:
+    """Translations of a window's segments; if one is refused, each is asked for by itself."""
+    segments = window.segments
+    if not segments:
+        return []
+    texts, markups = [one.text for one in segments], [one.markup for one in segments]
+    try:
+        return list(translate(texts, markups))
+    except InvalidRequest as error:
+        if not _OF_ONE_TEXT.match(str(error)):
+            raise
+        if len(segments) == 1:
+            return [error]
+    found: list[Translation | InvalidRequest] = []
+    for text, markup in zip(texts, markups, strict=True):
+        try:
+            found += translate([text], [markup])
+        except InvalidRequest as error:
+            found.append(error)
+    return found

@@ -1,0 +1,138 @@
+"""HTML as tokens with the characters they are written in, as browsers find them.
+
+The tokenizer is turbohtml's, which follows the standard. It reads every line end as a line feed and
+says nothing of a tag `</>`; here nothing of the document is lost.
+
+Source: https://html.spec.whatwg.org/multipage/parsing.html#tokenization
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Literal
+
+MOST_TOKEN_CHARACTERS = 1 << 23
+"""A longer tag or comment is refused, because it is held in memory."""
+
+Kind = Literal["start", "end", "text", "other"]
+
+_LINE_END = re.compile(r"\r\n?|\n")
+_IGNORED = "</>"
+
+
+@dataclass(slots=True)
+class HtmlToken:
+    """A piece of a document.
+
+    Attributes:
+        kind: `text` may come in parts, and each reference to a character is one of its own;
+            `other` is the rest, such as comments and the document type.
+        raw: the characters it is written in.
+        name: of a tag, in lower case.
+        is_void: whether a tag is written as an empty one, `<a/>`.
+    """
+
+    kind: Kind
+    raw: str
+    name: str = ""
+    is_void: bool = False
+
+
+class HtmlTokens:
+    """Reads a document in chunks."""
+
+    def __init__(self) -> None:
+        """Prepare a tokenizer."""
+        try:
+            from turbohtml import Tokenizer, TokenType
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "HTML needs turbohtml: pip install 'dragoman-client[documents]'", name="turbohtml"
+            ) from error
+        self._tokenizer = Tokenizer(resolve_references=False, capture_source=True)
+        self._kinds: dict[Any, Kind] = {
+            TokenType.TEXT: "text",
+            TokenType.CHARACTER_REFERENCE: "text",
+            TokenType.START_TAG: "start",
+            TokenType.END_TAG: "end",
+        }
+        self._unread = ""
+        """Given to the tokenizer, with line feeds as line ends."""
+        self._line_ends: deque[str] = deque()
+        """How they are written in the document."""
+        self._held = ""
+        """A carriage return at the end of a chunk, behind which a line feed may come."""
+
+    def feed(self, text: str) -> list[HtmlToken]:
+        """Read on.
+
+        Returns:
+            The tokens that are complete.
+
+        Raises:
+            ValueError: a tag or comment is too long.
+        """
+        text = self._held + text
+        self._held = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r")
+        found = self._read(self._tokenizer.feed(self._normal(text)))
+        if len(self._unread) > MOST_TOKEN_CHARACTERS:
+            raise ValueError(f"a tag or comment of more than {MOST_TOKEN_CHARACTERS} characters")
+        return found
+
+    def close(self) -> list[HtmlToken]:
+        """The tokens that are left."""
+        found = self._read(self._tokenizer.feed(self._normal(self._held)))
+        self._tokenizer.close()
+        found += self._read(self._tokenizer)
+        if self._unread:
+            found.append(HtmlToken("other", self._taken(len(self._unread))))
+        return found
+
+    def _normal(self, text: str) -> str:
+        self._line_ends += _LINE_END.findall(text)
+        normal = text.replace("\r\n", "\n").replace("\r", "\n")
+        self._unread += normal
+        return normal
+
+    def _read(self, tokens: Any) -> list[HtmlToken]:
+        found: list[HtmlToken] = []
+        position = 0
+        parts: list[tuple[int, HtmlToken]] = []
+        for token in tokens:
+            kind: Kind = self._kinds.get(token.type, "other")
+            written = token.data if token.source is None else token.source
+            while (size := self._ignored_behind(position, written)) is not None:
+                if size:
+                    parts.append((size, HtmlToken(kind, "")))
+                parts.append((len(_IGNORED), HtmlToken("other", "")))
+                position += size + len(_IGNORED)
+                written = written[size:]
+            name = token.tag if kind in ("start", "end") else ""
+            parts.append((len(written), HtmlToken(kind, "", name, bool(token.self_closing))))
+            position += len(written)
+        for size, one in parts:
+            one.raw = self._taken(size)
+            found.append(one)
+        return found
+
+    def _ignored_behind(self, position: int, written: str) -> int | None:
+        """How many characters of a token come before a tag that the tokenizer left out, if any."""
+        found = self._unread.find(_IGNORED, position, position + len(written) + len(_IGNORED))
+        while found >= 0:
+            size = found - position
+            if size >= len(written):
+                return None
+            if not written.startswith(_IGNORED, size):
+                return size
+            found = self._unread.find(_IGNORED, found + 1, position + len(written) + len(_IGNORED))
+        return None
+
+    def _taken(self, size: int) -> str:
+        """The next characters as the document has them."""
+        written, self._unread = self._unread[:size], self._unread[size:]
+        if "\n" not in written:
+            return written
+        return re.sub("\n", lambda _: self._line_ends.popleft(), written)

@@ -1,0 +1,128 @@
+"""Places the codes of texts in their translations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+import numpy as np
+from dragoman_options.markup import PlacedCodes
+
+from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.manifest import AlignmentHeads
+from dragoman.kernel.text import Tokenizer
+from dragoman_serving.engine.futures import when_all_done
+from dragoman_serving.markup.evidence import Evidence, Floats
+from dragoman_serving.markup.placement import place
+from dragoman_serving.request.plan import SearchPlan
+from dragoman_serving.scoring.pair import Pair, Scored
+from dragoman_serving.scoring.scorer import Scorer
+from dragoman_serving.translation.segments import SourceSentence, SourceText, spans_of
+from dragoman_serving.translation.translation import Translation, scored_by_search
+
+_NO_CODES = PlacedCodes()
+
+
+class Marker:
+    """Places codes by where the searches attended to, or where the scorer says so."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, scorer: Scorer, alignment: AlignmentHeads | None
+    ) -> None:
+        """Know whom to ask.
+
+        Args:
+            tokenizer: of the model.
+            scorer: tells the attention of translations whose search does not.
+            alignment: which heads align; None: unknown.
+        """
+        self._tokenizer, self._scorer, self._alignment = tokenizer, scorer, alignment
+
+    def mark(
+        self,
+        texts: Sequence[SourceText],
+        found: Sequence[Hypothesis],
+        translations: Sequence[Translation],
+        plan: SearchPlan,
+    ) -> Future[list[Translation]]:
+        """Give translations the codes of their texts.
+
+        Args:
+            texts: taken apart.
+            found: for all their sentences, in their order.
+            translations: of the texts.
+            plan: of the request.
+        """
+        sentences = [sentence for text in texts for sentence in text.sentences]
+        known = [
+            scored_by_search(one, self._alignment) if _needs_alignment(sentence) else None
+            for sentence, one in zip(sentences, found, strict=True)
+        ]
+        unknown = [
+            Pair(
+                *(sentence.src_ids, one.ids, one.complete, True),
+                *(plan.urgency.priority, plan.urgency.deadline_s),
+            )
+            for sentence, one, scored in zip(sentences, found, known, strict=True)
+            if _needs_alignment(sentence) and (scored is None or scored.attention is None)
+        ]
+
+        def join(computed: list[Scored]) -> list[Translation]:
+            rest = iter(computed)
+            placed = iter(
+                [
+                    self._place(sentence, one, scored, rest)
+                    for sentence, one, scored in zip(sentences, found, known, strict=True)
+                ]
+            )
+            return [
+                replace(translation, codes=self._codes(text, translation, placed))
+                for text, translation in zip(texts, translations, strict=True)
+            ]
+
+        return when_all_done(self._scorer.submit(unknown), join)
+
+    def _place(
+        self,
+        sentence: SourceSentence,
+        found: Hypothesis,
+        scored: Scored | None,
+        rest: Iterator[Scored],
+    ) -> tuple[str, PlacedCodes]:
+        """A sentence's translation as one line, and where its codes are in it."""
+        target = self._tokenizer.target.decode(found.ids)
+        marked = sentence.marked
+        if marked is None or not marked.codes:
+            return target, _NO_CODES
+        attention = None
+        if marked.needs_alignment:
+            known = scored if scored is not None and scored.attention is not None else next(rest)
+            attention = known.attention
+        evidence = self._evidence(sentence, found, attention)
+        return target, place(sentence.text, target, marked.markup, evidence)
+
+    def _evidence(
+        self, sentence: SourceSentence, found: Hypothesis, attention: Floats | None
+    ) -> Evidence:
+        source = [(one.begin, one.end) for one in self._tokenizer.pieces(sentence.text)]
+        pieces = self._tokenizer.target.decoded_pieces(found.ids)
+        target = [(one.begin, one.end) for one in pieces]
+        if attention is None:
+            return Evidence(np.zeros((len(target), len(source)), np.float32), source, target)
+        # Without the language's tag and the end symbol.
+        return Evidence(attention[:, self._tokenizer.tags : -1], source, target)
+
+    def _codes(
+        self, text: SourceText, translation: Translation, placed: Iterator[tuple[str, PlacedCodes]]
+    ) -> PlacedCodes:
+        of_text = [next(placed) for _ in text.sentences]
+        if text.marked is None:
+            return _NO_CODES
+        lines = [line for line, _ in of_text]
+        spans = spans_of(text.pieces, lines)
+        return text.marked.joined([one for _, one in of_text], lines, translation.text, spans)
+
+
+def _needs_alignment(sentence: SourceSentence) -> bool:
+    return sentence.marked is not None and sentence.marked.needs_alignment

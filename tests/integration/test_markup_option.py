@@ -1,0 +1,145 @@
+"""The option `markup`: elements of a text placed in its translation, by the real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from dragoman_client import AsyncTranslator, InvalidRequest, Translation
+from dragoman_options.markup import Code, Markup
+
+from tests.integration.conftest import Served
+
+TEXT = "I like red cars. Press the button."
+RED = TEXT.index("red")
+LINK = Markup((Code(RED, RED + 8), Code(RED, RED + 3, 0), Code(16, 16)))
+"""A link around `red cars`, bold type within it, and a line break between the sentences."""
+
+
+def marked(found: Translation) -> list[str]:
+    assert found.codes is not None
+    return [found.text[begin:end] for begin, end in found.codes.codes]
+
+
+def test_codes_are_placed_over_both_protocols(shipped: Served) -> None:
+    for client in (shipped.grpc, shipped.http):
+        plain = client.translate(TEXT, target_language="de")
+        found = client.translate(TEXT, target_language="de", markup=LINK)
+        assert found.text == plain.text == "Ich mag rote Autos. Drücken Sie den Knopf!"
+        assert marked(found) == ["rote Autos", "rote", ""]
+        assert found.codes is not None
+        assert found.codes.codes[2] == (19, 19)
+        assert found.codes.uncertain == 0
+        assert plain.codes is None
+
+
+def test_each_text_has_its_own(shipped: Served) -> None:
+    texts = ["I like red cars.", "Good morning.", "", "I like red cars."]
+    markup = [Markup((Code(7, 15),)), None, Markup((Code(0, 0),)), Markup((Code(0, 16),))]
+    found = shipped.grpc.translate(texts, target_language="de", markup=markup)
+    assert [marked(one) for one in found] == [["rote Autos"], [], [""], ["Ich mag rote Autos."]]
+    alone = [
+        shipped.grpc.translate(text, target_language="de", markup=one or Markup())
+        for text, one in zip(texts, markup, strict=True)
+    ]
+    assert [one.codes for one in found] == [one.codes for one in alone]
+    assert [one.text for one in found] == [one.text for one in alone]
+
+
+def test_neighbours_change_nothing(shipped: Served) -> None:
+    async def main() -> list[Translation]:
+        async with AsyncTranslator(shipped.server.grpc_url) as translator:
+            return await asyncio.gather(
+                *(
+                    translator.translate(
+                        f"{TEXT} {number}", target_language="de", markup=LINK, beam_width=width
+                    )
+                    for number in range(24)
+                    for width in (1, 4)
+                )
+            )
+
+    for found in asyncio.run(main()):
+        assert marked(found)[:2] == ["rote Autos", "rote"]
+
+
+def test_what_is_kept_is_repeated(shipped: Served) -> None:
+    text = "Call the function get_size_of_x now."
+    begin = text.index("get")
+    for width in (1, 4):
+        found = shipped.grpc.translate(
+            text,
+            target_language="de",
+            beam_width=width,
+            markup={"codes": [[begin, begin + 13]], "keep": [[begin, begin + 13]]},
+        )
+        assert "get_size_of_x" in found.text
+        assert marked(found) == ["get_size_of_x"]
+
+
+def test_the_last_part_of_a_stream_has_the_codes(shipped: Served) -> None:
+    for client in (shipped.grpc, shipped.http):
+        *parts, last = client.translate_stream(TEXT, target_language="de", markup=LINK)
+        assert all(part.codes is None for part in parts)
+        assert marked(last) == ["rote Autos", "rote", ""]
+
+
+def test_with_other_outputs(shipped: Served) -> None:
+    found = shipped.grpc.translate(
+        TEXT,
+        target_language="de",
+        markup=LINK,
+        return_token_scores=True,
+        return_alignments="hard",
+        glossary={"button": "Schalter"},
+    )
+    assert marked(found)[:2] == ["rote Autos", "rote"]
+    assert "Schalter" in found.text
+    assert found.token_scores is not None
+    assert found.alignments is not None
+
+
+@pytest.mark.parametrize(
+    ("markup", "message"),
+    [
+        ("no", "markup of text 0: not valid JSON"),
+        ("[]", "markup of text 0: []: give "),
+        ('{"codes": [[0, 99]]}', "markup of text 0: code 0 is 0 to 99: give a part of 0 to 34"),
+        ('{"codes": [[0, 5], [3, 8]]}', "markup of text 0: code 1 begins at 3, before 5"),
+        ('{"codes": [[0, 5, 1]]}', "markup of text 0: code 0 has the parent 1"),
+        ('{"keep": [[3, 3]]}', "markup of text 0: keep 0 is 3 to 3"),
+        (["{}", "{}"], "markup has 2 values for 1 texts: give one for each"),
+    ],
+)
+def test_what_is_no_markup_is_refused_in_one_line(
+    shipped: Served, markup: Any, message: str
+) -> None:
+    body = {"text_input": TEXT, "target_language": "de", "markup": markup}
+    status, answer = shipped.generate(body)
+    assert status == 400
+    assert message in answer["error"]
+    assert "\n" not in answer["error"]
+    assert shipped.events(**body)[-1]["error"].startswith("INVALID_ARGUMENT: ")
+
+
+def test_options_that_it_excludes(shipped: Served) -> None:
+    for name, value in (("prefix", "Ich"), ("keep_placeholders", True), ("seed", 1)):
+        body = {"text_input": TEXT, "markup": str(LINK), name: value}
+        status, answer = shipped.generate(body)
+        assert (status, answer["error"]) == (400, f"markup: not with {name}")
+    with pytest.raises(InvalidRequest, match="markup of text 0: code 0 is 0 to 99"):
+        shipped.grpc.translate("a", markup={"codes": [[0, 99]]})
+    with pytest.raises(ValueError, match=r"markup of text 0: codes\[0\] is 'a'"):
+        shipped.grpc.translate("a", markup={"codes": ["a"]})
+    with pytest.raises(ValueError, match="markup: not for texts in batches"):
+        list(shipped.grpc.translate_batches(["a"], markup=LINK))
+
+
+def test_raw_http(shipped: Served) -> None:
+    status, answer = shipped.generate(
+        {"text_input": TEXT, "target_language": "de", "markup": str(LINK)}
+    )
+    assert status == 200
+    assert json.loads(answer["codes"])["codes"][0] == [8, 18]

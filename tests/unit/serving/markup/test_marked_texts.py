@@ -1,0 +1,124 @@
+"""Codes shared among sentences and joined again: always a tree, and exact where nothing changes."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from dragoman_options.markup import Code, Markup, PlacedCodes, Span
+from dragoman_serving.markup.evidence import Evidence
+from dragoman_serving.markup.marked_texts import MarkedText, moved
+from dragoman_serving.markup.placement import place
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.kernel.sentences import LineBreaks
+from tests.unit.serving.markup.test_placement import check_structure, markups
+
+SENTENCES = ["I like red cars.", "Yes!", "Do\nyou see it?", "It is the 2nd one, I think."]
+BETWEEN = ["", " ", "  \n", " - "]
+TRANSLATIONS = ["", "Ja.", "Rote Autos mag ich sehr.", " x  y "]
+
+Parts = list[tuple[str, str]]
+"""Sentences, each with what follows it."""
+
+
+def cut(parts: Parts, markup: Markup) -> MarkedText:
+    text = "".join(sentence + between for sentence, between in parts)
+    begins = [0, *accumulate(len(sentence) + len(between) for sentence, between in parts)]
+    sentences = [
+        ((begin, begin + len(sentence)), LineBreaks.of(sentence).line)
+        for begin, (sentence, _) in zip(begins, parts, strict=False)
+    ]
+    return MarkedText(text, markup, sentences)
+
+
+def placed_by(marked: MarkedText, lines: list[str], seed: int | None) -> list[PlacedCodes]:
+    """Codes at random places; without a seed, each line is its sentence's."""
+
+    def one(source: str, target: str, markup: Markup) -> PlacedCodes:
+        src: list[Span] = [(at, at + 1) for at in range(len(source))]
+        tgt: list[Span] = [(at, at + 1) for at in range(len(target))]
+        random = np.random.default_rng(seed)
+        weights = random.random((len(tgt), len(src)), np.float32)
+        return place(source, target, markup, Evidence(weights, src, tgt))
+
+    return [
+        one(sentence.line, line, sentence.markup)
+        for sentence, line in zip(marked.sentences, lines, strict=True)
+    ]
+
+
+@st.composite
+def marked_parts(draw: st.DrawFn) -> tuple[Parts, Markup]:
+    pairs = st.tuples(st.sampled_from(SENTENCES), st.sampled_from(BETWEEN))
+    parts = draw(st.lists(pairs, min_size=1, max_size=4))
+    return parts, draw(markups(sum(len(one) + len(other) for one, other in parts)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(marked_parts())
+def test_sentences_have_valid_markup(given: tuple[Parts, Markup]) -> None:
+    for sentence in cut(*given).sentences:
+        sentence.markup.check(sentence.line)
+
+
+@settings(max_examples=300, deadline=None)
+@given(marked_parts(), st.data())
+def test_whatever_is_placed_the_text_has_a_tree(
+    given: tuple[Parts, Markup], data: st.DataObject
+) -> None:
+    parts, markup = given
+    marked = cut(parts, markup)
+    lines = [data.draw(st.sampled_from(TRANSLATIONS)) for _ in parts]
+    finals = [
+        LineBreaks.of(sentence).put_into(line)
+        for (sentence, _), line in zip(parts, lines, strict=True)
+    ]
+    text, spans = "", []
+    for final, (_, between) in zip(finals, parts, strict=True):
+        spans.append((len(text), len(text) + len(final)))
+        text += final + between
+    placed = placed_by(marked, lines, data.draw(st.integers(0, 99)))
+    check_structure(markup, text, marked.joined(placed, lines, text, spans))
+
+
+@settings(max_examples=300, deadline=None)
+@given(marked_parts())
+def test_where_nothing_changes_codes_stay(given: tuple[Parts, Markup]) -> None:
+    parts, markup = given
+    marked = cut(parts, markup)
+    text = "".join(sentence + between for sentence, between in parts)
+    lines = [sentence.line for sentence in marked.sentences]
+    spans = [(sentence.begin, sentence.end) for sentence in marked.sentences]
+    found = marked.joined(placed_by(marked, lines, None), lines, text, spans)
+    for code, span in zip(markup.codes, found.codes, strict=True):
+        for offset, at in zip(code[:2], span, strict=True):
+            # Where a sentence has line breaks, a border in white space has one place of several.
+            assert text[min(offset, at) : max(offset, at)].strip() == ""
+        if "\n" not in text:
+            assert span == code[:2]
+
+
+def test_only_inner_codes_need_an_alignment() -> None:
+    for codes, needed in (
+        ([Code(0, 21)], [False, False]),
+        ([Code(0, 16), Code(17, 21)], [False, False]),
+        ([Code(7, 10)], [True, False]),
+        ([Code(7, 21)], [True, False]),
+        ([Code(0, 0), Code(16, 17)], [False, False]),
+        ([Code(5, 5)], [True, False]),
+    ):
+        marked = cut([("I like red cars.", " "), ("Yes!", "")], Markup(tuple(codes)))
+        assert [one.needs_alignment for one in marked.sentences] == needed
+
+
+def test_what_is_kept_goes_with_its_sentence() -> None:
+    marked = cut([("I like red cars.", " "), ("Yes!", "")], Markup((), ((7, 10), (17, 20))))
+    assert [one.kept for one in marked.sentences] == [("red",), ("Yes",)]
+
+
+@pytest.mark.parametrize(("offset", "wanted"), [(0, 0), (1, 1), (2, 4), (3, 5), (4, 6), (5, 6)])
+def test_offsets_move_with_white_space(offset: int, wanted: int) -> None:
+    assert moved(offset, "a bc ", "a\n\n\nbc") == wanted
