@@ -73,7 +73,7 @@ def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[s
             try:
                 with connection, connection.makefile("rb") as incoming:
                     while (texts := _read_request(incoming)) is not None:
-                        if not texts:  # a GET, by which a client asks whether it is a gateway
+                        if not texts:  # what a client asks beside its requests
                             connection.sendall(
                                 b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
                             )
@@ -101,7 +101,7 @@ def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[s
 
 
 def _read_request(incoming: Any) -> list[str] | None:
-    """The texts of a request, none of a GET; None: there is no more."""
+    """The texts of a request, none of what is no request to translate; None: there is no more."""
     line = incoming.readline()
     if not line:
         return None
@@ -112,7 +112,7 @@ def _read_request(incoming: Any) -> list[str] | None:
     if line.startswith(b"GET "):
         return []
     body = incoming.read(int(headers[b"content-length"]))
-    texts = json.loads(body)["text_input"]
+    texts = json.loads(body).get("text_input", [])  # of another model, such as `info`: none
     return texts if isinstance(texts, list) else [texts]
 
 

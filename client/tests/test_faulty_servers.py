@@ -147,7 +147,7 @@ def test_broken_answers_over_http(
     with http_server(lambda texts: fault) as (url, _):
         begin_s = time.monotonic()
         with pytest.raises(kinds):
-            ask(url, asynchronously)
+            ask(url, asynchronously, retries=0)  # a try late in a busy time meets the deadline
         assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
 
 

@@ -51,9 +51,10 @@ async def with_retries(
             return await send(max(deadline_s - time.monotonic(), 1e-3))
         except ServerUnavailable as error:
             longest_s = min(_FIRST_PAUSE_S * 2**failed, _LONGEST_PAUSE_S)
-            pause_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311  (no secret)
-            pause_s += error.retry_after_s or 0.0
-            if failed == retries or time.monotonic() + pause_s >= deadline_s:
+            own_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311  (no secret)
+            pause_s = own_s + (error.retry_after_s or 0.0)
+            # A try with hardly any time left would end in a deadline that explains nothing.
+            if failed == retries or time.monotonic() + pause_s + own_s >= deadline_s:
                 raise
         failed += 1
         await sleep(pause_s)
