@@ -191,7 +191,7 @@ class _Work:
         def translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translation]:
             return self._translator.translate(texts, **{**options, "markup": markup})  # type: ignore[call-overload,no-any-return]
 
-        reader = open_reader(arguments.format, options.get("target_language"))
+        reader = open_reader(arguments.format, options)
         try:
             with contextlib.ExitStack() as files:
                 file = sys.stdin.buffer

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, Protocol, get_args
 
+from dragoman_options.arguments import OptionArguments
 from dragoman_options.markup import Markup, PlacedCodes
+from dragoman_options.table import AUTO
 
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.markup.html_reader import HtmlReader
@@ -67,14 +69,21 @@ def format_of(name: str, head: bytes = b"") -> MarkupFormat | None:
     return None
 
 
-def open_reader(form: MarkupFormat, target_language: str | None) -> Reader:
+def open_reader(form: MarkupFormat, options: OptionArguments) -> Reader:
     """A reader of documents.
 
     Args:
         form: of the document.
-        target_language: that a file with translations beside its texts is to name.
+        options: of its translation, of which the languages count: what is in another one than the
+            source language stays as it is, and a file with translations beside its texts is to
+            name the target language.
     """
-    return HtmlReader() if form == "html" else XmlReader(target_language=target_language)
+    source, target = options.get("source_language"), options.get("target_language")
+    if source == AUTO:
+        source = None
+    if form == "html":
+        return HtmlReader(source_language=source)
+    return XmlReader(source_language=source, target_language=target)
 
 
 def parts_of(reader: Reader, file: BinaryIO) -> Iterator[Raw | Segment]:
@@ -199,7 +208,7 @@ def translate_document(
     source: Path,
     target: Path,
     form: MarkupFormat,
-    target_language: str | None,
+    options: OptionArguments,
     translate: Translate,
     *,
     force: bool,
@@ -212,7 +221,7 @@ def translate_document(
         source: the file.
         target: the other one.
         form: of both.
-        target_language: see `open_reader`.
+        options: see `open_reader`.
         translate: asks for translations.
         force: replace a target that is there.
         refuse: is told of texts that are refused.
@@ -234,14 +243,14 @@ def translate_document(
             raise FileExistsError(errno.EEXIST, message, str(target))
     number = 0
     with source.open("rb") as file:
-        for part in parts_of(open_reader(form, target_language), file):
+        for part in parts_of(open_reader(form, options), file):
             if isinstance(part, Segment):
                 number += 1 + len(part.attributes)
     path = target.with_name(target.name + ".partial")
     try:
         with source.open("rb") as file, path.open("wb") as output:
             for content in translate_parts(
-                parts_of(open_reader(form, target_language), file),
+                parts_of(open_reader(form, options), file),
                 translate,
                 refuse=refuse,
                 tell=lambda done: tell(done, number),

@@ -102,15 +102,16 @@ def _open_reader(fields: Fields) -> Callable[[], Reader] | None:
     outline = fields.switch("outline_detection") is not False
     if not markup:
         return None
+    source = fields.text("source_lang")
     if markup == "html":
-        return lambda: HtmlReader(encoding="utf-8")
+        return lambda: HtmlReader(encoding="utf-8", source_language=source)
     profile = GENERIC.with_tags(
         ignore=names["ignore"],
         splitting=names["splitting"],
         non_splitting=names["non_splitting"],
         outline_detection=outline,
     )
-    return lambda: XmlReader(profile, encoding="utf-8", is_fragment=True)
+    return lambda: XmlReader(profile, encoding="utf-8", is_fragment=True, source_language=source)
 
 
 def _tag_names(fields: Fields, name: str) -> list[str]:

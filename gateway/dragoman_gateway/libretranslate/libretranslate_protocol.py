@@ -175,7 +175,9 @@ class LibreTranslateProtocol:
             return [Candidates(text) for text in await translate_marked(these, ask)]
 
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
-            marked = await read_marked(texts, lambda: HtmlReader(encoding="utf-8"))
+            marked = await read_marked(
+                texts, lambda: HtmlReader(encoding="utf-8", source_language=source)
+            )
             words = [one.words for one in marked]
             sources = await sources_of(self._translations, words, source, target)
             found = await translate_by_source(

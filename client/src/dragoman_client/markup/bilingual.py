@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
+from dragoman_client.markup.its_rules import local_name
+from dragoman_client.markup.languages import DocumentLanguages, is_same_language
 from dragoman_client.markup.outline import Item
 from dragoman_client.markup.segments import Raw, Segment
 from dragoman_client.markup.xml_profiles import PLACEHOLDERS, Pair, Rule, XmlProfile, roles
@@ -181,7 +183,7 @@ class UnitReader:
             raise ValueError("a TMX file is to be translated: give the target language")
         self._form, self._encoding = form, encoding
         self._language, self._overwrites = target_language, overwrites
-        self._roles = XmlRoles(form.profile)
+        self._roles = XmlRoles(form.profile, DocumentLanguages())
         self._unit: list[Item] = []
         self._unit_bytes = 0
         self._depth = 0
@@ -326,9 +328,9 @@ class UnitReader:
                 continue
             attributes = unit[begin].token.attributes
             language = attributes.get("xml:lang", attributes.get("lang", ""))
-            if _is_language(language, self._language or ""):
+            if is_same_language(language, self._language or ""):
                 return None
-            if source is None and _is_language(language, self._source_language):
+            if source is None and is_same_language(language, self._source_language):
                 source = begin, end
         if source is None:
             return None
@@ -376,16 +378,11 @@ _HOLDING = frozenset({"mrk", "numerusform"})
 
 
 def _local(token: XmlToken) -> str:
-    return token.name.rpartition(":")[2]
+    return local_name(token.name)
 
 
 def _is_among(known: Mapping[str, str], values: Mapping[str, frozenset[str]]) -> bool:
     return any(known.get(name) in some for name, some in values.items())
-
-
-def _is_language(tag: str, other: str) -> bool:
-    """Whether two tags name one language, whatever the region."""
-    return bool(tag) and tag.partition("-")[0].lower() == other.partition("-")[0].lower()
 
 
 def _attributes(attributes: Mapping[str, str | None]) -> str:

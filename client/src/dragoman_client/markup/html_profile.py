@@ -91,8 +91,8 @@ def is_text(name: str, attribute: str, others: Mapping[str, str]) -> bool:
     return False
 
 
-def is_translated(others: Mapping[str, str], around: bool) -> bool:
-    """Whether the text of an element is translated, by its attributes and what is around it."""
+def may_translate(others: Mapping[str, str], around: bool) -> bool:
+    """Whether an element may be translated, by its attributes and what holds around it."""
     written = others.get("translate")
     if written is not None and written.lower() in ("yes", "no", ""):
         return written.lower() != "no"

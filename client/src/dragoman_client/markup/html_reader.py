@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dragoman_client.markup import html_profile, html_spelling
 from dragoman_client.markup.html_tokens import HtmlToken, HtmlTokens
+from dragoman_client.markup.languages import DocumentLanguages
 from dragoman_client.markup.segments import (
     Closing,
     Opaque,
@@ -19,6 +21,7 @@ from dragoman_client.markup.segments import (
     Words,
     segments,
 )
+from dragoman_client.markup.xml_profiles import XHTML
 
 MOST_RUN_CHARACTERS = 50_000
 """A text that is longer is parted where it is: the server takes twice as many in a text."""
@@ -40,11 +43,24 @@ _AS_WINDOWS_1252 = frozenset(("iso8859-1", "ascii"))
 
 @dataclass
 class _Element:
-    """A block around the text."""
+    """A block around the text.
+
+    Attributes:
+        name: of its tag.
+        may_translate: what `translate` says, of it or around it.
+        is_foreign: whether it is in another language than the document.
+        preserves: whether white space counts.
+    """
 
     name: str
-    is_translated: bool
-    preserves: bool
+    may_translate: bool = True
+    is_foreign: bool = False
+    preserves: bool = False
+
+    @property
+    def is_translated(self) -> bool:
+        """Whether its text is translated."""
+        return self.may_translate and not self.is_foreign
 
 
 @dataclass
@@ -74,11 +90,13 @@ class _Held:
 class HtmlReader:
     """Reads a document in chunks; what comes out, joined, are the bytes that went in."""
 
-    def __init__(self, *, encoding: str | None = None) -> None:
+    def __init__(self, *, encoding: str | None = None, source_language: str | None = None) -> None:
         """Prepare.
 
         Args:
             encoding: that is known from elsewhere; None: the document says it, or UTF-8.
+            source_language: of the document, if it is known; what is in another one, by `lang`,
+                stays as it is.
 
         Raises:
             ValueError: no such encoding.
@@ -87,7 +105,8 @@ class HtmlReader:
         self._head = b""
         self._decoder: codecs.IncrementalDecoder | None = None
         self._tokens = HtmlTokens()
-        self._segmenter = _Segmenter("utf-8")
+        self._source_language = source_language
+        self._segmenter = _Segmenter("utf-8", source_language)
 
     def feed(self, chunk: bytes) -> list[Raw | Segment]:
         """Read on.
@@ -114,15 +133,17 @@ class HtmlReader:
         head, self._head = self._head, b""
         encoding = self._given or _encoding(head)
         self._decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
-        self._segmenter = _Segmenter(encoding)
+        self._segmenter = _Segmenter(encoding, self._source_language)
         return head
 
 
 class _Segmenter:
     """Makes segments of tokens."""
 
-    def __init__(self, encoding: str) -> None:
+    def __init__(self, encoding: str, source_language: str | None) -> None:
         self._encoding = encoding
+        self._source_language = source_language
+        self._languages = DocumentLanguages(source_language)
         self._text = {
             collapses: html_spelling.in_text(encoding, collapses=collapses)
             for collapses in (False, True)
@@ -180,7 +201,8 @@ class _Segmenter:
         found = html_profile.attributes(token.raw)
         values = {name: value for name, (value, *_) in found.items()}
         around = self._is_translated
-        is_translated = html_profile.is_translated(values, around)
+        element = self._element(token.name, values)
+        is_translated = element.is_translated
         parts = self._parts(token, found, values, is_translated)
         role, name = html_profile.role(token.name), token.name
         if name in html_profile.VOID:
@@ -197,21 +219,28 @@ class _Segmenter:
                 self._release()
         elif role == "inline" and around and self._can_open(name):
             self._add(Opening(tuple(parts)), token)
-            self._open.append(_Element(name, True, False))
+            self._open.append(element)
         else:
             self._flush()
             self._put(parts)
             if role != "inline" or is_translated != around:
-                self._enter(name, is_translated)
+                self._around.append(element)
 
     def _can_open(self, name: str) -> bool:
         if name in html_profile.NEVER_NESTED and any(one.name == name for one in self._open):
             return False
         return len(self._open) < _MOST_OPEN
 
-    def _enter(self, name: str, is_translated: bool) -> None:
+    def _element(self, name: str, values: Mapping[str, str]) -> _Element:
+        """What holds in an element, by its attributes and what is around it."""
+        around = (self._open or self._around or [_Element("")])[-1]
+        language = XHTML.language_of(values)
+        if name == "html":
+            self._languages = DocumentLanguages(self._source_language, language)
+        may_translate = html_profile.may_translate(values, around.may_translate)
+        is_foreign = self._languages.is_foreign(language, around.is_foreign)
         preserves = self._preserves or name in ("pre", "textarea", "listing")
-        self._around.append(_Element(name, is_translated, preserves))
+        return _Element(name, may_translate, is_foreign, preserves)
 
     def _end(self, token: HtmlToken) -> None:
         if self._open and self._open[-1].name == token.name:

@@ -215,10 +215,8 @@ class XmlSegmenter:
 
     def _parts(self, item: Item) -> list[bytes | Segment]:
         """A tag, with the values of its attributes that are texts."""
-        token, attributes = item.token, self._profile.attributes
-        name = token.name.rpartition(":")[2]
-        names = attributes.get("*", frozenset()) | attributes.get(name, frozenset())
-        if not item.is_translated or names.isdisjoint(token.attributes):
+        token = item.token
+        if not item.texts:
             return [token.raw]
         written = self._text_of(token)
         parts: list[bytes | Segment] = []
@@ -226,7 +224,7 @@ class XmlSegmenter:
         for found in _ATTRIBUTE.finditer(written):
             group = 3 if found[2] is None else 2
             value = found[group]
-            if found[1] not in names or _ENTITY.search(value):
+            if found[1] not in item.texts or _ENTITY.search(value):
                 continue
             spelling = xml_spelling.in_attribute(self._encoding, written[found.end() - 1])
             parts.append(self._raw(written[begin : found.start(group)]))
