@@ -8,7 +8,8 @@ _UNDETERMINED = frozenset(("mul", "und"))
 
 def is_same_language(tag: str, other: str) -> bool:
     """Whether two tags name one language, whatever the region and script."""
-    return bool(tag) and tag.partition("-")[0].lower() == other.partition("-")[0].lower()
+    first, second = (one.replace("_", "-").partition("-")[0].lower() for one in (tag, other))
+    return bool(first) and first == second
 
 
 class DocumentLanguages:

@@ -66,6 +66,7 @@ class XmlProfile:
         preserving: elements whose spaces and line ends count.
         attributes: that hold text, by name of the element; "*" is any.
         pairs: elements of the role `opaque` that come in pairs, by name.
+        subflows: elements within those of the role `opaque` that hold a text of their own.
         languages: attributes that name the language of an element, the first that is there.
         untranslated_class: one of an element's classes by which it is not translated.
         keep: what in a text is repeated as it is.
@@ -80,6 +81,7 @@ class XmlProfile:
     preserving: frozenset[str] = frozenset()
     attributes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     pairs: Mapping[str, Pair] = field(default_factory=dict)
+    subflows: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ("xml:lang",)
     untranslated_class: str | None = None
     keep: re.Pattern[str] | None = None

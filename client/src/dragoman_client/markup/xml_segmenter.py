@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from dragoman_client.markup import xml_spelling
+from dragoman_client.markup.its_rules import local_name
 from dragoman_client.markup.outline import Item
 from dragoman_client.markup.segments import (
     Closing,
@@ -57,13 +58,25 @@ class _Run:
 
 @dataclass
 class _Held:
-    """An element that is moved as it is, as far as it is read."""
+    """An element that is moved as it is, as far as it is read.
+
+    Attributes:
+        parts: of it.
+        shows: whether its text is shown to the model.
+        pair: that it is one of.
+        texts: in it.
+        depth: elements in it that are open, and itself.
+        subflow: reads an element in it that has a text of its own.
+        subflow_depth: of that element.
+    """
 
     parts: list[bytes | Segment]
     shows: bool
     pair: tuple[str, bool] | None = None
     texts: list[str] = field(default_factory=list)
     depth: int = 1
+    subflow: XmlSegmenter | None = None
+    subflow_depth: int = 0
 
 
 class XmlSegmenter:
@@ -88,7 +101,7 @@ class XmlSegmenter:
         """Read on."""
         token = item.token
         if self._held is not None:
-            self._hold(token, self._held)
+            self._hold(item, self._held)
         elif token.kind == "start":
             self._start(item)
         elif token.kind == "end":
@@ -146,9 +159,20 @@ class XmlSegmenter:
         else:
             self._border((token.raw,))
 
-    def _hold(self, token: XmlToken, held: _Held) -> None:
-        held.parts.append(token.raw)
+    def _hold(self, item: Item, held: _Held) -> None:
+        token = item.token
         held.depth += (token.kind == "start") - (token.kind == "end")
+        if held.subflow is not None:
+            if held.depth >= held.subflow_depth:
+                held.subflow.add(item._replace(is_translated=True))
+                return
+            found = held.subflow.finish()
+            held.parts += (one.content if isinstance(one, Raw) else one for one in found)
+            held.subflow = None
+        held.parts.append(token.raw)
+        if token.kind == "start" and local_name(token.name) in self._profile.subflows:
+            held.subflow = XmlSegmenter(self._profile, self._encoding)
+            held.subflow_depth = held.depth
         if token.kind in ("text", "cdata"):
             held.texts.append(token.text)
         elif token.kind == "entity":
@@ -235,7 +259,7 @@ class XmlSegmenter:
 
     def _pair(self, token: XmlToken) -> tuple[str, bool] | None:
         """The pair that an element is one of, by its attributes."""
-        pair = self._profile.pairs.get(token.name.rpartition(":")[2])
+        pair = self._profile.pairs.get(local_name(token.name))
         if pair is None:
             return None
         name = next((token.attributes[one] for one in pair.ids if one in token.attributes), None)
