@@ -188,3 +188,21 @@ def test_an_enormous_tag_is_refused_in_one_line() -> None:
     document = b"<p>a</p><a title='" + b"x" * (50 << 20)
     with pytest.raises(ValueError, match=r"^a tag or comment of more than \d+ characters$"):
         read(HtmlReader(), document)
+
+
+@pytest.mark.parametrize(
+    ("page", "wanted"),
+    [
+        (
+            b"<nav><a>Home</a><a>New <b>books</b></a> <a>Help</a></nav>",
+            ["Home", "New books", "Help"],
+        ),
+        (b"<p><a><img alt=x>Home</a> <span><a>New</a> <a>Help</a></span>", ["Home", "New", "Help"]),
+        (b"<p>See <a>Home</a> <a>Help</a>", ["See Home Help"]),
+        (b"<p><a>Home</a> and <a>Help</a> <a>us</a>", ["Home and Help us"]),
+        (b"<p><a>Home</a>, <a>Help</a>", ["Home, Help"]),
+    ],
+)
+def test_links_with_no_words_between_are_texts_of_their_own(page: bytes, wanted: list[str]) -> None:
+    assert texts(HtmlReader(), page) == wanted
+    assert written(HtmlReader(), page, identity) == page

@@ -19,6 +19,7 @@ from dragoman_client.markup.segments import (
     Segment,
     SegmentKind,
     Words,
+    has_text,
     segments,
 )
 from dragoman_client.markup.xml_profiles import XHTML
@@ -153,6 +154,10 @@ class _Segmenter:
         self._size = 0
         self._open: list[_Element] = []
         """Inline elements of the text, whose ends have not come."""
+        self._links = 0
+        """Of the text so far."""
+        self._is_only_links = True
+        """Whether the text so far has no words outside of links, as a menu has none."""
         self._around: list[_Element] = []
         self._held: _Held | None = None
 
@@ -218,6 +223,9 @@ class _Segmenter:
             if token.is_void and name in ("svg", "math"):
                 self._release()
         elif role == "inline" and around and self._can_open(name):
+            if name == "a" and self._links and self._is_only_links:
+                self._flush()
+            self._links += name == "a"
             self._add(Opening(tuple(parts)), token)
             self._open.append(element)
         else:
@@ -294,6 +302,8 @@ class _Segmenter:
 
     def _add(self, piece: Piece, token: HtmlToken | None) -> None:
         self._pieces.append(piece)
+        if has_text(piece) and all(one.name != "a" for one in self._open):
+            self._is_only_links = False
         self._size += len(token.raw) if token else 0
         if self._size > MOST_RUN_CHARACTERS:
             self._flush()
@@ -313,6 +323,7 @@ class _Segmenter:
             spelling = self._text[not self._preserves]
             self._out += segments(self._pieces, spelling, kind=kind)
         self._pieces, self._size = [], 0
+        self._links, self._is_only_links = 0, True
         # What is still open ends later: its end tag parts texts, as its start tag does.
         self._around += self._open
         self._open = []

@@ -258,7 +258,7 @@ class _Block:
             self._spellings.append(around[-1])
             if isinstance(piece, Opening) and partner is not None:
                 around.append(piece.spelling or around[-1])
-        self._texts = [0, *accumulate(map(_has_text, pieces))]
+        self._texts = [0, *accumulate(map(has_text, pieces))]
         """How many of the pieces before have text."""
 
     def borders(self, begin: int, end: int) -> list[int]:
@@ -496,7 +496,8 @@ def _parts(piece: Piece) -> tuple[bytes | Segment, ...]:
     return () if isinstance(piece, Words) else piece.parts
 
 
-def _has_text(piece: Piece) -> bool:
+def has_text(piece: Piece) -> bool:
+    """Whether there is anything but white space and tags in a piece."""
     if isinstance(piece, Words):
         return not piece.written.isspace() and piece.written != ""
     return isinstance(piece, Opaque) and piece.text != ""
