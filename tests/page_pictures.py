@@ -1,6 +1,6 @@
 """Draws pages as PNG, in a headless Chromium: those of the documentation, for example.
 
-    python -m tests.page_pictures docs/images examples/documents/library.html ...
+python -m tests.page_pictures docs/images examples/documents/library.html ...
 """
 
 from __future__ import annotations
