@@ -168,6 +168,11 @@ def test_protected_parts_and_texts_within_codes() -> None:
     assert "".join(map(str, target.itertext())) == "AN IMAGE [A RED CAR] HERE."
 
 
+def test_a_target_language_is_needed() -> None:
+    with pytest.raises(ValueError, match="give the target language"):
+        texts(XmlReader(), XLIFF_2.encode())
+
+
 def test_translations_into_another_language_are_left() -> None:
     assert texts(XmlReader(target_language="fr"), XLIFF_1.encode()) == FOUND[XLIFF_1][:-1]
     other = XLIFF_2.replace('srcLang="en"', 'srcLang="en" trgLang="de-AT"').encode()

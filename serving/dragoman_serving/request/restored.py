@@ -73,13 +73,22 @@ class Restored:
                 source has it. One that the translation lacks is left out.
         """
         found = _occurrences(written, source, placeholders)
-        as_they_are = [_Edit(one.begin, one.end, one.raw) for one in found]
-        self._edits = sorted([*as_they_are, *_Spacing(written, source, found).edits()])
+        self._written = written
+        self._edits = [_Edit(one.begin, one.end, one.raw) for one in found]
         self.text = _edited(written, self._edits)
-        without_gaps = _edited(written, as_they_are)
-        # Without the space between, two may read as one: `$ {x}` as `${x}`.
-        if find_placeholders(self.text) != find_placeholders(without_gaps):
-            self._edits, self.text = as_they_are, without_gaps
+        gaps = list(_Spacing(written, source, found).edits())
+        if not self._edit(gaps):
+            for gap in gaps:
+                self._edit([gap])
+
+    def _edit(self, gaps: Sequence[_Edit]) -> bool:
+        """Change white space, unless two would read as one: `1: 2` as `1:2`."""
+        edits = sorted([*self._edits, *gaps])
+        text = _edited(self._written, edits)
+        if find_placeholders(text) != find_placeholders(self.text):
+            return False
+        self._edits, self.text = edits, text
+        return True
 
     def index(self, written_index: int) -> int:
         """Where a character is now; one of a placeholder as far into it as it was."""

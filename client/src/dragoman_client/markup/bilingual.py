@@ -176,14 +176,14 @@ class UnitReader:
         Args:
             form: of the document.
             encoding: likewise.
-            target_language: of the translations, for a document that does not say it.
+            target_language: of the translations.
             overwrites: translations that are there are replaced.
 
         Raises:
-            ValueError: the form needs a target language.
+            ValueError: there is no target language.
         """
-        if form is TMX and target_language is None:
-            raise ValueError("a TMX file is to be translated: give the target language")
+        if not target_language:
+            raise ValueError("it is to hold translations: give the target language")
         self._form, self._encoding = form, encoding
         self._language, self._overwrites = target_language, overwrites
         self._roles = XmlRoles(form.profile, DocumentLanguages())
@@ -251,11 +251,11 @@ class UnitReader:
         if token.kind != "start" or name != element:
             return token.raw
         named = token.attributes.get(attribute, "")
-        self._is_wanted = not (named and self._language) or is_same_language(named, self._language)
+        self._is_wanted = not named or is_same_language(named, self._language)
         self._languages[named] = self._is_wanted
         if attribute in token.attributes:
             return token.raw
-        return self._tag(token, {attribute: self._language} if self._language else {})
+        return self._tag(token, {attribute: self._language})
 
     def _written(self, unit: list[Item]) -> Iterator[Raw | Segment]:
         """A unit, with its translation if it lacks one."""
@@ -352,7 +352,7 @@ class UnitReader:
                 continue
             attributes = unit[begin].token.attributes
             language = attributes.get("xml:lang", attributes.get("lang", ""))
-            if is_same_language(language, self._language or ""):
+            if is_same_language(language, self._language):
                 return None
             if source is None and is_same_language(language, self._source_language):
                 source = begin, end

@@ -59,6 +59,7 @@ def test_white_space_is_as_in_the_source_beside_the_same_neighbour(
 def test_no_placeholder_becomes_part_of_an_address() -> None:
     assert restored("Der Hof {x}", "Tom{x}") == "Der Hof{x}"
     assert restored("www.Hof {x}", "Tom{x}") == "www.Hof {x}"
+    assert restored("<b> Hof 1: 2 </b>", "1 <b>Tom:2</b>") == "<b>Hof 1: 2</b>"
 
 
 _WORDS = st.sampled_from(("Tom", "has", "öl", "(", "-", '"'))
