@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
 from hypothesis import strategies as st
 
 _INLINE = ("a", "b", "i", "span", "code", "nobr", "kbd", "font", "u", "label", "ruby", "rt", "x-y")
@@ -27,18 +32,24 @@ _OTHER = (
     *("<svg><desc><![CDATA[ > </svg><p>d ]]></desc></svg>", "<math><mi>x</mi></math>", "<b/>"),
     *("<select><optgroup label='A b'><option>C d<option>E</select>", "<select><option>F <input> g"),
 )
+_BEGINS = ("<body>", "<!DOCTYPE html><body>", "<!DOCTYPE html><title>T</title>", "")
+_PART_BYTES = 3000
 _NAMES = st.sampled_from(_INLINE + _INLINE + _BLOCKS)
+
+
+def _pieces() -> st.SearchStrategy[str]:
+    start = st.tuples(_NAMES, st.sampled_from(_ATTRIBUTES)).map("<{0[0]}{0[1]}>".format)
+    void = st.sampled_from(_VOID).map("<{}>".format)
+    end = _NAMES.map("</{}>".format)
+    text = st.sampled_from(_TEXTS)
+    return st.one_of(start, end, start, end, void, text, text, st.sampled_from(_OTHER))
 
 
 @st.composite
 def soups(draw: st.DrawFn, most: int = 20) -> bytes:
     """Tags, texts and other things one after the other."""
-    start = st.tuples(_NAMES, st.sampled_from(_ATTRIBUTES)).map("<{0[0]}{0[1]}>".format)
-    void = st.tuples(st.sampled_from(_VOID)).map("<{0[0]}>".format)
-    end = _NAMES.map("</{}>".format)
-    piece = st.one_of(start, end, start, end, void, st.sampled_from(_TEXTS), st.sampled_from(_TEXTS), st.sampled_from(_OTHER))
-    before = draw(st.sampled_from(("<body>", "<!DOCTYPE html><body>", "<!DOCTYPE html><title>T</title>", "")))
-    return (before + "".join(draw(st.lists(piece, max_size=most)))).encode()
+    pieces = draw(st.lists(_pieces(), max_size=most))
+    return (draw(st.sampled_from(_BEGINS)) + "".join(pieces)).encode()
 
 
 @st.composite
@@ -79,3 +90,34 @@ def _phrasing(draw: st.DrawFn, depth: int = 3) -> str:
         else:
             found.append({"br": "<br>", "img": "<img alt='A b'>", "comment": "<!-- C d -->"}.get(kind, "Text and more. "))
     return "".join(found)
+
+
+def pages(folder: Path) -> list[bytes]:
+    """Real pages in UTF-8."""
+    found = [path.read_bytes() for path in sorted(folder.glob("*")) if "iso8859" not in path.name]
+    return found
+
+
+@st.composite
+def damaged(draw: st.DrawFn, documents: Sequence[bytes]) -> bytes:
+    """A part of a real document, of which something is missing, twice, or replaced."""
+    document = draw(st.sampled_from(documents))
+    begin = draw(st.integers(0, max(0, len(document) - _PART_BYTES)))
+    part = document[begin : begin + _PART_BYTES] if draw(st.integers(0, 9)) else document[: 1 << 15]
+    for _ in range(draw(st.integers(0, 4))):
+        at, size = draw(st.integers(0, len(part))), draw(st.integers(0, 30))
+        piece = draw(st.one_of(st.just(b""), st.just(part[at : at + size] * 2), _pieces().map(str.encode)))
+        part = part[:at] + piece + part[at + size :]
+    return part
+
+
+def inputs(folder: Path) -> Iterator[str]:
+    """Those of html5lib's tests of tokenizers, from the real documents."""
+    for path in sorted((folder / "html5lib-tokenizer").glob("*.test*")):
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for cases in json.loads(content).values():
+            for case in cases:
+                text = case["input"]
+                if case.get("doubleEscaped"):
+                    text = text.encode("latin-1", "backslashreplace").decode("unicode_escape")
+                yield text

@@ -88,7 +88,7 @@ class HtmlTokens:
         self._tokenizer.close()
         found += self._read(self._tokenizer)
         if self._unread:
-            found.append(HtmlToken("other", self._taken(len(self._unread))))
+            found.append(HtmlToken("other", self._as_written(self._unread)))
         return found
 
     def _normal(self, text: str) -> str:
@@ -113,9 +113,12 @@ class HtmlTokens:
             name = token.tag if kind in ("start", "end") else ""
             parts.append((len(written), HtmlToken(kind, "", name, bool(token.self_closing))))
             position += len(written)
+        begin = 0
         for size, one in parts:
-            one.raw = self._taken(size)
+            one.raw = self._as_written(self._unread[begin : begin + size])
+            begin += size
             found.append(one)
+        self._unread = self._unread[begin:]
         return found
 
     def _ignored_behind(self, position: int, written: str) -> int | None:
@@ -130,9 +133,8 @@ class HtmlTokens:
             found = self._unread.find(_IGNORED, found + 1, position + len(written) + len(_IGNORED))
         return None
 
-    def _taken(self, size: int) -> str:
+    def _as_written(self, normal: str) -> str:
         """The next characters as the document has them."""
-        written, self._unread = self._unread[:size], self._unread[size:]
-        if "\n" not in written:
-            return written
-        return re.sub("\n", lambda _: self._line_ends.popleft(), written)
+        if "\n" not in normal:
+            return normal
+        return re.sub("\n", lambda _: self._line_ends.popleft(), normal)
