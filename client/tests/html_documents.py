@@ -17,16 +17,50 @@ _BLOCKS = (
 )
 _ATTRIBUTES = (
     *("", "", "", ' href="x?a=1&copy=2"', " title='A b'", ' title="One &amp; c"', " translate=no"),
-    *(' translate="yes"', ' class="x notranslate"', ' k=c"title="a b"', ' "title="a b"'),
-    *(" title=unquoted", " TITLE='a' title='b'", "/title='a b'/", " translate", " = title='q'"),
+    *(' class="x notranslate"', ' k=c"title="a b"', ' "title="a b"'),
+    *(" title=unquoted", " TITLE='a' title='b'", "/title='a b'/", " = title='q'"),
 )
-_VOID = ("br", "img alt='A cat'", "input", "input type=button value='Go on'", "wbr", "hr", "input type=hidden")
+_VOID = (
+    "br",
+    "img alt='A cat'",
+    "input",
+    "input type=button value='Go on'",
+    "wbr",
+    "hr",
+    "input type=hidden",
+)
 _TEXTS = (
-    *("text ", "One. ", "A &amp; b", "&nbsp;", "&lt;x&gt;", "\r\n", " ", "a&copy=b", "&notit;", "é"),
+    *(
+        "text ",
+        "One. ",
+        "A &amp; b",
+        "&nbsp;",
+        "&lt;x&gt;",
+        "\r\n",
+        " ",
+        "a&copy=b",
+        "&notit;",
+        "é",
+    ),
     *("日本 ", "<", "&", "\0", "\f", "\ufeff", "&#0;", "x&#13;y", "&#xD800;x", "]]>", "</>", "-->"),
 )
 _OTHER = (
-    *("<html>", "<head>", "<body>", "</html>", "</head>", "</body>", "<!-- c -->", "<!-->", "<!--->", "<? p ?>", "<!DOCTYPE html>", "</br>", "</p>", "<![CDATA[a > b]]>"),
+    *(
+        "<html>",
+        "<head>",
+        "<body>",
+        "</html>",
+        "</head>",
+        "</body>",
+        "<!-- c -->",
+        "<!-->",
+        "<!--->",
+        "<? p ?>",
+        "<!DOCTYPE html>",
+        "</br>",
+        "</p>",
+        "<![CDATA[a > b]]>",
+    ),
     *("<script>if(a<b)</script>", "<style>b > i {}</style>", "<xmp><b> &amp; c</xmp>"),
     *("<iframe src=x>y</iframe>", "<svg><title>t</title><g/></svg>", "<textarea>t</textarea>"),
     *("<svg><desc><![CDATA[ > </svg><p>d ]]></desc></svg>", "<math><mi>x</mi></math>", "<b/>"),
@@ -58,6 +92,7 @@ def trees(draw: st.DrawFn) -> bytes:
     return f"<!DOCTYPE html><body>{draw(_flow())}</body>".encode()
 
 
+_SIMPLE = {"br": "<br>", "img": "<img alt='A b'>", "comment": "<!-- C d -->"}
 _STATES = st.sampled_from(("", "", "", ' translate="no"', " translate=yes", " class=notranslate"))
 
 
@@ -88,7 +123,11 @@ def _phrasing(draw: st.DrawFn, depth: int = 3) -> str:
             inner = draw(_phrasing(depth - 1))
             found.append(f"<{name}{draw(_STATES)}>{inner}</{name}>")
         else:
-            found.append({"br": "<br>", "img": "<img alt='A b'>", "comment": "<!-- C d -->"}.get(kind, "Text and more. "))
+            found.append(
+                {"br": "<br>", "img": "<img alt='A b'>", "comment": "<!-- C d -->"}.get(
+                    kind, "Text and more. "
+                )
+            )
     return "".join(found)
 
 
@@ -106,7 +145,9 @@ def damaged(draw: st.DrawFn, documents: Sequence[bytes]) -> bytes:
     part = document[begin : begin + _PART_BYTES] if draw(st.integers(0, 9)) else document[: 1 << 15]
     for _ in range(draw(st.integers(0, 4))):
         at, size = draw(st.integers(0, len(part))), draw(st.integers(0, 30))
-        piece = draw(st.one_of(st.just(b""), st.just(part[at : at + size] * 2), _pieces().map(str.encode)))
+        piece = draw(
+            st.one_of(st.just(b""), st.just(part[at : at + size] * 2), _pieces().map(str.encode))
+        )
         part = part[:at] + piece + part[at + size :]
     return part
 

@@ -13,6 +13,7 @@ from dragoman_client.markup import android_strings, html_profile
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.segments import Raw, Segment
 from dragoman_client.markup.xml_reader import XmlReader
+from hypothesis import strategies as st
 from translated_documents import (
     SWAPPED,
     Reader,
@@ -28,6 +29,8 @@ from translated_documents import (
     written,
 )
 
+NOISE = st.text("<&>\"'/ ab\n-!]\0\ud800\r\ufeffé日\u202e", max_size=8)
+"""What hostile translators add."""
 _BEGIN, _END = "\u27ea", "\u27eb"
 """Around what a hostile translator adds."""
 _NOISE = re.compile(f"{_BEGIN}(.*?){_END}", re.DOTALL)
@@ -115,9 +118,7 @@ def _content(element: Any, change: Change) -> int:
     return unordered(copied, change)[0]
 
 
-def check_document(
-    open_reader: Callable[[], Reader], document: bytes, random: Random
-) -> None:
+def check_document(open_reader: Callable[[], Reader], document: bytes, random: Random) -> None:
     """What holds of all documents: nothing is lost, and chunks change nothing."""
     assert original(open_reader(), document) == document
     assert written(open_reader(), document, identity) == document

@@ -63,6 +63,7 @@ _BILINGUAL: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("hi", "bpt", "ept", "ph"),
     ),
 }
+_WORDS = ("Word ", " and more", "%1$s ", "{x} ", "&lt;b>", "&lt;/b&gt; ", "\\n", "\\'")
 _ENCODINGS = ("utf-8", "utf-8", "utf-8", "utf-16", "iso-8859-1", "windows-1251", "us-ascii")
 _TEXTS = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff")
@@ -108,9 +109,7 @@ def documents(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
-def _documents_of(
-    draw: st.DrawFn, formats: Mapping[str, tuple[str, tuple[str, ...]]]
-) -> bytes:
+def _documents_of(draw: st.DrawFn, formats: Mapping[str, tuple[str, tuple[str, ...]]]) -> bytes:
     form, names = formats[draw(st.sampled_from(sorted(formats)))]
     whole = form.format(*(draw(_texts(names)) for _ in range(2)))
     whole = re.sub(r"<([\w:]+)", r'<\1 xmlns:x="u"', whole, count=1)
@@ -122,7 +121,9 @@ def _documents_of(
 @st.composite
 def _texts(draw: st.DrawFn, names: Sequence[str]) -> str:
     """Words, and elements of a format."""
-    word = st.sampled_from(("Word ", " and more", "%1$s ", "{x} ", "&lt;b>", "&lt;/b&gt; ", "\\n", "\\'"))
+    word = st.sampled_from(
+        ("Word ", " and more", "%1$s ", "{x} ", "&lt;b>", "&lt;/b&gt; ", "\\n", "\\'")
+    )
     parts = draw(st.lists(word | _pieces(2, names), max_size=5))
     return "".join(parts)
 

@@ -28,6 +28,8 @@ FORMATS: Final = get_args(MarkupFormat)
 _CHUNK_BYTES = 1 << 16
 _BATCH_CHARACTERS = 8000
 """Of the texts of a request, about."""
+_WINDOW_BYTES = 1 << 18
+"""Of what stays as it is between them, about."""
 _ENDINGS: Final[Mapping[str, MarkupFormat]] = {
     **dict.fromkeys((".htm", ".html"), "html"),
     **dict.fromkeys((".sdlxliff", ".xlf", ".xlf2", ".xliff"), "xliff"),
@@ -96,17 +98,27 @@ class Excerpt:
         parts: in the document's order.
         segments: of the parts, and of the tags in them; a tag's are before its text's.
         size: characters of the segments' texts.
+        raw_bytes: of what stays as it is between them.
     """
 
     parts: list[Raw | Segment] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     size: int = 0
+    raw_bytes: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is enough for a request."""
+        most = max(self.size, len(self.parts))
+        return most >= _BATCH_CHARACTERS or self.raw_bytes >= _WINDOW_BYTES
 
     def add(self, part: Raw | Segment) -> None:
         """Add the next part."""
         self.parts.append(part)
         if isinstance(part, Segment):
             self._add_segment(part)
+        else:
+            self.raw_bytes += len(part.content)
 
     def written(self, answers: Iterable[Translation | None]) -> bytes:
         """The excerpt with translations.
@@ -260,7 +272,7 @@ def _windows(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
     window = Excerpt()
     for part in parts:
         window.add(part)
-        if window.size >= _BATCH_CHARACTERS or len(window.parts) >= _BATCH_CHARACTERS:
+        if window.is_full:
             yield window
             window = Excerpt()
     if window.parts:

@@ -14,11 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dragoman_client.markup.html_profile import IN_HEAD, NOT_IN_FOREIGN
+from dragoman_client.markup.html_profile import IN_HEAD, NOT_IN_FOREIGN, names
 
-_FORMATTING: Final = frozenset(
-    ("a b big code em font i nobr s small strike strong tt u").split()
-)
+_FORMATTING: Final = names("a b big code em font i nobr s small strike strong tt u")
 """Elements that are opened again."""
 _MARKERS: Final = frozenset(("applet", "caption", "marquee", "object", "td", "template", "th"))
 """Elements behind whose ends none that began in them is opened again."""
@@ -33,23 +31,19 @@ _PARTS_OF_TABLES: Final[Mapping[str, frozenset[str]]] = {
 """Elements that are in one of others, and close what is between."""
 _SCOPE: Final = _MARKERS | {"html", "table", "select", "svg", "math"}
 """End tags of blocks do not reach beyond these."""
-_ENDING_P: Final = frozenset(
-    (
-        "address article aside blockquote center details dialog dir div dl fieldset figcaption "
-        "figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr li dd dt listing main menu nav ol "
-        "p plaintext pre search section summary table ul xmp"
-    ).split()
+_ENDING_P: Final = names(
+    "address article aside blockquote center details dialog dir div dl fieldset "
+    "figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr li dd dt "
+    "listing main menu nav ol p plaintext pre search section summary table ul xmp"
 )
 _SPECIAL: Final = (
     _ENDING_P
     | _SCOPE
     | _TABLE
-    | frozenset(
-        (
-            "area base basefont bgsound body br button col colgroup embed frame frameset head "
-            "iframe img input keygen link meta noembed noframes noscript param script source style "
-            "textarea title track wbr"
-        ).split()
+    | names(
+        "area base basefont bgsound body br button col colgroup embed frame frameset head "
+        "iframe img input keygen link meta noembed noframes noscript param script source "
+        "style textarea title track wbr"
     )
 )
 """The end tag of another element does not reach beyond these."""
@@ -60,23 +54,22 @@ _NOT_REOPENING: Final = (
     | _TABLE
     | IN_HEAD
     | frozenset(_PARTS_OF_TABLES)
-    | frozenset(
-        (
-            "body col frame frameset iframe noembed param rb rp rt rtc source textarea track"
-        ).split()
-    )
+    | names("body col frame frameset iframe noembed param rb rp rt rtc source textarea track")
 )
 """Elements before which none is opened again."""
-_HTML_IN_FOREIGN: Final = _MARKERS | frozenset(
-    "annotation-xml desc foreignobject mi mn mo ms mtext title".split()
+_HTML_IN_FOREIGN: Final = _MARKERS | names(
+    "annotation-xml desc foreignobject mi mn mo ms mtext title"
 )
 """Elements in SVG or MathML that may hold elements of HTML."""
-_OF_TEXT: Final = frozenset(
-    "iframe noembed noframes noscript plaintext script style textarea title xmp".split()
+_OF_TEXT: Final = names(
+    "iframe noembed noframes noscript plaintext script style textarea title xmp"
 )
 """Elements that hold nothing but text."""
 _MOST_OPEN: Final = 512
 """A deeper element takes the place of the one around it, as in browsers."""
+
+_MOST_ALIKE: Final = 3
+"""So many elements of a kind are opened again, as in browsers."""
 
 
 @dataclass(slots=True)
@@ -200,7 +193,9 @@ class OpenElements:
 
     def closes(self, name: str) -> bool:
         """Whether the start tag of an element that is no block may close others."""
-        return (name in ("a", "nobr") and self.has(name)) or (name == "input" and self.has("select"))
+        return (name in ("a", "nobr") and self.has(name)) or (
+            name == "input" and self.has("select")
+        )
 
     def close(self, name: str) -> None:
         """Close what an end tag closes."""
@@ -231,8 +226,8 @@ class OpenElements:
         above = range(index + 1, len(self._open))
         block = next((at for at in above if self._open[at].name in _SPECIAL), None)
         if block is None:
-            self._leave(index)
-            del self._waiting[0]
+            self._leave(index + 1)
+            self._counts[self._open.pop().name] -= 1
             return
         between = [one for one in self._open[index + 1 : block] if one.name in _FORMATTING]
         self._open[index:block] = between
@@ -265,7 +260,9 @@ class OpenElements:
             if one.name in _MARKERS:
                 self._waiting = one.waiting
             elif one.name in _FORMATTING:
-                self._waiting.insert(0, one)
+                alike = sum((it.name, it.says) == (one.name, one.says) for it in self._waiting)
+                if alike < _MOST_ALIKE:
+                    self._waiting.insert(0, one)
 
     def _push(self, element: Element) -> None:
         if self.is_full:

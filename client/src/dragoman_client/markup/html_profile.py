@@ -8,6 +8,12 @@ from typing import Final
 
 from dragoman_client.markup.xml_profiles import XHTML
 
+
+def names(written: str) -> frozenset[str]:
+    """Names of elements from a list with spaces."""
+    return frozenset(written.split())
+
+
 VOID: Final = frozenset(
     (
         *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param"),
@@ -16,20 +22,16 @@ VOID: Final = frozenset(
 )
 """Elements without an end."""
 INLINE_VOID: Final = frozenset(("br", "wbr", "img", "input", "embed"))
-IN_HEAD: Final = frozenset(
-    (
-        "base basefont bgsound head html link meta noframes noscript script style template title"
-    ).split()
+IN_HEAD: Final = names(
+    "base basefont bgsound head html link meta noframes noscript script style template title"
 )
 """Elements that do not end a page's head."""
 SKIPPED: Final = frozenset(("noembed", "noframes", "plaintext", "xmp"))
 """Elements in which, other than in XHTML, nothing is markup."""
-NOT_IN_FOREIGN: Final = frozenset(
-    (
-        "b big blockquote body br center code dd div dl dt em embed font h1 h2 h3 h4 h5 h6 head hr "
-        "i img li listing menu meta nobr ol p pre ruby s small span strong strike sub sup table tt "
-        "u ul var"
-    ).split()
+NOT_IN_FOREIGN: Final = names(
+    "b big blockquote body br center code dd div dl dt em embed font h1 h2 h3 h4 h5 "
+    "h6 head hr i img li listing menu meta nobr ol p pre ruby s small span strong "
+    "strike sub sup table tt u ul var"
 )
 """Elements that end SVG or MathML around them."""
 TITLES: Final = frozenset(("title", "h1", "h2", "h3", "h4", "h5", "h6"))

@@ -80,8 +80,9 @@ class _Held:
             self.texts.append(token.raw)
         elif token.kind == "end" and self.inner:
             self.inner.pop()
-        elif token.kind == "start" and token.name not in html_profile.VOID:
-            if not (token.is_void and self.element.name in _FOREIGN):
+        elif token.kind == "start":
+            is_empty = token.is_void and self.element.name in _FOREIGN
+            if not (is_empty or token.name in html_profile.VOID):
                 self.inner.append(token.name)
 
 
@@ -109,7 +110,7 @@ class HtmlReader:
         """Read on.
 
         Raises:
-            ValueError: a tag or comment is too long, or the encoding is not supported.
+            ValueError: a token is too long, or the encoding is not supported.
         """
         if self._decoder is not None:
             return self._read(self._decoder, chunk)
@@ -185,7 +186,9 @@ class _Segmenter:
         is_foreign = self._held is not None and self._held.element.name in _FOREIGN
         if self._cdata:
             self._cdata += token.raw
-        elif token.raw.startswith(_CDATA) and (is_foreign or any(map(self._elements.has, _FOREIGN))):
+        elif token.raw.startswith(_CDATA) and (
+            is_foreign or any(map(self._elements.has, _FOREIGN))
+        ):
             self._cdata = token.raw
         is_over = _CDATA_END in self._cdata
         self._cdata = "" if is_over else self._cdata[-len(_CDATA_END) :]
@@ -206,16 +209,19 @@ class _Segmenter:
         name, role = token.name, html_profile.role(token.name)
         if role in ("block", "skip") or self._elements.closes(name):
             self._flush()
+        was_settled = self._elements.is_settled
         self._elements.close_before(name)
         if self._elements.settles(name):
             self._settle()
+            self._is_settled &= was_settled
         found = html_profile.attributes(token.raw)
         values = html_profile.values(found)
         says = html_profile.says_translated(values)
         element = Element(name, says, role in ("opaque", "skip"), preserves=name in _PRESERVING)
         around = self._elements.around
         is_translated = (around.is_translated if says is None else says) and not around.is_skipped
-        parts = self._parts(token, found, values) if is_translated else [self._raw(token.raw)]
+        texts = found if is_translated else {}
+        parts = self._parts(token, texts, values)
         if not around.is_translated or not self._move(token, role, element, parts):
             self._border(parts)
             if name not in html_profile.VOID and not (token.is_void and around.is_skipped):

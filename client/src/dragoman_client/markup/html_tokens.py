@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 MOST_TOKEN_CHARACTERS = 1 << 23
-"""A longer tag or comment is refused, because it is held in memory."""
+"""A longer tag, comment or text without a tag is refused, because it is held in memory."""
 
 Kind = Literal["start", "end", "text", "other"]
 
@@ -72,14 +72,17 @@ class HtmlTokens:
             The tokens that are complete.
 
         Raises:
-            ValueError: a tag or comment is too long.
+            ValueError: one is too long.
         """
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r")
         found = self._read(self._tokenizer.feed(self._normal(text)))
         if len(self._unread) > MOST_TOKEN_CHARACTERS:
-            raise ValueError(f"a tag or comment of more than {MOST_TOKEN_CHARACTERS} characters")
+            raise ValueError(
+                "a tag, comment, script or text without a tag of more than "
+                f"{MOST_TOKEN_CHARACTERS} characters"
+            )
         return found
 
     def close(self) -> list[HtmlToken]:
