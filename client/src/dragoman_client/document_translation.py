@@ -31,10 +31,10 @@ _BATCH_CHARACTERS = 8000
 _HELD_BYTES = 1 << 20
 """Of a document, about, that wait for their texts' translations."""
 ENDINGS: Final[Mapping[str, MarkupFormat]] = {
-    **dict.fromkeys((".htm", ".html"), "html"),
-    **dict.fromkeys((".sdlxliff", ".xlf", ".xlf2", ".xliff"), "xliff"),
-    **dict.fromkeys((".dbk", ".docbook", ".dita", ".resx", ".svg", ".tmx", ".ts"), "xml"),
-    **dict.fromkeys((".xhtml", ".xml"), "xml"),
+    **dict.fromkeys((".html", ".htm"), "html"),
+    **dict.fromkeys((".xhtml", ".xml", ".svg", ".resx", ".ts", ".tmx"), "xml"),
+    **dict.fromkeys((".dita", ".docbook", ".dbk"), "xml"),
+    **dict.fromkeys((".xliff", ".xlf", ".xlf2", ".sdlxliff"), "xliff"),
 }
 """Formats by how the name of a file ends."""
 OF_ONE_TEXT: Final = re.compile(r"(?:markup of )?text (\d+)")

@@ -26,7 +26,7 @@ from dragoman_options.markup import Markup
 from dragoman_gateway.core.errors import InvalidInput
 
 DocumentFormat = Literal["text", MarkupFormat]
-FORMATS = (".txt", *sorted(ENDINGS))
+FORMATS = (".txt", *ENDINGS)
 """Endings of the files that can be translated."""
 
 _NAMES = {"html": "HTML", "xml": "XML", "xliff": "XLIFF"}
