@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, Protocol, get_args
+from typing import BinaryIO, Final, Literal, Protocol, Self, get_args
 
 from dragoman_options.markup import Markup, PlacedCodes
 
@@ -107,6 +107,14 @@ class Excerpt:
     size: int = 0
     held_bytes: int = 0
 
+    @classmethod
+    def of(cls, parts: Iterable[Raw | Segment]) -> Self:
+        """An excerpt of some parts."""
+        found = cls()
+        for part in parts:
+            found.add(part)
+        return found
+
     def add(self, part: Raw | Segment) -> None:
         """Add the next part."""
         self.parts.append(part)
@@ -152,10 +160,7 @@ def read_text(text: str, reader: Reader) -> Excerpt:
     Raises:
         ValueError: it is not of the reader's format.
     """
-    found = Excerpt()
-    for part in reader.feed(text.encode("utf-8", "replace")) + reader.close():
-        found.add(part)
-    return found
+    return Excerpt.of(reader.feed(text.encode("utf-8", "replace")) + reader.close())
 
 
 def translate_parts(

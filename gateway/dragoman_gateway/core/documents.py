@@ -20,7 +20,6 @@ from dragoman_client.document_translation import (
     open_reader,
     parts_of,
 )
-from dragoman_client.markup.segments import Raw, Segment
 from dragoman_options.markup import Markup
 
 from dragoman_gateway.core.errors import InvalidInput
@@ -150,19 +149,12 @@ async def _inspect_markup(path: Path, form: MarkupFormat) -> DocumentFacts:
         while not is_whole:
             chunk = file.read(_CHUNK_BYTES)
             is_whole = not chunk
-            parts = await asyncio.to_thread(*((reader.feed, chunk) if chunk else (reader.close,)))
-            excerpt = _excerpt_of(parts)
+            read = partial(reader.feed, chunk) if chunk else reader.close
+            excerpt = Excerpt.of(await asyncio.to_thread(read))
             characters += excerpt.size
             for segment in excerpt.segments if len(sample) < _SAMPLE_CHARACTERS else ():
                 sample += f"{segment.text}\n"
     return DocumentFacts(form, characters, sample[:_SAMPLE_CHARACTERS])
-
-
-def _excerpt_of(parts: Sequence[Raw | Segment]) -> Excerpt:
-    found = Excerpt()
-    for part in parts:
-        found.add(part)
-    return found
 
 
 def _portions_of_text(file: BinaryIO) -> Iterator[Portion]:

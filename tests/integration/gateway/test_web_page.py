@@ -567,7 +567,8 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
         pytest.skip("no axe-core: python -m tests.npm_packages fetches it")
     page.evaluate(AXE.read_text("utf-8"))
     choose(page, "source", "en")
-    enter(page, "The quaggle frobnicated the zorp of Blorptown.")
+    enter(page, "The quaggle frobnicated the zorp of Blorptown.<br>")
+    page.wait_for("document.querySelector('#format.hint')")
     openings = {
         "": "",
         "documents": "document.getElementById('documents-open').click()",
