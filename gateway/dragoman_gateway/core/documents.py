@@ -20,6 +20,7 @@ from dragoman_client.document_translation import (
     open_reader,
     parts_of,
 )
+from dragoman_client.documents import decoded
 from dragoman_options.markup import Markup
 
 from dragoman_gateway.core.errors import InvalidInput
@@ -30,7 +31,8 @@ FORMATS = (".txt", *ENDINGS)
 
 _NAMES = {"html": "HTML", "xml": "XML", "xliff": "XLIFF"}
 _TEXT = Document()
-_CHUNK_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 13
+"""Read at once: a few milliseconds of work with markup, between which other requests are served."""
 _HEAD_BYTES = 4096
 """By which a document shows its format, if its name does not."""
 _SAMPLE_CHARACTERS = 4000
@@ -38,6 +40,7 @@ _PORTION_CHARACTERS = 8000
 _PORTION_PARAGRAPHS = 100
 """Of a request: enough for the engine's batch, and few enough that others have their turn soon."""
 _ANY_LANGUAGE = "und"
+"""For a reader that has to name one, of a document that is only counted."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ async def inspect(path: Path, name: str) -> DocumentFacts:
             return await asyncio.to_thread(_inspect_text, path)
         return await _inspect_markup(path, form)
     except ValueError as error:
-        raise InvalidInput(f"the document is not valid {_NAMES[form]}: {error}") from error
+        what = "" if form == "text" else f"the document is not valid {_NAMES[form]}: "
+        raise InvalidInput(f"{what}{error}") from error
 
 
 def portions_of(
@@ -119,27 +123,12 @@ def _format_of(path: Path, name: str) -> DocumentFormat:
 
 
 def _inspect_text(path: Path) -> DocumentFacts:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    characters, sample, read_bytes = 0, "", 0
+    characters, sample = 0, ""
     with path.open("rb") as file:
-        while True:
-            chunk = file.read(_CHUNK_BYTES)
-            held_bytes = len(decoder.getstate()[0])
-            try:
-                text = decoder.decode(chunk, final=not chunk)
-            except UnicodeDecodeError as error:
-                at = read_bytes - held_bytes + error.start
-                raise InvalidInput(
-                    f"the document is not valid UTF-8 at byte {at}: convert it, for example with "
-                    "iconv"
-                ) from None
-            if not read_bytes:
-                text = text.removeprefix("\ufeff")
-            read_bytes += len(chunk)
+        for text in decoded(file, "the document"):
             characters += len(text)
             sample += text[: max(0, _SAMPLE_CHARACTERS - len(sample))]
-            if not chunk:
-                return DocumentFacts("text", characters, sample)
+    return DocumentFacts("text", characters, sample)
 
 
 async def _inspect_markup(path: Path, form: MarkupFormat) -> DocumentFacts:
