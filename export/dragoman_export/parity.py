@@ -23,8 +23,9 @@ from dragoman_serving.engine.network import Network
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession, load_graph
 from dragoman_serving.engine.runtimes.session_decoding import Sessions
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_training.network.architecture import NEVER
 from dragoman_training.network.attention_weights import look
-from dragoman_training.network.transformer import NEVER, DecoderLayer, Transformer
+from dragoman_training.network.transformer import DecoderLayer, Transformer
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 from dragoman_training.text.examples import pad

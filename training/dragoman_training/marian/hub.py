@@ -29,7 +29,7 @@ from dragoman_training.marian.importing import (
     TOKENIZER_CONFIG,
 )
 from dragoman_training.marian.settings import CONFIG
-from dragoman_training.marian.weights import PICKLE, SAFETENSORS
+from dragoman_training.marian.stored_tensors import PICKLE, SAFETENSORS
 from dragoman_training.secure_http import Hop, is_secure, open_url
 
 ENDPOINT = "https://huggingface.co"

@@ -23,7 +23,7 @@ import torch
 from dragoman_training.config import RunConfig
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.marian.languages import Languages, find_languages
-from dragoman_training.run import checkpoint
+from dragoman_training.run import checkpoint_folder
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
@@ -247,7 +247,7 @@ def test_a_checkpoint_is_like_those_that_training_writes(
     assert main(words) == 2
     assert "exists: give --force to replace it" in capsys.readouterr().err
     assert main([*words, "--force"]) == 0
-    file = out / checkpoint.CONFIG
+    file = out / checkpoint_folder.CONFIG
     config = RunConfig.from_json(file)
     file.write_text(dataclasses.replace(config, imported=None).to_json())
     assert main([*words, "--force"]) == 2
@@ -462,7 +462,7 @@ def test_a_hub_gives_what_a_folder_does(
         assert main(["import-marian", f"owner/{NAME}", "--out", str(tmp_path / "found")]) == 0
     names = {path.name for path in (tmp_path / "right").iterdir()}
     assert names == {path.name for path in (tmp_path / "found").iterdir()}
-    assert checkpoint.TGT_TOKENIZER in names
+    assert checkpoint_folder.TGT_TOKENIZER in names
     for name in names:
         right, found = ((tmp_path / side / name).read_bytes() for side in ("right", "found"))
         assert found == right
