@@ -64,9 +64,9 @@ def is_hub_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Fetched:
-    """The commit that files are of, and the digest that the hub states of each."""
+    """The commit that files are of, if they are of a hub, and the digest of each."""
 
-    commit: str
+    commit: str | None
     digests: dict[str, str]
 
 
@@ -121,11 +121,7 @@ class Hub:
             UsageError: the hub has no such model, cannot be reached, stops in the middle, or does
                 not send what it states.
         """
-        if self.offline:
-            raise UsageError(f"{name}: is to be fetched, which HF_HUB_OFFLINE or --offline forbids")
-        first = self._fetch(name, _NEEDED[0], folder, told)
-        if first is None:
-            raise self._missing(name, _NEEDED[0])
+        first = self._first(name, folder, told)
         pinned = replace(self, revision=first.commit)
         digests = {_NEEDED[0]: first.digest}
 
@@ -145,6 +141,18 @@ class Hub:
             if not fetch(PICKLE):
                 raise UsageError(f"{self.endpoint}: {name} has no {SAFETENSORS} and no {PICKLE}")
         return Fetched(first.commit, digests)
+
+    def commit(self, name: str, folder: Path, told: Told) -> str:
+        """The commit that `fetch` would fetch; arguments and errors are those of `fetch`."""
+        return self._first(name, folder, told).commit
+
+    def _first(self, name: str, folder: Path, told: Told) -> _Stated:
+        if self.offline:
+            raise UsageError(f"{name}: is to be fetched, which HF_HUB_OFFLINE or --offline forbids")
+        found = self._fetch(name, _NEEDED[0], folder, told)
+        if found is None:
+            raise self._missing(name, _NEEDED[0])
+        return found
 
     def _missing(self, name: str, file: str) -> UsageError:
         return UsageError(f"{self._address(name, file)}: there is no such file or model")

@@ -23,6 +23,7 @@ from dragoman_training.marian.pieces import (
     write_sentencepiece,
 )
 from dragoman_training.marian.settings import CONFIG, MarianSettings, content_of, read_object
+from dragoman_training.marian.stored_tensors import PICKLE, SAFETENSORS
 from dragoman_training.marian.weights import convert
 from dragoman_training.run import checkpoint_folder
 from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER, TOKENIZER, WEIGHTS
@@ -30,6 +31,11 @@ from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER, TOKENIZER, WE
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"
 LIST, TARGET_LIST = "vocab.json", "target_vocab.json"
+FILES = (
+    *(CONFIG, TOKENIZER_CONFIG, LIST, TARGET_LIST, SOURCE_PIECES, TARGET_PIECES),
+    *(SAFETENSORS, PICKLE),
+)
+"""All that is read of a model's folder, as far as it is there."""
 _MOST_TOKENS = 512
 
 

@@ -39,7 +39,7 @@ def hub(original: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MarianHub]:
         yield running
 
 
-def fetch(folder: Path) -> str:
+def fetch(folder: Path) -> str | None:
     folder.mkdir(exist_ok=True)
     return Hub.of_environment().fetch(MODEL, folder, lambda file, done, size: None).commit
 
