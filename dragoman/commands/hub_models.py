@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from dragoman_training.marian.languages import Languages
 
 
+MODEL_HELP = (
+    "a bundle, a folder of bundles, a checkpoint, a folder of a Marian model, or a hub's name of "
+    "one, such as Helsinki-NLP/opus-mt-en-de or owner/model@revision"
+)
+OFFLINE_HELP = "fetch nothing, as with HF_HUB_OFFLINE=1"
+
+
+def configure_offline(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag that forbids to fetch models."""
+    parser.add_argument("--offline", action="store_true", help=OFFLINE_HELP)
+
+
 def configure_languages(parser: argparse.ArgumentParser) -> None:
     """Declare the flags that say which languages a model has."""
     parser.add_argument(

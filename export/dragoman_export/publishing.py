@@ -44,14 +44,34 @@ def publish(bundle: Path, repository: Path, force: bool = False) -> None:
     manifest = Manifest.load(bundle)
     partial = repository.with_name(f".{repository.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    for path, text in repository_files(manifest).items():
-        (partial / path).parent.mkdir(parents=True, exist_ok=True)
-        (partial / path).write_text(text, encoding="utf-8")
-    target = partial / TRANSLATE / "1" / "bundle"
-    target.mkdir(parents=True)
+    target = _write_around_bundle(partial, manifest)
+    target.mkdir()
     for name in manifest.own_files:
         shutil.copyfile(bundle / name, target / name)
     replace_folder(partial, repository)
+
+
+def lay_out(bundle: Path, repository: Path) -> None:
+    """Make a repository that serves a bundle from where it lies.
+
+    Args:
+        bundle: a bundle.
+        repository: folder to fill.
+
+    Raises:
+        UsageError: the bundle is not whole.
+    """
+    _write_around_bundle(repository, Manifest.load(bundle)).symlink_to(bundle.resolve())
+
+
+def _write_around_bundle(repository: Path, manifest: Manifest) -> Path:
+    """Write all of a repository but the bundle, and tell where that belongs."""
+    for path, text in repository_files(manifest).items():
+        (repository / path).parent.mkdir(parents=True, exist_ok=True)
+        (repository / path).write_text(text, encoding="utf-8")
+    target = repository / TRANSLATE / "1" / "bundle"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
 
 
 def _own_files(repository: Path) -> list[str]:

@@ -121,11 +121,10 @@ class Converter:
             report.record(manifest, bundle)
             report.log(str(source))
             record = ModelRecord(
-                name=source.name,
+                model=str(source),
                 files=fetched.digests,
                 reference=report.reference,
                 fp32_tokens=report.fp32_tokens,
-                revision=source.revision if source.kind == "hub" else None,
                 commit=fetched.commit,
             )
             return self.cache.put(source, bundle, record)
@@ -194,6 +193,17 @@ def check(bundle: Path, recorded: str | None = None) -> Report:
     if recorded is not None:
         found.append(digest_outcome(tokens, recorded))
     return Report(tuple(found), reference, digest(tokens))
+
+
+def verify_cached(model: CachedModel) -> Report:
+    """Check a model that is kept again, and record the outcome.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    report = check(model.bundle, model.record.fp32_tokens)
+    report.record(Manifest.load(model.bundle), model.bundle)
+    return report
 
 
 def _digests(folder: Path) -> dict[str, str]:

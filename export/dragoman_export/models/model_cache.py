@@ -33,18 +33,16 @@ _RECORD, _BUNDLE = "model.json", "bundle"
 class ModelRecord:
     """What a cached model was made of, and how that was checked."""
 
-    name: str
-    """As `ModelSource` has it."""
+    model: str
+    """Its source, as it is given on a command line."""
     files: dict[str, str]
     """Digest of each file that it was made of: SHA-256, or Git's SHA-1 as a hub states it."""
     reference: str
     """What the conversion was compared with."""
     fp32_tokens: str
     """Digest of what its graphs translate in fp32."""
-    revision: str | None = None
-    """Of a hub's model, as it was asked for."""
     commit: str | None = None
-    """Of a hub's model: what the revision was."""
+    """Of a hub's model: what its revision was."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +77,24 @@ class ModelCache:
     def models(self) -> list[CachedModel]:
         """All that are whole, by name."""
         found = [self._read(path.parent) for path in self.folder.glob(f"*/{_RECORD}")]
-        return sorted((one for one in found if one), key=lambda one: str(one.record.name))
+        return sorted((one for one in found if one), key=lambda one: one.record.model)
 
     def find(self, source: ModelSource) -> CachedModel | None:
         """A source's model, if it is there and this version can use it."""
         return self._read(self.folder / source.key)
+
+    def need(self, source: ModelSource) -> CachedModel:
+        """A source's model.
+
+        Raises:
+            UsageError: it is not there.
+        """
+        if found := self.find(source):
+            return found
+        raise self._missing(source)
+
+    def _missing(self, source: ModelSource) -> UsageError:
+        return UsageError(f"{source}: is not in {self.folder}; see: dragoman models list")
 
     def remove(self, source: ModelSource) -> None:
         """Remove a model, and what is left of its download.
@@ -94,7 +105,7 @@ class ModelCache:
         with self.locked(source):
             folder, downloads = self.folder / source.key, self._downloads(source)
             if not folder.exists() and not downloads.exists():
-                raise UsageError(f"{source}: is not in {self.folder}; see: dragoman models list")
+                raise self._missing(source)
             with writing(folder):
                 for path in (folder, downloads):
                     if path.exists():

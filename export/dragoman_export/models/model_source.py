@@ -68,6 +68,21 @@ def find_sources(word: str) -> list[ModelSource]:
     )
 
 
+def one_source(word: str) -> ModelSource:
+    """What a word names that is one model; a folder need not be there any more.
+
+    Raises:
+        UsageError: it names nothing, or several.
+    """
+    path = Path(word)
+    if not path.is_dir() and not is_hub_name(word.partition("@")[0]):
+        return ModelSource("checkpoint", word, path)
+    found = find_sources(word)
+    if len(found) > 1:
+        raise UsageError(f"{word}: holds {len(found)} bundles; name one")
+    return found[0]
+
+
 def _in_folder(path: Path) -> list[ModelSource]:
     if (path / FILE_NAME).is_file():
         return [ModelSource("bundle", str(path), path)]
