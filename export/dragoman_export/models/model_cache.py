@@ -1,8 +1,6 @@
 """Converted models in the user's cache folder, each with a record of what it was made of.
 
 A model appears whole or not at all, and one process at a time makes it.
-
-Source: https://specifications.freedesktop.org/basedir-spec/latest
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.replacement import replace_folder
 from dragoman.kernel.settings import from_mapping, read_json
+from dragoman.kernel.user_cache import user_cache_folder
 from dragoman_export.models.model_source import ModelSource
 
 log = logging.getLogger(__name__)
@@ -185,9 +184,7 @@ class ModelCache:
 
 
 def _user_folder() -> Path:
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        parent = given if given.is_absolute() else Path.home() / ".cache"
-    except RuntimeError as error:
-        raise UsageError("there is no home folder: set XDG_CACHE_HOME") from error
-    return parent / "dragoman" / "models"
+    folder = user_cache_folder()
+    if folder is None:
+        raise UsageError("there is no home folder for models: set XDG_CACHE_HOME")
+    return folder / "models"
