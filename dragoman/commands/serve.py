@@ -100,8 +100,7 @@ def _repository(bundles: Sequence[Path], scratch: Path) -> Path:
 
     if len(bundles) > 1:
         raise UsageError(f"{len(bundles)} models: one server serves one model; name one")
-    lay_out(bundles[0], scratch / "models")
-    return scratch / "models"
+    return lay_out(bundles[0], scratch)
 
 
 def _options(resolved: Resolved, repository: Path) -> ServeOptions:

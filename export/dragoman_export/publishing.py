@@ -51,17 +51,21 @@ def publish(bundle: Path, repository: Path, force: bool = False) -> None:
     replace_folder(partial, repository)
 
 
-def lay_out(bundle: Path, repository: Path) -> None:
-    """Make a repository that serves a bundle from where it lies.
+def lay_out(bundle: Path, scratch: Path) -> Path:
+    """A repository that serves a bundle from where it lies.
 
     Args:
         bundle: a bundle.
-        repository: folder to fill.
+        scratch: folder to make one in, if the bundle is not part of a repository.
 
     Raises:
         UsageError: the bundle is not whole.
     """
-    _write_around_bundle(repository, Manifest.load(bundle)).symlink_to(bundle.resolve())
+    model = bundle.resolve().parent.parent
+    if (model / "config.pbtxt").is_file() and bundle.resolve() == model / "1" / "bundle":
+        return model.parent
+    _write_around_bundle(scratch, Manifest.load(bundle)).symlink_to(bundle.resolve())
+    return scratch
 
 
 def _write_around_bundle(repository: Path, manifest: Manifest) -> Path:
