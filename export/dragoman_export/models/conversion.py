@@ -73,8 +73,8 @@ class Converter:
             return self.bundle(source)
         with self.cache.locked(source):
             found = self.cache.find(source)
-            is_same = found is not None and self.languages == Languages()
-            if found is None or not is_same or self._has_changed(source, found):
+            named = self.languages != Languages()
+            if found is None or named or self._has_changed(source, found):
                 found = self._made(source)
         return found.bundle
 
@@ -99,7 +99,9 @@ class Converter:
             made = self._converted(source, source.path, fetched)
         else:
             with self.cache.downloading(source) as folder:
-                fetched = self._hub(source).fetch(source.name, folder, self.told)
+                hub = self._hub(source)
+                log.info("%s: fetching from %s", source, hub.endpoint)
+                fetched = hub.fetch(source.name, folder, self.told)
                 log.info("%s: commit %s", source, fetched.commit)
                 try:
                     made = self._converted(source, folder, fetched)
@@ -110,6 +112,7 @@ class Converter:
 
     def _converted(self, source: ModelSource, folder: Path, fetched: Fetched) -> CachedModel:
         """Convert a folder with a checkpoint, ours or Marian's."""
+        log.info("%s: converting", source)
         with self.cache.making(source) as scratch:
             checkpoint, bundle = folder, scratch / "bundle"
             if source.kind != "checkpoint":
