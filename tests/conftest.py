@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 from dragoman_export.bundle import export_bundle
 from dragoman_training.config import CorpusConfig, DataConfig, RunConfig, VocabularyConfig
-from dragoman_training.network.transformer import ModelConfig, Transformer
+from dragoman_training.network.architecture import ModelConfig
+from dragoman_training.network.transformer import Transformer
 from dragoman_training.run import checkpoint
 from dragoman_training.text.vocabulary import train_vocabulary
 
@@ -23,6 +25,10 @@ from tests.toy import reverse_pairs
 REPOSITORY = Path(__file__).parents[1]
 CORPORA = Path(os.environ.get("DRAGOMAN_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
 VOCAB_SIZE = 320
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("dragoman", deadline=None)
+hypothesis.settings.load_profile("dragoman")
 
 # Tensors of a few rows lose more by handing work to threads than they gain.
 torch.set_num_threads(1)
