@@ -21,7 +21,6 @@ VOID: Final = frozenset(
     )
 )
 """Elements without an end."""
-INLINE_VOID: Final = frozenset(("br", "wbr", "img", "input", "embed"))
 IN_HEAD: Final = names(
     "base basefont bgsound head html link meta noframes noscript script style template title"
 )
