@@ -16,7 +16,7 @@ from dragoman.commands.gateway_settings import (
     of_serve,
     refuse_passwords,
 )
-from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, resolve
+from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, read_bytes, resolve
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.installation import install_command
 
@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_serving.launch.serve_options import ServeOptions
     from dragoman_serving.launch.stop_signals import Stopped, stop_on_signals
     from dragoman_serving.launch.supervision import keep_serving
+    from dragoman_serving.service.models_to_serve import ModelsToServe
 
     refuse_passwords(arguments)
     resolved = resolve(arguments, os.environ, (*SETTINGS, *of_serve()))
@@ -61,6 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
         engine_timeout_s=settings["engine_timeout"],
         triton_growth_bytes=settings["triton_growth"] << 20,
         parameters=resolved.parameters,
+        to_serve=ModelsToServe(
+            preload=tuple(settings["preload"]),
+            memory_bytes=settings["memory"] and read_bytes("--memory", settings["memory"]),
+        ),
     )
     try:
         keep_serving(

@@ -30,7 +30,6 @@ from dragoman_serving.engine.compiled.library import (
     ACTIVATIONS,
     MOST_HEAD_SIZE,
     MOST_LAYERS,
-    PANEL,
     Sizes,
 )
 
@@ -57,11 +56,6 @@ class NativeWeights:
         self.address = ctypes.addressof(self._model)
         self.sizes = Sizes.from_buffer_copy(block[: ctypes.sizeof(Sizes)].tobytes())
         loaded.find_weights(block.ctypes.data, self.address)
-
-    @property
-    def panels(self) -> int:
-        """Panels of a step's scores."""
-        return -(-int(self.sizes.vocab_size) // PANEL)
 
 
 def load_weights(
@@ -95,6 +89,28 @@ def load_weights(
     return NativeWeights(block)
 
 
+def coded_bytes(
+    dimensions: Dimensions, longest: int, activation: Activation, rows: int = 0
+) -> tuple[int, int]:
+    """Bytes of a model's coded weights, and those that so many rows are computed in.
+
+    Args:
+        dimensions: of the network.
+        longest: tokens that a sentence may have, on either side.
+        activation: inside of the feed-forward layers.
+        rows: that are computed together.
+    """
+    return _coded_bytes(_sizes(dimensions, longest, activation), rows)
+
+
+def _coded_bytes(sizes: Sizes, rows: int) -> tuple[int, int]:
+    loaded = library.load()
+    model = ctypes.create_string_buffer(loaded.model_bytes())
+    # Only the sizes are read.
+    length = loaded.find_weights(ctypes.addressof(sizes), ctypes.addressof(model))
+    return length, loaded.scratch_bytes(ctypes.addressof(model), rows)
+
+
 def _sizes(dimensions: Dimensions, longest: int, activation: Activation) -> Sizes:
     """What is known without the weights: all but `norm_first`."""
     return Sizes(
@@ -113,10 +129,7 @@ def _sizes(dimensions: Dimensions, longest: int, activation: Activation) -> Size
 
 
 def _recipe(path: Path, sizes: Sizes, sha256: str | None) -> Recipe:
-    loaded = library.load()
-    model = ctypes.create_string_buffer(loaded.model_bytes())
-    # Only the sizes are read.
-    length = loaded.find_weights(ctypes.addressof(sizes), ctypes.addressof(model))
+    length, _ = _coded_bytes(sizes, rows=0)
     layout = hashlib.sha256(bytes(sizes)).hexdigest()[:_NAME_DIGITS]
     name = f"{KEPT_PREFIX}{CODING_VERSION}-{layout}-{(sha256 or '')[:_NAME_DIGITS]}"
     identity = hashlib.sha256(f"{CODING_VERSION} {bytes(sizes).hex()} {sha256}".encode()).digest()
