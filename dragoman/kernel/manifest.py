@@ -315,7 +315,7 @@ class Manifest:
             UsageError: as `read`, or a file that is missing or not the one that was listed.
         """
         manifest = cls.read(bundle)
-        manifest._check_files(bundle)
+        manifest.check_files(bundle)
         return manifest
 
     @classmethod
@@ -369,7 +369,12 @@ class Manifest:
             raise UsageError(f"{path}: alignment: names no heads")
         self._check_languages(path)
 
-    def _check_files(self, bundle: Path) -> None:
+    def check_files(self, bundle: Path) -> None:
+        """Check every file of a bundle against this.
+
+        Raises:
+            UsageError: a file is missing, or not the one that was listed.
+        """
         for name, digest in self.files.items():
             file = bundle / name
             try:

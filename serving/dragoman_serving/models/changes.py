@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Protocol
 
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import FILE_NAME
+from dragoman.kernel.replacement import file_state
 from dragoman_serving.models.routes import Bundle, Routes, read_bundle
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ class _Watched:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.stamp = _stamp(folder)
+        self.stamp: _Stamp | None = None
+        """Of the version that was looked at last."""
         self.looks_without = 0
 
 
@@ -102,7 +103,6 @@ class BundleWatch:
 def _stamp(folder: Path) -> _Stamp | None:
     """Another value for every version of a bundle; None: there is none."""
     try:
-        found = os.stat(folder / FILE_NAME)
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return file_state(folder / FILE_NAME)
     except OSError:
         return None

@@ -167,9 +167,7 @@ class Keeper(Generic[_Loaded]):
     def is_usable(self, bundle: Bundle) -> bool:
         """Whether nothing is known that would keep a bundle from being loaded."""
         version = self._current.get(bundle.name)
-        if version is None:
-            return False
-        return version.failure is None or time.monotonic() >= version.retry_s
+        return version is not None and version.failure is None
 
     def take(self, name: str) -> Lease[_Loaded] | None:
         """The bundle of a name, if it is loaded and may be used."""

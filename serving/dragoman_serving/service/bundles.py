@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.replacement import file_state
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.engine.futures import outcome_error, when_all_done
@@ -60,6 +62,8 @@ class Bundles:
         self._statistics = Statistics()
         self._described: set[str] = set()
         """Identities of bundles whose descriptions are in the log."""
+        self._checked: dict[str, list[tuple[int, ...]]] = {}
+        """States of the files of bundles that were found whole, by identity."""
         self._most_bytes = None
         if to_serve.memory_bytes is not None:
             self._most_bytes = _most_of_bundles(to_serve.memory_bytes)
@@ -169,11 +173,12 @@ class Bundles:
 
     def _load(self, bundle: Bundle) -> Translator:
         """Load a bundle and translate once, so that "loaded" means just that."""
-        settings = self._settings_of(bundle)
-        translator = Translator(bundle.folder, settings, self._on_failure, self._statistics)
+        self._check(bundle)
+        translator = Translator(
+            *(bundle.folder, self._settings_of(bundle), self._on_failure, self._statistics),
+            manifest=bundle.manifest,
+        )
         try:
-            if translator.manifest.identity != bundle.manifest.identity:
-                raise UsageError(f"{bundle.folder}: was replaced while it was loaded")
             translator.translate(["1"])
         except BaseException:
             translator.close()
@@ -182,6 +187,19 @@ class Bundles:
             self._described.add(bundle.manifest.identity)
             log.info("model %s: %s", bundle.name, translator.description)
         return translator
+
+    def _check(self, bundle: Bundle) -> None:
+        """Check a bundle's files, unless they are the very ones that were checked before."""
+        manifest = Manifest.read(bundle.folder)
+        if manifest.identity != bundle.manifest.identity:
+            raise UsageError(f"{bundle.folder}: was replaced by another bundle")
+        try:
+            states = [file_state(bundle.folder / name) for name in manifest.own_files]
+        except OSError as error:
+            raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
+        if self._checked.get(manifest.identity) != states:
+            manifest.check_files(bundle.folder)
+            self._checked[manifest.identity] = states
 
     def _preload(self, names: Sequence[str]) -> None:
         bundles = self._keeper.routes.bundles

@@ -84,6 +84,7 @@ class Translator:
         settings: EngineSettings | None = None,
         on_failure: Callable[[EngineFailure], None] | None = None,
         statistics: Statistics | None = None,
+        manifest: Manifest | None = None,
     ) -> None:
         """Check and load a bundle, and start its engine.
 
@@ -92,11 +93,12 @@ class Translator:
             settings: how to lay the engine out.
             on_failure: called once if the engine breaks.
             statistics: where to count what is translated; None: nothing else counts there.
+            manifest: of the bundle, whose files were checked; None: they are checked here.
 
         Raises:
             UsageError: the bundle is damaged, or does not fit this program.
         """
-        self.manifest = Manifest.load(bundle)
+        self.manifest = manifest or Manifest.load(bundle)
         self._tokenizer = self.manifest.open_tokenizer(bundle)
         for language, tag_id in self.manifest.special_ids.tags.items():
             if self._tokenizer.tag_id(language) != tag_id:

@@ -16,7 +16,7 @@ from pathlib import Path
 from dragoman.kernel import manifest
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Activation, Dimensions
-from dragoman.kernel.replacement import KEPT_PREFIX
+from dragoman.kernel.replacement import KEPT_PREFIX, file_state
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.coding import CODING_VERSION, Array, Tensors, write_block
 from dragoman_serving.engine.compiled.kept_block import (
@@ -177,18 +177,12 @@ def _unchanged(path: Path, sha256: str | None) -> Iterator[None]:
     if sha256 is None:
         yield
         return
-    before = _state(path)
+    before = file_state(path)
     with ThreadPoolExecutor(max_workers=1) as pool:
         digest = pool.submit(manifest.sha256, path)  # on another core meanwhile
         yield
-    if digest.result() != sha256 or _state(path) != before:
+    if digest.result() != sha256 or file_state(path) != before:
         raise UsageError(f"{path}: was changed while it was loaded: load it again")
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    """What is different once a file was written or replaced."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _open(path: Path) -> Tensors:

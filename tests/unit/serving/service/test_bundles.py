@@ -218,10 +218,10 @@ def test_requests_of_a_bundle_that_is_loading_wait_under_their_deadlines(
     gate = threading.Event()
 
     class Slow(Translator):
-        def __init__(self, bundle: Path, *more: Any) -> None:
+        def __init__(self, bundle: Path, *more: Any, **named: Any) -> None:
             if bundle.name == "french":
                 gate.wait(WAIT_S)
-            super().__init__(bundle, *more)
+            super().__init__(bundle, *more, **named)
 
     monkeypatch.setattr(bundles_module, "Translator", Slow)
     with serving(folders) as connect:
@@ -240,6 +240,34 @@ def test_requests_of_a_bundle_that_is_loading_wait_under_their_deadlines(
         answer = model.answer()
         assert answer.number == 2
         assert texts_of(answer) == alone(folders[1], TEXTS, target_language="fr")
+
+
+def test_what_was_checked_is_not_hashed_again_unless_it_has_changed(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in folders[:2]]
+    hashed: list[Path] = []
+
+    def noted(manifest: Manifest, bundle: Path) -> None:
+        hashed.append(bundle)
+        check_files(manifest, bundle)
+
+    check_files = Manifest.check_files
+    monkeypatch.setattr(Manifest, "check_files", noted)
+    most_bytes = bound_for(copies, 1, resident_bytes() + 50 * MB)
+    to_serve = ModelsToServe(memory_bytes=most_bytes)
+    bundles = Bundles(copies, EngineSettings(), to_serve, lambda _: None)
+
+    def use(name: str) -> None:
+        bundles.keeper.wait(name).result(WAIT_S).release()
+
+    for name in ("french", "first", "french"):
+        use(name)
+    assert hashed == copies
+    (copies[0] / "model.safetensors").write_bytes(b"another")
+    with pytest.raises(DragomanError, match="SHA-256 differs"):
+        use("first")
+    bundles.close()
 
 
 def bound_for(folders: Sequence[Path], count: int, own_bytes: int) -> int:
