@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any
@@ -112,11 +112,19 @@ def _elements(page: str) -> list[Any]:
     return list(html5lib.parse(page, namespaceHTMLElements=False).iter())
 
 
+def _outside_code(element: Any) -> Iterator[Any]:
+    """An element and those in it, but for what is in code, which is repeated as it is."""
+    yield element
+    if element.tag not in ("code", "kbd", "samp", "var"):
+        for child in element:
+            yield from _outside_code(child)
+
+
 def _named(element: Any) -> tuple[str, Any]:
     """An element without what may be translated."""
     if not isinstance(element.tag, str):
         return "comment", element.text
-    return element.tag, tuple(
+    return element.tag, frozenset(
         (name, "" if str(name).startswith(_TEXT_ATTRIBUTES) else value)
         for name, value in element.attrib.items()
     )
@@ -144,7 +152,7 @@ def _attributes_change(results: Results) -> Holds:
     before, after = (
         [
             str(value)
-            for element in _elements(page)
+            for element in _outside_code(html5lib.parse(page, namespaceHTMLElements=False))
             for name, value in element.attrib.items()
             if name in ("alt", "title", "placeholder")
         ]

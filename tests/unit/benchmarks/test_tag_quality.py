@@ -62,10 +62,9 @@ def test_lost_doubled_and_adopted_elements(translation: str, once: float, in_par
 
 
 def test_the_best_pieces_are_found_in_other_words() -> None:
-    text = "wir lieben rote Autos, und (sehr) alte Häuser"
-    pieces = best_pieces(text, ["Wir mögen", "rote Autos", ", und", "", "alte Häuser"])
-    assert "".join(pieces) == text
-    assert [pieces[1].strip(), pieces[4].strip()] == ["rote Autos", "alte Häuser"]
+    text = "wir lieben rote Autos, und alte Häuser"
+    pieces = best_pieces(text, ["Wir mögen", "rote Autos", ", und", "alte Häuser", ""])
+    assert pieces == ["wir lieben ", "rote Autos", ", und ", "alte Häuser", ""]
     assert best_pieces("", ["a", "b"]) == ["", ""]
 
 
