@@ -1,6 +1,7 @@
 # Each target makes the virtual environment that it needs by itself.
 PYTHON ?= python3
 ARGS ?=
+WORKERS ?= 2
 
 SERVE := .venv-serve
 TRAIN := .venv-train
@@ -38,8 +39,8 @@ wheels: $(BUILD)/.done  ## Build wheels of the server, the client and the shippe
 		--wheel-dir dist . ./client ./model_repository
 	rm -rf build client/build model_repository/build model_repository/*.egg-info
 
-test: lint  ## Lint, type-check and run every test
-	$(DEV)/bin/pytest $(ARGS)
+test: lint  ## Lint, type-check and run every test, in WORKERS processes
+	$(DEV)/bin/pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 test-all: $(DEV)/.done  ## Long tests, and the short campaign of attacks, faults and overload; needs apt
 	$(DEV)/bin/pytest -m thorough

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 from dragoman_export.bundle import export_bundle
@@ -23,6 +24,10 @@ from tests.toy import reverse_pairs
 REPOSITORY = Path(__file__).parents[1]
 CORPORA = Path(os.environ.get("DRAGOMAN_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
 VOCAB_SIZE = 320
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("dragoman", deadline=None)
+hypothesis.settings.load_profile("dragoman")
 
 # Tensors of a few rows lose more by handing work to threads than they gain.
 torch.set_num_threads(1)

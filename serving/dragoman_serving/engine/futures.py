@@ -47,6 +47,9 @@ def when_all_done(
 
     def go_on() -> None:
         if first_error is not None or whole.cancelled():
+            for part in under_way:  # one that was running may have begun something
+                if outcome_error(part) is None and isinstance(begun := part.result(), Future):
+                    begun.cancel()
             settle(first_error)
             return
         try:

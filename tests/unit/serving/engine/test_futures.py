@@ -27,6 +27,16 @@ def test_a_part_that_is_running_is_waited_for() -> None:
         whole.result(0)
 
 
+def test_what_a_running_part_begins_is_cancelled_with_the_whole() -> None:
+    part: Future[Future[int]] = Future()
+    begun: Future[int] = Future()
+    whole = when_all_done([when_all_done([part], lambda parts: parts[0])], sum)
+    part.set_running_or_notify_cancel()
+    whole.cancel()
+    part.set_result(begun)
+    assert begun.cancelled()
+
+
 def test_all_results_are_joined() -> None:
     parts: list[Future[int]] = [Future() for _ in range(3)]
     whole = when_all_done(parts, sum)
