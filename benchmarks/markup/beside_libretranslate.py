@@ -57,9 +57,9 @@ _SETS = (
 _THREADS = 4
 """Of LibreTranslate; its default."""
 _TIMEOUT_S = 600.0
-_EMPTY = re.compile(r"<([\w:.-]+)([^<>]*)></\1>")
 _HEAD = (f"LibreTranslate {VERSION}", "Dragoman")
 
+_TAG_BEGIN = re.compile(r"(</?)(?=[A-Za-z])")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Translate = Callable[[str], str]
@@ -199,12 +199,23 @@ def _engine_requests(servers: Running) -> int:
 
 
 def translate_as_html(url: str, language: str, lines: Sequence[TaggedLine]) -> Lines:
-    """Lines through LibreTranslate; an HTML parser writes empty elements with an end tag."""
-    return [
-        tagged_line(_EMPTY.sub(r"<\1\2/>", written))
-        for batch in batches([line_as_xml(line) for line in lines])
-        for written in _ask(url, batch, language)
+    """Lines through LibreTranslate, with names of elements that mean nothing in HTML."""
+    written = [
+        one
+        for batch in batches([_TAG_BEGIN.sub(r"\1x-", line_as_xml(line)) for line in lines])
+        for one in _ask(url, batch, language)
     ]
+    return [
+        tagged_line(_with_empty(one.replace("<x-", "<").replace("</x-", "</"), line))
+        for one, line in zip(written, lines, strict=True)
+    ]
+
+
+def _with_empty(written: str, line: TaggedLine) -> str:
+    """What an HTML parser wrote, with the empty elements of a line written as in XML."""
+    for name in {name for name, _, is_empty in line.names if is_empty}:
+        written = re.sub(rf"<({re.escape(name)}\b[^<>]*)></{re.escape(name)}>", r"<\1/>", written)
+    return written
 
 
 def tags(corpora: Path, servers: Running, other: str) -> list[list[str]]:
