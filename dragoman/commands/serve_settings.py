@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from dragoman.commands.hub_models import MODEL_HELP, OFFLINE_HELP
 from dragoman.kernel.errors import UsageError
 
 _TRUTH = {"true": True, "false": False}
@@ -35,10 +36,14 @@ class Setting:
     of_engine: bool = False
     short_flag: str | None = None
     is_secret: bool = False
+    is_positional: bool = False
+    """Whether it is given without a flag, as the words of the command line."""
 
     @property
     def flag(self) -> str:
         """On the command line."""
+        if self.is_positional:
+            return self.name.upper()
         return f"--{self.name.replace('_', '-')}"
 
     @property
@@ -92,6 +97,8 @@ def _of_engine(name: str, what: str, default: str = "auto") -> Setting:
 
 
 SETTINGS = (
+    Setting("models", f"{MODEL_HELP} (default: --repository)", list, [], is_positional=True),
+    Setting("offline", OFFLINE_HELP, bool, False),
     Setting(
         "repository",
         "Triton model repository (default: ./model_repository if it is there, else the installed "
@@ -205,6 +212,9 @@ def declare(
         flag = one.short_flag if short and one.short_flag else one.flag
         # `%` begins a field of argparse's.
         text = (one.help + default).replace("%", "%%")
+        if one.is_positional:
+            parser.add_argument(one.name, nargs="*", default=[], metavar="MODEL", help=text)
+            continue
         parser.add_argument(flag, dest=one.name, default=None, help=text, **how)
     parser.add_argument(
         "--settings",
@@ -239,6 +249,8 @@ def resolve(
     origins: dict[str, str] = {}
     for one in settings:
         value, origin = getattr(arguments, one.name), one.flag
+        if one.is_positional and not value:
+            value = None
         if value is None and one.variable in environment:
             origin = one.variable
             value = one.read(environment[one.variable], origin)

@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,10 +27,13 @@ FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
 _FEWEST_CANDIDATES = 4
 MOST_LENGTH_PENALTY = 10.0
+_FAILED = "verify: failed checks in {}"
 FEWEST_SENTENCE_TOKENS = 8
 
 Activation = Literal["relu", "silu", "gelu"]
 """Between the two products of a feed-forward layer; `gelu` is the exact one, with erf."""
+CheckedPrecision = Literal["fp32", "int8"]
+"""What `dragoman verify` looks at; other precisions are made of the graphs in fp32."""
 
 
 @dataclass(frozen=True)
@@ -301,6 +304,15 @@ class Manifest:
         with writing(bundle):
             recorded.write(bundle)
         return recorded
+
+    def record_checks(self, bundle: Path, failed: Mapping[CheckedPrecision, int]) -> Manifest:
+        """Record how many checks failed of each precision; see `record`."""
+        counts = {_FAILED.format(precision): float(number) for precision, number in failed.items()}
+        return self.record(bundle, {"verify: failed checks": sum(counts.values()), **counts})
+
+    def failed_checks(self, precision: CheckedPrecision) -> int:
+        """How many checks of a precision failed, as far as that was recorded."""
+        return int(self.measured.get(_FAILED.format(precision), 0))
 
     def with_plan(self, plan: PlanEntry) -> Manifest:
         """The same with a plan, which replaces the one of the same file."""

@@ -94,7 +94,7 @@ def open_engine(
         if settings.runtime != "auto" or layout.runtime not in GPU_RUNTIMES:
             raise
         log.warning("%s is not used: %s", layout.runtime, error)
-        layout = choose_cpu_layout(settings, manifest.dimensions)
+        layout = choose_cpu_layout(_trusted(settings, bundle, manifest), manifest.dimensions)
         network = _open_network(bundle, manifest, settings, layout)
     limits = batch_limits(settings, manifest.dimensions, layout.runtime)
     if network.most_rows is not None:
@@ -147,9 +147,29 @@ def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) ->
         if obstacle := runtime_obstacle(runtime, bundle, manifest, on_gpu):
             raise UsageError(f"runtime is {runtime}, but {obstacle}: serve with runtime auto")
         return Layout(runtime, on_gpu)
-    if runtime == "auto" and (found := choose_gpu_runtime(bundle, manifest, on_gpu)):
+    # Graphs and plans for GPUs are made of those in fp32.
+    trusted = settings.precision != "auto" or not manifest.failed_checks("fp32")
+    if runtime == "auto" and trusted and (found := choose_gpu_runtime(bundle, manifest, on_gpu)):
         return Layout(found, on_gpu)
-    return choose_cpu_layout(settings, manifest.dimensions)
+    return choose_cpu_layout(_trusted(settings, bundle, manifest), manifest.dimensions)
+
+
+def _trusted(settings: EngineSettings, bundle: Path, manifest: Manifest) -> EngineSettings:
+    """Settings for the CPU that use no precision whose check failed, unless they name it.
+
+    Raises:
+        UsageError: the checks of all of them failed.
+    """
+    failed = manifest.failed_checks("int8")
+    if settings.precision != "auto" or not failed:
+        return settings
+    if manifest.failed_checks("fp32"):
+        raise UsageError(
+            f"{bundle}: checks failed in int8 and in fp32: convert it again, or name a precision "
+            "to use it all the same"
+        )
+    log.warning("%s: int8 is not used: %d of its checks failed", bundle, failed)
+    return replace(settings, precision="fp32")
 
 
 def choose_cpu_layout(settings: EngineSettings, sizes: Dimensions) -> Layout:

@@ -49,6 +49,15 @@ def test_switches_may_be_switched_off() -> None:
     assert resolved(DRAGOMAN_LOAD="encoder decoder").values["load"] == ["encoder", "decoder"]
 
 
+def test_models_are_words_or_come_from_the_environment() -> None:
+    environment = {"DRAGOMAN_MODELS": "owner/a owner/b@v2"}
+    assert resolved(**environment).values["models"] == ["owner/a", "owner/b@v2"]
+    found = resolved("--http-port", "1", "c", "d", **environment)
+    assert found.values["models"] == ["c", "d"]
+    assert found.description.startswith("models ['c', 'd'] (MODELS), ")
+    assert resolved(DRAGOMAN_MODELS="").values["models"] == []
+
+
 @pytest.mark.parametrize(
     ("written", "message"),
     [
@@ -59,7 +68,7 @@ def test_switches_may_be_switched_off() -> None:
         ("address = 1", "address is 1: give text"),
         ("load = 1", "load is 1: give names"),
         ("http_prot = 1", "unknown setting 'http_prot'; did you mean http_port?"),
-        ("x = 1", "unknown setting 'x'; known: repository, address"),
+        ("x = 1", "unknown setting 'x'; known: models, offline, repository, address"),
         ("=", "cannot be read: Invalid"),
     ],
 )
