@@ -46,8 +46,7 @@ SCHEMAS = "usr/share/php/Symfony/Component/Translation/Resources/schemas"
 def translated(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of what the commands of the documentation write."""
     folder = tmp_path_factory.mktemp("translated")
-    (commands,) = re.findall(r"```sh\n(.*?)```", DOCUMENTATION, re.DOTALL)
-    for command in commands.splitlines():
+    for command in re.findall("^dragoman translate .*", DOCUMENTATION, re.MULTILINE):
         words = shlex.split(command)[1:]
         words[words.index("--input") + 1] = str(REPOSITORY / words[words.index("--input") + 1])
         words[words.index("--output") + 1] = str(folder / words[words.index("--output") + 1])

@@ -13,11 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import repr as brief
-from typing import BinaryIO, Final, Literal, Protocol, get_args
+from typing import Any, BinaryIO, Final, Literal, Protocol, Self, get_args
 
-from dragoman_options.arguments import OptionArguments
 from dragoman_options.markup import Markup, PlacedCodes
-from dragoman_options.table import AUTO
 
 from dragoman_client.binary_files import check_not_binary
 from dragoman_client.errors import InvalidRequest
@@ -33,19 +31,22 @@ FORMATS: Final = get_args(MarkupFormat)
 _CHUNK_BYTES = 1 << 16
 _BATCH_CHARACTERS = 8000
 """Of the texts of a request, about."""
-_ENDINGS: Final[Mapping[str, MarkupFormat]] = {
-    **dict.fromkeys((".htm", ".html"), "html"),
-    **dict.fromkeys((".sdlxliff", ".xlf", ".xlf2", ".xliff"), "xliff"),
-    **dict.fromkeys((".dbk", ".docbook", ".dita", ".resx", ".svg", ".tmx", ".ts"), "xml"),
-    **dict.fromkeys((".xhtml", ".xml"), "xml"),
+_HELD_BYTES = 1 << 20
+"""Of a document, about, that wait for their texts' translations."""
+ENDINGS: Final[Mapping[str, MarkupFormat]] = {
+    **dict.fromkeys((".html", ".htm"), "html"),
+    **dict.fromkeys((".xhtml", ".xml", ".svg", ".resx", ".ts", ".tmx"), "xml"),
+    **dict.fromkeys((".dita", ".docbook", ".dbk"), "xml"),
+    **dict.fromkeys((".xliff", ".xlf", ".xlf2", ".sdlxliff"), "xliff"),
 }
+"""Formats by how the name of a file ends."""
 _UTF_16_BEGINS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
 _HTML_BEGIN = re.compile(
     rb"(?:\s|<!--.*?-->)*<(?:!doctype html|(?:html|head|title|meta|body|main|header|nav|section|"
     rb"article|div|p|h[1-6]|ul|ol|dl|table|form|blockquote|a|b|i|em|strong|span|img)[\s/>])",
     re.DOTALL | re.IGNORECASE,
 )
-_OF_ONE_TEXT = re.compile(r"(?:markup of )?text \d+")
+OF_ONE_TEXT: Final = re.compile(r"(?:markup of )?text (\d+)")
 """How the server's message begins if one text is refused, and not the request."""
 
 Translate = Callable[[Sequence[str], Sequence[Markup]], Sequence[Translation]]
@@ -68,7 +69,7 @@ class Reader(Protocol):
 
 def format_of(name: str, head: bytes = b"") -> MarkupFormat | None:
     """The format of a file, by its name or else by how it begins; None: it has no markup."""
-    if (found := _ENDINGS.get(Path(name).suffix.lower())) is not None:
+    if (found := ENDINGS.get(Path(name).suffix.lower())) is not None:
         return found
     begin = head.removeprefix(codecs.BOM_UTF8)
     if _HTML_BEGIN.match(begin):
@@ -78,7 +79,7 @@ def format_of(name: str, head: bytes = b"") -> MarkupFormat | None:
     return None
 
 
-def open_reader(form: MarkupFormat, options: OptionArguments) -> Reader:
+def open_reader(form: MarkupFormat, options: Mapping[str, Any]) -> Reader:
     """A reader of documents.
 
     Args:
@@ -88,8 +89,6 @@ def open_reader(form: MarkupFormat, options: OptionArguments) -> Reader:
             name the target language.
     """
     source, target = options.get("source_language"), options.get("target_language")
-    if source == AUTO:
-        source = None
     if form == "html":
         return HtmlReader(source_language=source)
     return XmlReader(source_language=source, target_language=target)
@@ -107,13 +106,22 @@ def parts_of(reader: Reader, file: BinaryIO, name: str) -> Iterator[Raw | Segmen
         ValueError: it is not of the format; the message says where.
     """
     chunk = file.read(_CHUNK_BYTES)
-    check_not_binary(chunk, name)
-    if b"\0" in chunk and not chunk.startswith(_UTF_16_BEGINS):
-        raise ValueError(f"{name} is not text: it has bytes of 0")
+    check_begin(chunk, name)
     while chunk:
         yield from _named(reader.feed, chunk, name)
         chunk = file.read(_CHUNK_BYTES)
     yield from _named(lambda _: reader.close(), b"", name)
+
+
+def check_begin(begin: bytes, name: str) -> None:
+    """Refuse a file that is no document with markup, by its first bytes.
+
+    Raises:
+        ValueError: it is not.
+    """
+    check_not_binary(begin, name)
+    if b"\0" in begin and not begin.startswith(_UTF_16_BEGINS):
+        raise ValueError(f"{name} is not text: it has bytes of 0")
 
 
 def _named(
@@ -124,13 +132,13 @@ def _named(
         parts = read(chunk)
         for part in parts:
             if isinstance(part, Segment):
-                _check_encoding(part)
+                check_encoding(part)
     except ValueError as error:
         raise ValueError(f"{name}, {error}") from error
     return parts
 
 
-def _check_encoding(segment: Segment) -> None:
+def check_encoding(segment: Segment) -> None:
     """Refuse a text with bytes that are not of the document's encoding.
 
     Raises:
@@ -156,17 +164,30 @@ class Excerpt:
         parts: in the document's order.
         segments: of the parts, and of the tags in them; a tag's are before its text's.
         size: characters of the segments' texts.
+        held_bytes: of the parts.
     """
 
     parts: list[Raw | Segment] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     size: int = 0
+    held_bytes: int = 0
+
+    @classmethod
+    def of(cls, parts: Iterable[Raw | Segment]) -> Self:
+        """An excerpt of some parts."""
+        found = cls()
+        for part in parts:
+            found.add(part)
+        return found
 
     def add(self, part: Raw | Segment) -> None:
         """Add the next part."""
         self.parts.append(part)
         if isinstance(part, Segment):
+            self.held_bytes += len(part.original)
             self._add_segment(part)
+        else:
+            self.held_bytes += len(part.content)
 
     def written(self, answers: Iterable[Translation | None]) -> bytes:
         """The excerpt with translations.
@@ -204,10 +225,7 @@ def read_text(text: str, reader: Reader) -> Excerpt:
     Raises:
         ValueError: it is not of the reader's format.
     """
-    found = Excerpt()
-    for part in reader.feed(text.encode("utf-8", "replace")) + reader.close():
-        found.add(part)
-    return found
+    return Excerpt.of(reader.feed(text.encode("utf-8", "replace")) + reader.close())
 
 
 def translate_parts(
@@ -230,7 +248,7 @@ def translate_parts(
     Yields:
         The document with its translations, in order.
     """
-    windows = _windows(parts)
+    windows = excerpts_of(parts)
     waiting: deque[tuple[Excerpt, Future[list[Translation | InvalidRequest]]]] = deque()
     done = 0
     with ThreadPoolExecutor(concurrency) as threads:
@@ -259,7 +277,7 @@ def translate_document(
     source: Path,
     target: Path,
     form: MarkupFormat,
-    options: OptionArguments,
+    options: Mapping[str, Any],
     translate: Translate,
     *,
     force: bool,
@@ -295,8 +313,7 @@ def translate_document(
     number = 0
     with source.open("rb") as file:
         for part in parts_of(open_reader(form, options), file, str(source)):
-            if isinstance(part, Segment):
-                number += 1 + len(part.attributes)
+            number += len(Excerpt.of([part]).segments)
     path = target.with_name(target.name + ".partial")
     try:
         with source.open("rb") as file, path.open("wb") as output:
@@ -316,11 +333,15 @@ def translate_document(
     return number
 
 
-def _windows(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
+def excerpts_of(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
+    """A document in excerpts, each with the texts of one request."""
     window = Excerpt()
     for part in parts:
         window.add(part)
-        if window.size >= _BATCH_CHARACTERS or len(window.parts) >= _BATCH_CHARACTERS:
+        if (
+            max(window.size, len(window.parts)) >= _BATCH_CHARACTERS
+            or window.held_bytes >= _HELD_BYTES
+        ):
             yield window
             window = Excerpt()
     if window.parts:
@@ -336,7 +357,7 @@ def _translated(window: Excerpt, translate: Translate) -> list[Translation | Inv
     try:
         return list(translate(texts, markups))
     except InvalidRequest as error:
-        if not _OF_ONE_TEXT.match(str(error)):
+        if not OF_ONE_TEXT.match(str(error)):
             raise
         if len(segments) == 1:
             return [error]

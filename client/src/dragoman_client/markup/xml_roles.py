@@ -117,8 +117,8 @@ class XmlRoles:
         return around.may_translate if told is None else told == "yes"
 
     def _is_foreign(self, token: XmlToken, around: _Context) -> bool:
-        told = self._profile.language_of(token.attributes)
-        return self._languages.is_foreign(told, around.is_foreign)
+        told = self._languages.is_foreign(self._profile.language_of(token.attributes))
+        return around.is_foreign if told is None else told
 
     def _attributes(self, token: XmlToken) -> frozenset[str]:
         """Names of an element's attributes that are texts."""

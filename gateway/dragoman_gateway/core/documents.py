@@ -1,0 +1,197 @@
+"""Documents that jobs translate: their formats, what is in them, and portions of them."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from dragoman_client import Document, Translation
+from dragoman_client.binary_files import check_not_binary
+from dragoman_client.document_translation import (
+    ENDINGS,
+    Excerpt,
+    MarkupFormat,
+    check_begin,
+    check_encoding,
+    excerpts_of,
+    format_of,
+    open_reader,
+    parts_of,
+)
+from dragoman_client.documents import decoded
+from dragoman_client.markup.segments import Segment
+from dragoman_options.markup import Markup
+
+from dragoman_gateway.core.errors import InvalidInput
+
+DocumentFormat = Literal["text", MarkupFormat]
+FORMATS = (".txt", *ENDINGS)
+"""Endings of the files that can be translated."""
+
+_NAMES = {"html": "HTML", "xml": "XML", "xliff": "XLIFF"}
+_TEXT = Document()
+_CHUNK_BYTES = 1 << 13
+"""Read at once: a few milliseconds of work with markup, between which other requests are served."""
+_HEAD_BYTES = 4096
+"""By which a document shows its format, if its name does not."""
+_SAMPLE_CHARACTERS = 4000
+_PORTION_CHARACTERS = 8000
+_PORTION_PARAGRAPHS = 100
+"""Of a request: enough for the engine's batch, and few enough that others have their turn soon."""
+_ANY_LANGUAGE = "und"
+"""For a reader that has to name one, of a document that is only counted."""
+
+
+@dataclass(frozen=True)
+class DocumentFacts:
+    """What there is to know of a document.
+
+    Attributes:
+        form: its format.
+        characters: of a text file, a byte order mark not counted; else of its texts.
+        sample: how its text begins.
+    """
+
+    form: DocumentFormat
+    characters: int
+    sample: str
+
+
+@dataclass(frozen=True)
+class Portion:
+    """A part of a document that is translated at once.
+
+    Attributes:
+        texts: in it.
+        markups: of each text.
+        characters: in it; together those of the document's `DocumentFacts`.
+        written: its bytes with translations of the texts; None: a text stays as it is.
+    """
+
+    texts: Sequence[str]
+    markups: Sequence[Markup]
+    characters: int
+    written: Callable[[Sequence[Translation | None]], bytes]
+
+
+async def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
+    """Read a document through.
+
+    A document with markup takes a second for each megabyte. Other requests are served meanwhile,
+    and cancelling ends the work.
+
+    Args:
+        path: of the document.
+        name: given by its owner.
+        options: of its translation.
+
+    Raises:
+        InvalidInput: it is not of its format.
+    """
+    form = await asyncio.to_thread(_format_of, path, name)
+    try:
+        if form == "text":
+            return await asyncio.to_thread(_inspect_text, path)
+        return await _inspect_markup(path, form, options)
+    except ValueError as error:
+        what = "" if form == "text" else f"the document is not valid {_NAMES[form]}: "
+        raise InvalidInput(f"{what}{error}") from error
+
+
+def portions_of(
+    file: BinaryIO, form: DocumentFormat, options: Mapping[str, Any]
+) -> Iterator[Portion]:
+    """A document in portions; the same file always gives the same ones.
+
+    Args:
+        file: the document.
+        form: its format.
+        options: of its translation.
+    """
+    if form == "text":
+        yield from _portions_of_text(file)
+        return
+    for excerpt in excerpts_of(parts_of(open_reader(form, options), file, "the document")):
+        segments = excerpt.segments
+        texts, markups = [one.text for one in segments], [one.markup for one in segments]
+        yield Portion(texts, markups, excerpt.size, excerpt.written)
+
+
+def _format_of(path: Path, name: str) -> DocumentFormat:
+    with path.open("rb") as file:
+        begin = file.read(_HEAD_BYTES)
+    form = format_of(name, begin)
+    try:
+        (check_begin if form else check_not_binary)(begin, "the document")
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+    return form or "text"
+
+
+def _inspect_text(path: Path) -> DocumentFacts:
+    characters, sample = 0, ""
+    with path.open("rb") as file:
+        for text in decoded(file, "the document"):
+            characters += len(text)
+            sample += text[: max(0, _SAMPLE_CHARACTERS - len(sample))]
+    return DocumentFacts("text", characters, sample)
+
+
+async def _inspect_markup(
+    path: Path, form: MarkupFormat, options: Mapping[str, Any]
+) -> DocumentFacts:
+    reader = open_reader(form, {"target_language": _ANY_LANGUAGE, **options})
+    characters, sample, is_whole = 0, "", False
+    with path.open("rb") as file:
+        while not is_whole:
+            chunk = file.read(_CHUNK_BYTES)
+            is_whole = not chunk
+            read = partial(reader.feed, chunk) if chunk else reader.close
+            parts = await asyncio.to_thread(read)
+            excerpt = Excerpt.of(parts)
+            for part in parts:
+                if isinstance(part, Segment):
+                    check_encoding(part)
+            characters += excerpt.size
+            for segment in excerpt.segments if len(sample) < _SAMPLE_CHARACTERS else ():
+                sample += f"{segment.text}\n"
+    return DocumentFacts(form, characters, sample[:_SAMPLE_CHARACTERS])
+
+
+def _portions_of_text(file: BinaryIO) -> Iterator[Portion]:
+    mark = file.read(len(codecs.BOM_UTF8))
+    before = mark if mark == codecs.BOM_UTF8 else b""
+    file.seek(0)
+    for paragraphs in _chunks(_TEXT.paragraphs(file, "the document")):
+        texts = [_TEXT.read(one) for one in paragraphs]
+        written = partial(_written_text, before, paragraphs)
+        yield Portion(texts, [Markup()] * len(texts), sum(map(len, paragraphs)), written)
+        before = b""
+    if before:
+        yield Portion((), (), 0, lambda _: codecs.BOM_UTF8)
+
+
+def _chunks(paragraphs: Iterator[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    characters = 0
+    for paragraph in paragraphs:
+        chunk.append(paragraph)
+        characters += len(paragraph)
+        if characters >= _PORTION_CHARACTERS or len(chunk) == _PORTION_PARAGRAPHS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+def _written_text(
+    before: bytes, paragraphs: Sequence[str], answers: Sequence[Translation | None]
+) -> bytes:
+    pairs = zip(paragraphs, answers, strict=True)
+    texts = (one if answer is None else _TEXT.write(one, answer) for one, answer in pairs)
+    return before + "".join(texts).encode("utf-8")
