@@ -39,10 +39,13 @@ def xml_tree(document: bytes) -> Any:
 def ordered(root: Any, change: Change = str) -> list[Any]:
     """All of a tree, in its order, where white space is or is not.
 
+    That of a page with a table is left out: where it stands there depends on the text beside it.
+
     Args:
         root: of the tree.
         change: of texts, those in attributes too.
     """
+    space = "" if next(root.iter("table"), None) is not None else " "
     found: list[Any] = []
     for step, node in _walked(root):
         text = ""
@@ -52,7 +55,7 @@ def ordered(root: Any, change: Change = str) -> list[Any]:
         else:
             found.append("out")
             text = _own(node.tail) if node is not root else ""
-        if text := _SPACES.sub(" ", change(text)):
+        if text := _SPACES.sub(space, change(text)):
             found.append(text)
     return found
 

@@ -169,10 +169,12 @@ class OpenElements:
     def open(self, element: Element) -> None:
         """An element begins, in the last one."""
         name = element.name
-        is_second = name in ("body", "head", "html") and self.has(name)
         is_lost = name in _PARTS_OF_TABLES and not self.has("table")
-        if is_second or is_lost or (name == "head" and self.is_in_body):
+        if is_lost or (name == "head" and (self.has(name) or self.is_in_body)):
             return  # browsers ignore it
+        if name in ("body", "html"):
+            self._put_below(element)
+            return
         self._push(element)
         if name in _MARKERS:
             element.waiting, self._waiting = self._waiting, []
@@ -248,8 +250,7 @@ class OpenElements:
         between = [one for one in self._open[index + 1 : block] if one.name in _FORMATTING]
         self._open[index:block] = between
         self._counts = Counter(one.name for one in self._open)
-        for at in range(index, len(self._open)):
-            self._open[at].inherit(self._open[at - 1] if at else self._outside)
+        self._inherit_from(index)
 
     def _close(self, names: tuple[str, ...], beyond: frozenset[str]) -> None:
         """Close the last element of a name, and what is in it, unless it is beyond some others."""
@@ -286,3 +287,15 @@ class OpenElements:
         element.inherit(self.last if element.name in _PARTS_OF_TABLES else self.around)
         self._open.append(element)
         self._counts[element.name] += 1
+
+    def _put_below(self, element: Element) -> None:
+        """Put an element around all others, whose text may come before its tag."""
+        if self.has(element.name):
+            return
+        self._open.insert(int(element.name == "body" and self.has("html")), element)
+        self._counts[element.name] += 1
+        self._inherit_from(0)
+
+    def _inherit_from(self, index: int) -> None:
+        for at in range(index, len(self._open)):
+            self._open[at].inherit(self._open[at - 1] if at else self._outside)

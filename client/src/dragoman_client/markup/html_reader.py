@@ -223,6 +223,7 @@ class _Segmenter:
             self._flush()
         was_settled = self._elements.is_settled
         self._elements.close_before(name)
+        self._first = min(self._first, len(self._elements))
         if self._elements.settles(name):
             self._settle()
             self._is_settled &= was_settled
@@ -317,7 +318,7 @@ class _Segmenter:
         self._border(held.parts)
         self._open(held.element)
         for name in held.inner:
-            self._open(Element(name))
+            self._open(Element(name, False))
 
     def _add_words(self, token: HtmlToken) -> None:
         is_space = token.raw.isspace()

@@ -11,6 +11,7 @@ from dragoman_client.markup.segments import Spelling
 
 _SPACES = re.compile(r"[ \t\n\f\r]+")
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|([a-zA-Z][a-zA-Z0-9]*;?)(=?))")
+_LINE_END = re.compile(r"\r\n?")
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 _IN_TEXT = {
     ord("&"): "&amp;",
@@ -33,7 +34,7 @@ def in_text(encoding: str, *, collapses: bool, is_title: bool = False) -> Spelli
 
     def read(written: str) -> str:
         # A reference stands for its character, which is no white space of the document's.
-        text = _SPACES.sub(" ", written) if collapses else written.replace("\r\n", "\n")
+        text = _SPACES.sub(" ", written) if collapses else _LINE_END.sub("\n", written)
         return _readable(html.unescape(text if is_title else text.replace("\0", "")))
 
     def write(text: str) -> bytes:
@@ -54,7 +55,7 @@ def in_attribute(encoding: str, quote: str) -> Spelling:
     added = "" if quote else '"'
 
     def read(written: str) -> str:
-        return _readable(_REFERENCE.sub(_referenced, written.replace("\r\n", "\n")))
+        return _readable(_REFERENCE.sub(_referenced, _LINE_END.sub("\n", written)))
 
     def write(text: str) -> bytes:
         escaped = f"{added}{_readable(text).translate(table)}{added}"
