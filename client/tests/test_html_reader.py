@@ -173,10 +173,11 @@ def test_elements_in_each_other_without_end(open_tag: str) -> None:
         ("<svg><g>a<p>B", ["B"]),
         ("<svg><desc><![CDATA[ > </svg><p>a ]]></desc></svg>B", ["B"]),
         ("<xmp>a &amp; <b></xmp>B", ["B"]),
-        ("<a href=1>A<a href=2>B</a>C", ["A", "BC"]),
+        ("<a href=1>A<a href=2>B</a>C", ["A", "B", "C"]),
+        ("<p><a>A</p><a>B</a>C", ["A", "B", "C"]),
         ("a\0b", ["ab"]),
         ("<a class=notranslate><code>a<a>b</a></code>C", ["C"]),
-        ("a<a>b<html>c<a>d</a>e", ["b", "c", "de"]),
+        ("a<a>b<html>c<a>d</a>e", ["b", "c", "d", "e"]),
         ("<pre>a\rb</pre>", ["a\nb"]),
     ],
 )

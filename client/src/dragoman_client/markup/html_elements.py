@@ -194,10 +194,11 @@ class OpenElements:
                 self._leave(index + 1)
 
     def closes(self, name: str) -> bool:
-        """Whether the start tag of an element that is no block may close others."""
-        return (name in ("a", "nobr") and self.has(name)) or (
-            name == "input" and self.has("select")
-        )
+        """Whether the start tag of an element that is no block closes others, and parts texts."""
+        if name == "input":
+            return self.has("select")
+        is_waiting = any(one.name == name for one in self._waiting)
+        return name in ("a", "nobr") and (self.has(name) or is_waiting)
 
     def close(self, name: str) -> None:
         """Close what an end tag closes."""

@@ -207,7 +207,8 @@ class _Segmenter:
 
     def _start(self, token: HtmlToken) -> None:
         name, role = token.name, html_profile.role(token.name)
-        if role in ("block", "skip") or self._elements.closes(name):
+        parts_text = role in ("block", "skip") or self._elements.closes(name)
+        if parts_text:
             self._flush()
         was_settled = self._elements.is_settled
         self._elements.close_before(name)
@@ -223,7 +224,8 @@ class _Segmenter:
         is_translated = (around.is_translated if says is None else says) and not around.is_skipped
         texts = found if is_translated else {}
         parts = self._parts(token, texts, values)
-        if not around.is_translated or not self._move(token, role, element, parts):
+        can_move = around.is_translated and not parts_text
+        if not (can_move and self._move(token, role, element, parts)):
             self._border(parts)
             if name not in html_profile.VOID and not (token.is_void and around.is_skipped):
                 self._open(element)
@@ -234,7 +236,7 @@ class _Segmenter:
         """Take an element into the text around it, if it can move with it."""
         name = token.name
         is_free = self._is_settled and self._elements.is_settled
-        if role in ("block", "skip") or not (is_free or self._elements.settles(name)):
+        if not (is_free or self._elements.settles(name)):
             return False
         if name in html_profile.VOID or (token.is_void and name in _FOREIGN):
             self._add_piece(Opaque(tuple(parts)), token)
