@@ -178,6 +178,9 @@ def test_elements_in_each_other_without_end(open_tag: str) -> None:
         ("a\0b", ["ab"]),
         ("<a class=notranslate><code>a<a>b</a></code>C", ["C"]),
         ("a<a>b<html>c<a>d</a>e", ["b", "c", "d", "e"]),
+        ("<svg><desc><![CDATA[></g]]><b>a</b></desc></svg>B", ["B"]),
+        ("<a>A<math><a></a><b>B<a>C</a>D", ["A", "B", "C", "D"]),
+        ("<svg><a>a</svg>B", ["B"]),
         ("<pre>a\rb</pre>", ["a\nb"]),
     ],
 )

@@ -269,11 +269,13 @@ class _Segmenter:
         """Whether a token is part of what is held."""
         if self._cdata:
             return True
-        ends_more = token.kind == "start" and self._elements.closes(token.name)
-        return held.takes(token) and not ends_more
+        is_start = token.kind == "start" and held.element.name not in _FOREIGN
+        return held.takes(token) and not (is_start and self._elements.closes(token.name))
 
     def _hold(self, token: HtmlToken, held: _Held) -> None:
-        is_end = token.kind == "end" and not held.inner and not self._cdata
+        if self._cdata:
+            token = HtmlToken("other", token.raw)
+        is_end = token.kind == "end" and not held.inner
         held.add(token, self._raw(token.raw))
         if is_end:
             self._held = None
