@@ -153,6 +153,11 @@ class OpenElements:
         """Whether an element of a name is open."""
         return self._counts[name] > 0
 
+    @property
+    def _is_foreign(self) -> bool:
+        """Whether elements that come now are SVG or MathML."""
+        return self._find(("svg", "math"), _HTML_IN_FOREIGN) is not None
+
     @staticmethod
     def settles(name: str) -> bool:
         """Whether an element is text, for elements that are opened again."""
@@ -186,6 +191,8 @@ class OpenElements:
             self.is_in_body = True
         if name in NOT_IN_FOREIGN and name != "font":  # that one only with some attributes
             self._close(("svg", "math"), _HTML_IN_FOREIGN)
+        if self._is_foreign:
+            return
         if name in _ENDING_P:
             self._close(("p",), _BEYOND_PARAGRAPHS)
         if name in _HEADINGS and self.last.name in _HEADINGS:
@@ -210,10 +217,13 @@ class OpenElements:
                 self._leave(index + 1)
 
     def closes(self, name: str) -> bool:
-        """Whether the start tag of an element that is no block may close others."""
-        return (name in ("a", "nobr") and self.has(name)) or (
-            name == "input" and self.has("select")
-        )
+        """Whether the start tag of an element that is no block closes others, and parts texts."""
+        if self._is_foreign:
+            return False
+        if name == "input":
+            return self.has("select")
+        is_waiting = any(one.name == name for one in self._waiting)
+        return name in ("a", "nobr") and (self.has(name) or is_waiting)
 
     def close(self, name: str) -> None:
         """Close what an end tag closes."""
@@ -276,7 +286,7 @@ class OpenElements:
             self._counts[one.name] -= 1
             if one.name in _MARKERS:
                 self._waiting = one.waiting
-            elif one.name in _FORMATTING:
+            elif one.name in _FORMATTING and not one.is_skipped:
                 alike = sum((it.name, it.says) == (one.name, one.says) for it in self._waiting)
                 if alike < _MOST_ALIKE:
                     self._waiting.insert(0, one)

@@ -219,7 +219,8 @@ class _Segmenter:
 
     def _start(self, token: HtmlToken) -> None:
         name, role = token.name, html_profile.role(token.name)
-        if role in ("block", "skip") or self._elements.closes(name):
+        parts_text = role in ("block", "skip") or self._elements.closes(name)
+        if parts_text:
             self._flush()
         was_settled = self._elements.is_settled
         self._elements.close_before(name)
@@ -235,7 +236,8 @@ class _Segmenter:
         tag.inherit(around)
         parts = self._parts(token, found if tag.is_translated else {}, values)
         element.is_skipped = role in ("opaque", "skip")
-        if not around.is_translated or not self._move(token, role, element, parts):
+        can_move = around.is_translated and not parts_text
+        if not (can_move and self._move(token, role, element, parts)):
             self._border(parts)
             if name not in html_profile.VOID and not (token.is_void and around.is_skipped):
                 self._open(element)
@@ -258,7 +260,7 @@ class _Segmenter:
         """Take an element into the text around it, if it can move with it."""
         name = token.name
         is_free = self._is_settled and self._elements.is_settled
-        if role in ("block", "skip") or not (is_free or self._elements.settles(name)):
+        if not (is_free or self._elements.settles(name)):
             return False
         if name in html_profile.VOID or (token.is_void and name in _FOREIGN):
             self._add_piece(Opaque(tuple(parts)), token)
@@ -298,11 +300,13 @@ class _Segmenter:
         """Whether a token is part of what is held."""
         if self._cdata:
             return True
-        ends_more = token.kind == "start" and self._elements.closes(token.name)
-        return held.takes(token) and not ends_more
+        is_start = token.kind == "start" and held.element.name not in _FOREIGN
+        return held.takes(token) and not (is_start and self._elements.closes(token.name))
 
     def _hold(self, token: HtmlToken, held: _Held) -> None:
-        is_end = token.kind == "end" and not held.inner and not self._cdata
+        if self._cdata:
+            token = HtmlToken("other", token.raw)
+        is_end = token.kind == "end" and not held.inner
         held.add(token, self._raw(token.raw))
         if is_end:
             self._held = None
