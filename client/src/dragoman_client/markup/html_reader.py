@@ -220,6 +220,8 @@ class _Segmenter:
         values = html_profile.values(found)
         says = html_profile.says_translated(values)
         element = Element(name, says, role in ("opaque", "skip"), preserves=name in _PRESERVING)
+        if role == "keep" and says is None:
+            element.says = False
         around = self._elements.around
         is_translated = (around.is_translated if says is None else says) and not around.is_skipped
         texts = found if is_translated else {}
@@ -242,8 +244,7 @@ class _Segmenter:
             self._add_piece(Opaque(tuple(parts)), token)
         elif role == "opaque":
             self._held = _Held(element, False, parts)
-        elif element.says is False or (role == "keep" and element.says is None):
-            element.says = False
+        elif element.says is False:
             self._held = _Held(element, True, parts)
         elif self._elements.is_full:
             return False
