@@ -135,9 +135,11 @@ class PageDecoder:
         for index in range(len(read)):
             pending += read[index : index + 1]
             if text := decoder.decode(read[index : index + 1]):
+                held = decoder.getstate()[0]
+                pending = pending.removesuffix(held)
                 is_exact = text.encode(self._encoding, self._errors) == pending
                 found.append(text if is_exact else pending.decode("ascii", self._errors))
-                pending = b""
+                pending = held
         return "".join(found)
 
 

@@ -236,6 +236,8 @@ class _Segmenter:
         tag.inherit(around)
         parts = self._parts(token, found if tag.is_translated else {}, values)
         element.is_skipped = role in ("opaque", "skip")
+        if role == "keep" and element.says is None:
+            element.says = False
         can_move = around.is_translated and not parts_text
         if not (can_move and self._move(token, role, element, parts)):
             self._border(parts)
@@ -266,11 +268,7 @@ class _Segmenter:
             self._add_piece(Opaque(tuple(parts)), token)
         elif role == "opaque":
             self._held = _Held(element, False, parts)
-        elif (
-            element.says is False
-            or element.says_foreign
-            or (role == "keep" and element.says is None)
-        ):
+        elif element.says is False or element.says_foreign:
             element.says = False
             self._held = _Held(element, True, parts)
         elif self._elements.is_full:
