@@ -126,7 +126,8 @@ class Jobs:
         Raises:
             WrongMediaType: a format that is not translated.
             TooLarge: a document above the bound of a file.
-            InvalidInput: text that is not UTF-8, or an option that does not fit.
+            InvalidInput: text that is not UTF-8, an option that does not fit, or languages between
+                which nothing is translated.
             TooManyRequests: the store is full, or the caller's part of it.
             Unsupported: another gateway has the folder.
         """
@@ -134,6 +135,7 @@ class Jobs:
             raise Unsupported(_TAKEN)
         name = _checked_name(file_name, self.formats)
         options = _checked_options(options)
+        await self._translations.check_direction(options)
         self._check_number(caller)
         job_id = secrets.token_hex(16)
         upload = self._receiving[job_id] = _Upload(caller.name)

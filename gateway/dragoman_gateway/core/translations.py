@@ -202,6 +202,10 @@ class Translations:
         source, target = found.languages
         return {"source_language": source, "target_language": target}
 
+    async def check_direction(self, options: Mapping[str, Any]) -> None:
+        """Refuse the languages of a request that is translated later; see `Directions.check`."""
+        Directions(await self.info(), options).check()
+
     async def check_glossaries(self, caller: Caller, options: Mapping[str, Any]) -> None:
         """Refuse glossaries that a request cannot use.
 
