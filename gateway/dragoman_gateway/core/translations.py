@@ -452,12 +452,15 @@ def _fit(texts: Sequence[str], info: ServerInfo) -> bool:
 
 
 def _finished(translation: Translation, direction: Direction, wants_bundle: bool) -> Translation:
-    """A translation with what its request asked for."""
+    """A translation, and its alternatives, with what its request asked for."""
     detected = direction.detected
     if detected is None and wants_bundle:
         return translation
     return replace(
         translation,
+        alternatives=tuple(
+            _finished(one, direction, wants_bundle) for one in translation.alternatives
+        ),
         bundle=translation.bundle if wants_bundle else None,
         detected_language=detected.language or None if detected else None,
         detected_probability=detected.probability if detected else None,

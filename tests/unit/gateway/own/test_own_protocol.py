@@ -47,6 +47,16 @@ def test_options_reach_the_server_and_add_to_the_answer(app: Application) -> Non
     assert app.requests[-1].inputs["beam_width"] == [5]
 
 
+def test_alternatives_have_what_was_asked_for_alone(app: Application) -> None:
+    body = {"text": "One answer of two.", "num_return_sequences": 2, "beam_width": 2}
+    wanted = ({"return_bundle": True}, "bundle"), ({"source_language": "auto"}, "detected_language")
+    for options, name in wanted:
+        for given in (options, {}):
+            (found,) = ask(app, "POST", "/translate", {**body, **given}).json["translations"]
+            for one in (found, *found["alternatives"]):
+                assert (name in one) == bool(given)
+
+
 def test_no_answer_may_be_kept_on_the_way(app: Application) -> None:
     assert ask(app, "POST", "/translate", {"text": "a"}).headers["cache-control"] == "no-store"
 
