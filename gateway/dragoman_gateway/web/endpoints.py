@@ -135,11 +135,12 @@ class Dispatcher:
         """The answer to a request; None: its client has gone."""
         scope = request.scope
         protocol = next(one for one in self._protocols if one.is_for(scope["path"]))
+        scope["protocol"] = protocol.name
         try:
             if (refusal := scope.get("refusal")) is not None:
                 raise refusal
             protocol, endpoint = self._find(scope["path"], scope)
-            scope["endpoint_name"] = endpoint.path
+            scope["protocol"], scope["endpoint_name"] = protocol.name, endpoint.path
             if request.has_body:
                 await self._expect_body(request, body, protocol, endpoint)
             response = await self._answer(request, endpoint)
@@ -151,7 +152,6 @@ class Dispatcher:
             name = f"{scope['method']} {scope.get('endpoint_name', '?')}"
             log_fault(_LOG, name, error)
             response = protocol.refuse(request, Internal("the request failed: see the log"))
-        scope["protocol"] = protocol.name
         return response
 
     async def _expect_body(

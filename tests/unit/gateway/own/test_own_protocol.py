@@ -300,7 +300,11 @@ def test_documents_are_translated(app: Application) -> None:
         ([("file", "a", "a.txt"), ("beam_width", "x", None)], 400, "beam_width is 'x'"),
         ([("file", "a", "a.txt"), ("repair", "x", None)], 400, "repair is 'x': give true or"),
         ([("file", "a", "a.txt"), ("target_lang", "de", None)], 400, "did you mean target_l"),
-        ([("file", "a", "a.txt"), ("target_language", "xx", None)], 400, "into 'xx': it translates"),
+        (
+            [("file", "a", "a.txt"), ("target_language", "xx", None)],
+            400,
+            "into 'xx': it translates",
+        ),
     ],
 )
 def test_documents_that_are_none_are_refused(
