@@ -44,6 +44,7 @@ from dragoman_gateway.libretranslate.specification import specification
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
+from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.public_urls import public_url
 from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest, while_connected
 from dragoman_gateway.web.responses import error_headers, json_response
@@ -317,7 +318,7 @@ class LibreTranslateProtocol:
 
     async def _caller(self, request: GatewayRequest, fields: Fields) -> Caller:
         key = fields.text("api_key") or request.bearer
-        return await self._gateway.access.caller(key, self.name, request.address)
+        return await identify(self._gateway.access, request, key, self.name)
 
     async def _direction(self, fields: Fields) -> tuple[str | None, str]:
         """The languages of a request: that of its texts, None to detect it, and the other one."""

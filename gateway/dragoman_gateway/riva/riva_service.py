@@ -159,7 +159,8 @@ class RivaService:
         metadata = dict(context.invocation_metadata() or ())
         scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
         secret = token.strip() or None if scheme.lower() == "bearer" else None
-        return await self._gateway.access.caller(secret, NAME, _address(context.peer()))
+        caller = await self._gateway.access.caller(secret, NAME, _address(context.peer()))
+        return caller.obeying(str(metadata.get("cache-control", "")))
 
     async def _check(self, request: Any, context: Any) -> Any:
         if request.service not in ("", messages.TRANSLATION_SERVICE):

@@ -61,16 +61,10 @@ def test_no_answer_may_be_kept_on_the_way(app: Application) -> None:
     assert ask(app, "POST", "/translate", {"text": "a"}).headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize(
-    ("more", "headers"), [({"store": False}, {}), ({}, {"cache-control": "max-age=0, no-store"})]
-)
-def test_a_request_may_leave_the_cache_out(
-    app: Application, more: dict[str, Any], headers: dict[str, str]
-) -> None:
-    body = {"text": f"A text for {more}."}
+def test_a_request_may_leave_the_cache_out(app: Application) -> None:
     for times in (1, 2):
         before = len(app.requests)
-        ask(app, "POST", "/translate", {**body, **more}, **headers)
+        ask(app, "POST", "/translate", {"text": "A text that is not kept.", "store": False})
         assert len(app.requests) == before + 1, times
 
 
