@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import grpc
@@ -87,6 +89,20 @@ def test_metadata_keeps_a_text_out_of_the_cache() -> None:
         for _ in range(2):
             translate(app, "Hello there.", cache_control="no-store")
         assert len(app.requests) == 2
+
+
+def test_metadata_names_glossaries() -> None:
+    terms = {"source_language": "en", "target_language": "de", "entries": {"tea": "Tee"}}
+    with Application() as app:
+        body = {"name": "Drinks", "dictionaries": [terms]}
+        kept = app.post("/api/v1/glossaries", body).json["id"]
+        translate(app, "<dnt>I</dnt> drink tea.", glossary_ids=f"{kept}, {kept}")
+        (sent,) = app.requests[-1].inputs["glossary"]
+        assert json.loads(sent) == {"I": "I", "tea": "Tee"}
+        for ids, code in (("none", grpc.StatusCode.NOT_FOUND), (",", None)):
+            with pytest.raises(Ended) if code else nullcontext() as caught:
+                translate(app, "I drink tea.", glossary_ids=ids)
+            assert caught is None or caught.value.code == code
 
 
 def test_a_fault_is_logged_without_its_message(
