@@ -196,7 +196,7 @@ def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
         return _by_bundle(arguments)
     from dragoman_options.languages import fold_language
     from dragoman_training.config import RunConfig
-    from dragoman_training.run.checkpoint import CONFIG
+    from dragoman_training.run.checkpoint_folder import CONFIG
     from dragoman_training.run.reading import read_attention
 
     known = RunConfig.from_json(arguments.model / CONFIG).data.languages
@@ -299,7 +299,7 @@ def _architecture(folder: Path) -> Architecture:
     if (folder / FILE_NAME).exists():
         return Architecture.of_bundle(folder)
     from dragoman_training.config import RunConfig
-    from dragoman_training.run.checkpoint import CONFIG
+    from dragoman_training.run.checkpoint_folder import CONFIG
 
     config = RunConfig.from_json(folder / CONFIG)
     model = config.model

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, Protocol, get_args
+from typing import BinaryIO, Final, Literal, Protocol, Self, get_args
 
 from dragoman_options.markup import Markup, PlacedCodes
 
@@ -28,13 +28,16 @@ FORMATS: Final = get_args(MarkupFormat)
 _CHUNK_BYTES = 1 << 16
 _BATCH_CHARACTERS = 8000
 """Of the texts of a request, about."""
-_ENDINGS: Final[Mapping[str, MarkupFormat]] = {
-    **dict.fromkeys((".htm", ".html"), "html"),
-    **dict.fromkeys((".sdlxliff", ".xlf", ".xlf2", ".xliff"), "xliff"),
-    **dict.fromkeys((".dbk", ".docbook", ".dita", ".resx", ".svg", ".tmx", ".ts"), "xml"),
-    **dict.fromkeys((".xhtml", ".xml"), "xml"),
+_HELD_BYTES = 1 << 20
+"""Of a document, about, that wait for their texts' translations."""
+ENDINGS: Final[Mapping[str, MarkupFormat]] = {
+    **dict.fromkeys((".html", ".htm"), "html"),
+    **dict.fromkeys((".xhtml", ".xml", ".svg", ".resx", ".ts", ".tmx"), "xml"),
+    **dict.fromkeys((".dita", ".docbook", ".dbk"), "xml"),
+    **dict.fromkeys((".xliff", ".xlf", ".xlf2", ".sdlxliff"), "xliff"),
 }
-_OF_ONE_TEXT = re.compile(r"(?:markup of )?text \d+")
+"""Formats by how the name of a file ends."""
+OF_ONE_TEXT: Final = re.compile(r"(?:markup of )?text (\d+)")
 """How the server's message begins if one text is refused, and not the request."""
 
 Translate = Callable[[Sequence[str], Sequence[Markup]], Sequence[Translation]]
@@ -57,7 +60,7 @@ class Reader(Protocol):
 
 def format_of(name: str, head: bytes = b"") -> MarkupFormat | None:
     """The format of a file, by its name or else by how it begins; None: it has no markup."""
-    if (found := _ENDINGS.get(Path(name).suffix.lower())) is not None:
+    if (found := ENDINGS.get(Path(name).suffix.lower())) is not None:
         return found
     begin = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:200].lower()
     if begin.startswith((b"<!doctype html", b"<html")):
@@ -96,17 +99,30 @@ class Excerpt:
         parts: in the document's order.
         segments: of the parts, and of the tags in them; a tag's are before its text's.
         size: characters of the segments' texts.
+        held_bytes: of the parts.
     """
 
     parts: list[Raw | Segment] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     size: int = 0
+    held_bytes: int = 0
+
+    @classmethod
+    def of(cls, parts: Iterable[Raw | Segment]) -> Self:
+        """An excerpt of some parts."""
+        found = cls()
+        for part in parts:
+            found.add(part)
+        return found
 
     def add(self, part: Raw | Segment) -> None:
         """Add the next part."""
         self.parts.append(part)
         if isinstance(part, Segment):
+            self.held_bytes += len(part.original)
             self._add_segment(part)
+        else:
+            self.held_bytes += len(part.content)
 
     def written(self, answers: Iterable[Translation | None]) -> bytes:
         """The excerpt with translations.
@@ -144,10 +160,7 @@ def read_text(text: str, reader: Reader) -> Excerpt:
     Raises:
         ValueError: it is not of the reader's format.
     """
-    found = Excerpt()
-    for part in reader.feed(text.encode("utf-8", "replace")) + reader.close():
-        found.add(part)
-    return found
+    return Excerpt.of(reader.feed(text.encode("utf-8", "replace")) + reader.close())
 
 
 def translate_parts(
@@ -170,7 +183,7 @@ def translate_parts(
     Yields:
         The document with its translations, in order.
     """
-    windows = _windows(parts)
+    windows = excerpts_of(parts)
     waiting: deque[tuple[Excerpt, Future[list[Translation | InvalidRequest]]]] = deque()
     done = 0
     with ThreadPoolExecutor(concurrency) as threads:
@@ -256,11 +269,15 @@ def translate_document(
     return number
 
 
-def _windows(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
+def excerpts_of(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
+    """A document in excerpts, each with the texts of one request."""
     window = Excerpt()
     for part in parts:
         window.add(part)
-        if window.size >= _BATCH_CHARACTERS or len(window.parts) >= _BATCH_CHARACTERS:
+        if (
+            max(window.size, len(window.parts)) >= _BATCH_CHARACTERS
+            or window.held_bytes >= _HELD_BYTES
+        ):
             yield window
             window = Excerpt()
     if window.parts:
@@ -276,7 +293,7 @@ def _translated(window: Excerpt, translate: Translate) -> list[Translation | Inv
     try:
         return list(translate(texts, markups))
     except InvalidRequest as error:
-        if not _OF_ONE_TEXT.match(str(error)):
+        if not OF_ONE_TEXT.match(str(error)):
             raise
         if len(segments) == 1:
             return [error]

@@ -70,7 +70,7 @@ class Document:
         Raises:
             ValueError: it is not UTF-8.
         """
-        text, chunks = "", _decoded(file, name)
+        text, chunks = "", decoded(file, name)
         is_whole = False
         while text or not is_whole:
             # So much that a paragraph which is not too long lies before the end of it.
@@ -112,7 +112,16 @@ def line_end(form: LineFormat) -> str:
     return "" if isinstance(form, Document) else "\n"
 
 
-def _decoded(file: BinaryIO, name: str) -> Iterator[str]:
+def decoded(file: BinaryIO, name: str) -> Iterator[str]:
+    """A text file in chunks; a byte order mark is left out.
+
+    Args:
+        file: in UTF-8.
+        name: of the file, for messages.
+
+    Raises:
+        ValueError: it is not UTF-8.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")()
     read_bytes = 0
     while True:

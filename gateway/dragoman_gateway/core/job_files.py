@@ -1,8 +1,7 @@
-"""The folder of documents: for each a folder with its text, its translation and how far that is."""
+"""The folder of documents: for each a folder with it, its translation and how far that is."""
 
 from __future__ import annotations
 
-import codecs
 import fcntl
 import logging
 import os
@@ -14,11 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.documents import DocumentFormat
 
 State = Literal["queued", "translating", "done", "failed", "cancelled"]
-_CHUNK_BYTES = 1 << 18
-_SAMPLE_CHARACTERS = 4000
 _LOG = logging.getLogger(__name__)
 _SOURCE, _PARTIAL, _RESULT, _RECORD = "source", "partial", "result", "job.json"
 _NEW_RECORD = "job.new"
@@ -42,10 +39,11 @@ class JobRecord:
         created_s: since 1970.
         expires_s: since 1970.
         done_characters: that are translated and written.
-        done_paragraphs: likewise.
+        done_portions: likewise.
         partial_bytes: length of the translation's file then.
         error: code and message.
         is_limited: whether the caller has limits.
+        form: format of the document.
     """
 
     id: str
@@ -60,10 +58,11 @@ class JobRecord:
     created_s: float
     expires_s: float
     done_characters: int = 0
-    done_paragraphs: int = 0
+    done_portions: int = 0
     partial_bytes: int = 0
     error: tuple[str, str] | None = field(default=None)
     is_limited: bool = False
+    form: DocumentFormat = "text"
 
     @property
     def done(self) -> float:
@@ -74,48 +73,6 @@ class JobRecord:
     def kept_bytes(self) -> int:
         """About what its files take, now or when it is done."""
         return self.size_bytes + max(self.size_bytes, self.partial_bytes)
-
-
-@dataclass(frozen=True)
-class TextFacts:
-    """What there is to know of a text file.
-
-    Attributes:
-        characters: a byte order mark not counted.
-        sample: its beginning.
-    """
-
-    characters: int
-    sample: str
-
-
-def inspect_text(path: Path) -> TextFacts:
-    """Read a text file through.
-
-    Raises:
-        InvalidInput: it is not UTF-8.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    characters, sample, read_bytes = 0, "", 0
-    with path.open("rb") as file:
-        while True:
-            chunk = file.read(_CHUNK_BYTES)
-            held_bytes = len(decoder.getstate()[0])
-            try:
-                text = decoder.decode(chunk, final=not chunk)
-            except UnicodeDecodeError as error:
-                at = read_bytes - held_bytes + error.start
-                raise InvalidInput(
-                    f"the document is not valid UTF-8 at byte {at}: convert it, for example with "
-                    "iconv"
-                ) from None
-            if not read_bytes:
-                text = text.removeprefix("\ufeff")
-            read_bytes += len(chunk)
-            characters += len(text)
-            sample += text[: max(0, _SAMPLE_CHARACTERS - len(sample))]
-            if not chunk:
-                return TextFacts(characters, sample)
 
 
 class FolderInUse(Exception):
@@ -189,22 +146,21 @@ class JobFiles:
         beside.write_bytes(msgspec.json.encode(record))
         os.replace(beside, path)
 
-    def append(self, record: JobRecord, text: str, paragraphs: int, characters: int) -> None:
-        """Write a further part of a translation.
+    def append(self, record: JobRecord, written: bytes, characters: int) -> None:
+        """Write a further portion of a translation.
 
         Args:
             record: of the job; it is brought up to date.
-            text: the part.
-            paragraphs: of the document that it translates.
-            characters: of these.
+            written: the portion.
+            characters: of the portion of the document that it translates.
         """
         with self.partial(record.id).open("r+b" if record.partial_bytes else "wb") as file:
             # What an interrupted write has left behind is written over.
             file.seek(record.partial_bytes)
             file.truncate()
-            file.write(text.encode("utf-8"))
+            file.write(written)
             record.partial_bytes = file.tell()
-        record.done_paragraphs += paragraphs
+        record.done_portions += 1
         record.done_characters += characters
         self.write(record)
 

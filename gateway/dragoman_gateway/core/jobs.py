@@ -19,6 +19,7 @@ from dragoman_options.table import AUTO, check, requested_outputs
 
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import NO_LIMITS, Caller, Limits
+from dragoman_gateway.core.documents import FORMATS, DocumentFacts, inspect
 from dragoman_gateway.core.errors import (
     GatewayError,
     Internal,
@@ -32,15 +33,10 @@ from dragoman_gateway.core.errors import (
     log_fault,
 )
 from dragoman_gateway.core.job import Job, RunningJob
-from dragoman_gateway.core.job_files import (
-    FolderInUse,
-    JobFiles,
-    JobRecord,
-    TextFacts,
-    inspect_text,
-)
+from dragoman_gateway.core.job_files import FolderInUse, JobFiles, JobRecord
+from dragoman_gateway.core.job_translation import translate_document
+from dragoman_gateway.core.marked_texts import check_marked_options
 from dragoman_gateway.core.settings import GatewaySettings
-from dragoman_gateway.core.text_translation import translate_text_file
 from dragoman_gateway.core.translations import Translations
 
 _LOG = logging.getLogger(__name__)
@@ -64,7 +60,7 @@ class Jobs:
     caller.
     """
 
-    formats: tuple[str, ...] = (".txt",)
+    formats: tuple[str, ...] = FORMATS
     """Endings of the files that can be translated."""
 
     def __init__(
@@ -76,6 +72,7 @@ class Jobs:
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._temporary: str | None = None
+        self._inspecting = asyncio.Semaphore(settings.document_workers)
         self._receiving: dict[str, _Upload] = {}
         """Documents that are being uploaded, by id."""
         self._is_taken = False
@@ -126,8 +123,8 @@ class Jobs:
         Raises:
             WrongMediaType: a format that is not translated.
             TooLarge: a document above the bound of a file.
-            InvalidInput: text that is not UTF-8, an option that does not fit, or languages between
-                which nothing is translated.
+            InvalidInput: a document that is not of its format, an option that does not fit, or
+                languages between which nothing is translated.
             TooManyRequests: the store is full, or the caller's part of it.
             Unsupported: another gateway has the folder.
         """
@@ -140,9 +137,10 @@ class Jobs:
         job_id = secrets.token_hex(16)
         upload = self._receiving[job_id] = _Upload(caller.name)
         try:
-            found = await self._receive(job_id, upload, content)
-            if str(options.get("source_language")).lower() == AUTO and found.sample.strip():
-                options |= await self._translations.languages_of(found.sample, options)
+            found = await self._receive(job_id, upload, name, content)
+            options |= await self._languages_of(found, options)
+            if found.form != "text":
+                check_marked_options(options, f"a document in {found.form}")
             if options.get("glossary_ids"):
                 await self._translations.check_glossaries(caller, options)
             # At least one, so that empty documents do not go uncounted.
@@ -161,6 +159,7 @@ class Jobs:
                     created_s=now_s,
                     expires_s=now_s + max(_LONGEST_WORK_S, self._settings.document_expiry_s),
                     is_limited=caller.limits != NO_LIMITS,
+                    form=found.form,
                 )
                 await asyncio.to_thread(self._files.write, record)
         except BaseException:
@@ -174,8 +173,8 @@ class Jobs:
         return running.job
 
     async def _receive(
-        self, job_id: str, upload: _Upload, content: AsyncIterator[bytes]
-    ) -> TextFacts:
+        self, job_id: str, upload: _Upload, name: str, content: AsyncIterator[bytes]
+    ) -> DocumentFacts:
         """Write a document into its folder, and read it through."""
         path = await asyncio.to_thread(self._files.begin, job_id)
         with path.open("wb") as file:
@@ -183,7 +182,19 @@ class Jobs:
                 upload.size_bytes += len(chunk)
                 self._check_size(upload)
                 file.write(chunk)
-        return await asyncio.to_thread(inspect_text, path)
+        async with self._inspecting:
+            return await inspect(path, name)
+
+    async def _languages_of(
+        self, found: DocumentFacts, options: Mapping[str, Any]
+    ) -> Mapping[str, str]:
+        """The options of languages that a document needs and its request leaves open."""
+        detects = str(options.get("source_language")).lower() == AUTO and found.sample.strip()
+        # Files with translations beside their texts name the language of these.
+        lacks_target = found.form != "text" and "target_language" not in options
+        if not (detects or lacks_target):
+            return {}
+        return await self._translations.languages_of(found.sample, options)
 
     async def get(self, caller: Caller, job_id: str, wait_s: float = 0.0) -> Job:
         """A job; waits up to `wait_s` seconds until it is done."""
@@ -317,7 +328,7 @@ class Jobs:
 
     async def _translate_and_write(self, record: JobRecord) -> None:
         try:
-            await translate_text_file(record, self._files, self._translations)
+            await translate_document(record, self._files, self._translations)
             await asyncio.to_thread(self._files.finish, record)
             record.state = "done"
         except GatewayError as error:

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from dragoman_client import Translation
-from dragoman_client.document_translation import Excerpt, Reader, read_text
+from dragoman_client.document_translation import OF_ONE_TEXT, Excerpt, Reader, read_text
+from dragoman_client.markup.html_reader import HtmlReader
+from dragoman_client.markup.xml_profiles import GENERIC
+from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_options.markup import Markup
+from dragoman_options.table import OPTIONS
 
+from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.segmentation import joined
+from dragoman_gateway.core.translations import Translations, finished
+
+READERS: Final[Mapping[str, Callable[[], Reader]]] = {
+    "html": lambda: HtmlReader(encoding="utf-8"),
+    "xml": lambda: XmlReader(GENERIC, encoding="utf-8", is_fragment=True),
+}
+"""What makes readers of a text, by its format."""
 
 _LONG_CHARACTERS = 2000
 """Of a text whose reading, which takes a millisecond and more, must not delay other requests."""
+_WHOLE_OUTPUTS = frozenset((None, "bundle"))
+"""Outputs of options that a text has, which is put together of several translations."""
 
-Ask = Callable[[list[str], list[Markup] | None], Awaitable[list[Translation]]]
+Answer = TypeVar("Answer")
+Ask = Callable[[Sequence[str], Sequence[Markup] | None], Awaitable[list[Answer]]]
 """Asks for translations of texts, with their markup if they have any."""
 
 
@@ -34,6 +51,22 @@ class MarkedText:
     def written(self) -> str:
         """The text as it was."""
         return self.excerpt.written([None] * len(self.excerpt.segments)).decode()
+
+
+def check_marked_options(options: Mapping[str, Any], what: str) -> None:
+    """Refuse options that do not go with markup, or that a text of several segments has not.
+
+    Args:
+        options: checked.
+        what: has the markup.
+
+    Raises:
+        InvalidInput: names the first one.
+    """
+    refused = {"markup", *OPTIONS["markup"].not_with}
+    for name, option in OPTIONS.items():
+        if name in options and (name in refused or option.output not in _WHOLE_OUTPUTS):
+            raise InvalidInput(f"{name}: not with {what}; leave it out")
 
 
 async def read_marked(texts: Sequence[str], open_reader: Callable[[], Reader]) -> list[MarkedText]:
@@ -61,7 +94,43 @@ async def read_marked(texts: Sequence[str], open_reader: Callable[[], Reader]) -
     return found
 
 
-async def translate_marked(texts: Sequence[MarkedText], ask: Ask) -> list[str]:
+async def translate_segments(
+    texts: Sequence[str], markups: Sequence[Markup], ask: Ask[Answer]
+) -> list[Answer]:
+    """Translate segments.
+
+    Args:
+        texts: of the segments.
+        markups: of each.
+        ask: for translations.
+
+    Raises:
+        InvalidInput: a text is refused.
+    """
+    # What has no elements in it is asked for as other texts are, and can be kept in the cache.
+    marked = [index for index, one in enumerate(markups) if one != Markup()]
+    plain = [index for index, one in enumerate(markups) if one == Markup()]
+
+    async def ask_for(indices: Sequence[int]) -> Sequence[Answer]:
+        these = [markups[index] for index in indices] if indices is marked else None
+        try:
+            return await ask([texts[index] for index in indices], these)
+        except InvalidInput as error:
+            raise _renumbered(error, indices) from error
+
+    parts = [indices for indices in (plain, marked) if indices]
+    try:
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(ask_for(indices)) for indices in parts]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    answers: dict[int, Answer] = {}
+    for indices, task in zip(parts, asked, strict=True):
+        answers.update(zip(indices, task.result(), strict=True))
+    return [answers[index] for index in range(len(texts))]
+
+
+async def translate_marked(texts: Sequence[MarkedText], ask: Ask[Translation]) -> list[Translation]:
     """Translate texts with markup.
 
     Args:
@@ -70,18 +139,87 @@ async def translate_marked(texts: Sequence[MarkedText], ask: Ask) -> list[str]:
 
     Returns:
         The texts with their tags, each around the words that it belongs to.
+
+    Raises:
+        InvalidInput: a text is refused.
     """
     segments = [segment for text in texts for segment in text.excerpt.segments]
+    owners = [index for index, text in enumerate(texts) for _ in text.excerpt.segments]
+    try:
+        found = iter(
+            await translate_segments(
+                [one.text for one in segments], [one.markup for one in segments], ask
+            )
+        )
+    except InvalidInput as error:
+        raise _renumbered(error, owners) from error
+    answers = []
+    for text in texts:
+        own = [next(found) for _ in text.excerpt.segments]
+        answers.append(joined(text.excerpt.written(own).decode(), own))
+    return answers
+
+
+def asking(
+    translations: Translations, caller: Caller, options: Mapping[str, Any], *, store: bool = True
+) -> Ask[Translation]:
+    """What asks for translations with options; see `Translations.translate_admitted`."""
+
+    async def ask(texts: Sequence[str], markups: Sequence[Markup] | None) -> list[Translation]:
+        given = {**options, **({"markup": markups} if markups else {})}
+        return await translations.translate_admitted(caller, texts, given, store=store)
+
+    return ask
+
+
+async def translate_by_direction(
+    translations: Translations,
+    caller: Caller,
+    texts: Sequence[MarkedText],
+    options: Mapping[str, Any],
+    *,
+    store: bool,
+) -> list[Translation]:
+    """Translate texts with markup, each in its own direction if that is to be detected.
+
+    Args:
+        translations: of the gateway.
+        caller: who was admitted.
+        texts: taken apart.
+        options: of the request, for which `check_marked_options` was called.
+        store: see `Translations.translate`.
+
+    Raises:
+        GatewayError: the request failed.
+    """
+    directions = await translations.detected_directions([one.words for one in texts], options)
+    if directions is None:
+        return await translate_marked(texts, asking(translations, caller, options, store=store))
     answers: dict[int, Translation] = {}
-    # What has no elements in it is asked for as other texts are, and can be kept in the cache.
-    plain = [index for index, one in enumerate(segments) if not (one.tags or one.markup.keep)]
-    marked = [index for index, one in enumerate(segments) if one.tags or one.markup.keep]
-    for indices in filter(None, (plain, marked)):
-        markups = [segments[index].markup for index in indices] if indices is marked else None
-        found = await ask([segments[index].text for index in indices], markups)
+    for languages in dict.fromkeys(one.languages for one in directions):
+        source, target = languages
+        indices = [i for i, one in enumerate(directions) if one.languages == languages]
+        ask = asking(
+            translations,
+            caller,
+            {**options, "source_language": source, "target_language": target},
+            store=store,
+        )
+        try:
+            found = await translate_marked([texts[index] for index in indices], ask)
+        except InvalidInput as error:
+            raise _renumbered(error, indices) from error
         answers.update(zip(indices, found, strict=True))
-    remaining = (answers[index] for index in range(len(segments)))
+    wants_bundle = "return_bundle" in options
     return [
-        text.excerpt.written([next(remaining) for _ in text.excerpt.segments]).decode()
-        for text in texts
+        finished(answers[index], direction, wants_bundle)
+        for index, direction in enumerate(directions)
     ]
+
+
+def _renumbered(error: InvalidInput, numbers: Sequence[int]) -> InvalidInput:
+    """The refusal of a text, which it names by its number, with another number for each."""
+    message = str(error)
+    if (named := OF_ONE_TEXT.match(message)) is None:
+        return error
+    return InvalidInput(f"text {numbers[int(named[1])]}{message[named.end() :]}")

@@ -42,15 +42,25 @@ class SegmentedText:
         parts = [self.before]
         for one, kept in zip(found, self.kept, strict=True):
             parts += (one.text, kept)
-        is_cut = any(one.finish_reason == "length" for one in found)
-        return Translation(
-            "".join(parts),
-            sum(one.output_tokens for one in found),
-            "length" if is_cut else "stop",
-            elapsed_s=max(one.elapsed_s for one in found),
-            bundle=found[0].bundle,
-            warnings=tuple(sorted({name for one in found for name in one.warnings})),
-        )
+        return joined("".join(parts), found)
+
+
+def joined(text: str, found: Sequence[Translation]) -> Translation:
+    """A translation put together of several.
+
+    Args:
+        text: of all of it.
+        found: the translations in it.
+    """
+    is_cut = any(one.finish_reason == "length" for one in found)
+    return Translation(
+        text,
+        sum(one.output_tokens for one in found),
+        "length" if is_cut else "stop",
+        elapsed_s=max((one.elapsed_s for one in found), default=0.0),
+        bundle=found[0].bundle if found else None,
+        warnings=tuple(sorted({name for one in found for name in one.warnings})),
+    )
 
 
 def whole(text: str) -> SegmentedText:

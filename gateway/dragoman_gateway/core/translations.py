@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from dragoman_client import AsyncTranslator, PairScore, ServerInfo, Translation, __version__
+from dragoman_client.document_translation import OF_ONE_TEXT
 from dragoman_options.table import check, sampled
 
 from dragoman.kernel.errors import DragomanError
@@ -30,8 +30,6 @@ from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.term_index import TermIndex, Terms
 from dragoman_gateway.core.units import Segmenter, TermsPerDirection, Unit, groups_of
 
-_OF_ONE_TEXT = re.compile(r"text \d+ ")
-"""How the server's message begins when it refuses a text and not an option."""
 _FAULTS = frozenset(("repetition", "short", "long"))
 """Warnings after which the server searches again unless it is overloaded: not to be kept."""
 _MOST_GLOSSARIES = 20
@@ -176,7 +174,7 @@ class Translations:
             return await self._ask(texts, checked | await segmenter.all_terms(texts, found))
         wants_bundle = "return_bundle" in checked
         return [
-            _finished(
+            finished(
                 segmented.joined([translated[u.key] for u in of_text]), direction, wants_bundle
             )
             for (segmented, of_text), direction in zip(parts, found, strict=True)
@@ -205,6 +203,18 @@ class Translations:
     async def check_direction(self, options: Mapping[str, Any]) -> None:
         """Refuse the languages of a request that is translated later; see `Directions.check`."""
         Directions(await self.info(), options).check()
+
+    async def detected_directions(
+        self, texts: Sequence[str], options: Mapping[str, Any]
+    ) -> list[Direction] | None:
+        """The direction of each text.
+
+        Returns:
+            None if the source language is not to be detected, or if the server refuses a text.
+        """
+        info, _ = await self._server.confirmed()
+        directions = Directions(info, options)
+        return await self._directions_of(texts, directions) if directions.detects else None
 
     async def check_glossaries(self, caller: Caller, options: Mapping[str, Any]) -> None:
         """Refuse glossaries that a request cannot use.
@@ -420,7 +430,7 @@ class Translations:
 
 def is_of_one_text(error: InvalidInput) -> bool:
     """Whether a text, and not an option, is what the server refuses."""
-    return _OF_ONE_TEXT.match(str(error)) is not None
+    return OF_ONE_TEXT.match(str(error)) is not None
 
 
 def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, Any]]:
@@ -451,7 +461,7 @@ def _fit(texts: Sequence[str], info: ServerInfo) -> bool:
     return together is None or len(texts) == 1 or sum(lengths) <= together
 
 
-def _finished(translation: Translation, direction: Direction, wants_bundle: bool) -> Translation:
+def finished(translation: Translation, direction: Direction, wants_bundle: bool) -> Translation:
     """A translation, and its alternatives, with what its request asked for."""
     detected = direction.detected
     if detected is None and wants_bundle:
@@ -459,7 +469,7 @@ def _finished(translation: Translation, direction: Direction, wants_bundle: bool
     return replace(
         translation,
         alternatives=tuple(
-            _finished(one, direction, wants_bundle) for one in translation.alternatives
+            finished(one, direction, wants_bundle) for one in translation.alternatives
         ),
         bundle=translation.bundle if wants_bundle else None,
         detected_language=detected.language or None if detected else None,

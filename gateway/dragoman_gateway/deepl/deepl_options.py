@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dragoman_client.document_translation import Reader
-from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.xml_profiles import GENERIC
 from dragoman_client.markup.xml_reader import XmlReader
 
 from dragoman_gateway.core.errors import InvalidInput, Unsupported
 from dragoman_gateway.core.languages import Languages
+from dragoman_gateway.core.marked_texts import READERS
 from dragoman_gateway.deepl.deepl_languages import source_language, target_language
 from dragoman_gateway.web.fields import Fields
 
@@ -103,7 +103,7 @@ def _open_reader(fields: Fields) -> Callable[[], Reader] | None:
     if not markup:
         return None
     if markup == "html":
-        return lambda: HtmlReader(encoding="utf-8")
+        return READERS[markup]
     profile = GENERIC.with_tags(
         ignore=names["ignore"],
         splitting=names["splitting"],

@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 from dragoman_options.table import AUTO
+from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
@@ -23,6 +24,7 @@ from dragoman_gateway.deepl.deepl_options import (
 )
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.fields import Fields
+from dragoman_gateway.web.late_answers import late_answer
 from dragoman_gateway.web.requests import MULTIPART, GatewayRequest
 from dragoman_gateway.web.responses import json_response
 from dragoman_gateway.web.uploads import content_of
@@ -211,6 +213,12 @@ class Documents:
         }
         if glossary := glossary_ids(fields):
             options["glossary_ids"] = glossary
+        return await late_answer(self._submit(caller, name, file, options))
+
+    async def _submit(
+        self, caller: Caller, name: str, file: UploadFile, options: dict[str, Any]
+    ) -> Response:
+        """Store a document; to read a large one with markup takes a while."""
         job = await self._gateway.jobs.submit(caller, name, content_of(file), options)
         return json_response(
             {

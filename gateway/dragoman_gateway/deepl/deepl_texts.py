@@ -6,15 +6,18 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragoman_client import Translation
-from dragoman_options.markup import Markup
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.sentences import LineBreaks
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.marked_texts import MarkedText, read_marked, translate_marked
+from dragoman_gateway.core.marked_texts import (
+    MarkedText,
+    asking,
+    read_marked,
+    translate_marked,
+)
 from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
 from dragoman_gateway.deepl.deepl_options import TextOptions
 
@@ -68,16 +71,12 @@ async def translate_texts(
         return [one.text for one in await asked(caller, these, options)]
 
     async def translate_marked_texts(these: Sequence[MarkedText], src: str) -> list[str]:
-        whole = {"split_sentences": False} if how.split == "0" else {}
-
-        async def ask(parts: list[str], markup: list[Markup] | None) -> list[Translation]:
-            given = options | ({"markup": markup} if markup else {})
-            if whole:
-                with contextlib.suppress(InvalidInput):
-                    return await asked(caller, parts, given | whole)
-            return await asked(caller, parts, given)
-
-        return await translate_marked(these, ask)
+        if how.split == "0":
+            whole = asking(gateway.translations, caller, options | {"split_sentences": False})
+            with contextlib.suppress(InvalidInput):
+                return [one.text for one in await translate_marked(these, whole)]
+        ask = asking(gateway.translations, caller, options)
+        return [one.text for one in await translate_marked(these, ask)]
 
     async with gateway.access.admitted(caller, sum(map(len, texts))):
         if how.open_reader is not None:

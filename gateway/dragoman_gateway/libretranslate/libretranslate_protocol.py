@@ -1,7 +1,7 @@
 """LibreTranslate's protocol at the root: endpoints, shapes, errors; and DeepLX's `/translate`.
 
 A request is read as LibreTranslate reads it: JSON, or a form and the query together, whatever the
-method. Markup is refused by name, since it would come back broken.
+method.
 
 Source: https://docs.libretranslate.com/api/
 """
@@ -15,10 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from dragoman_client import Translation
-from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_options.languages import fold_language
-from dragoman_options.markup import Markup
 from dragoman_options.table import AUTO
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -38,7 +35,13 @@ from dragoman_gateway.core.errors import (
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.job import Job
 from dragoman_gateway.core.languages import name_of
-from dragoman_gateway.core.marked_texts import MarkedText, read_marked, translate_marked
+from dragoman_gateway.core.marked_texts import (
+    READERS,
+    MarkedText,
+    asking,
+    read_marked,
+    translate_marked,
+)
 from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
 from dragoman_gateway.libretranslate.specification import specification
@@ -190,15 +193,11 @@ class LibreTranslateProtocol:
 
         async def translate(these: Sequence[MarkedText], src: str) -> list[Candidates]:
             options = await self._options(caller, direction, src)
-
-            async def ask(parts: list[str], markup: list[Markup] | None) -> list[Translation]:
-                asked = options | ({"markup": markup} if markup else {})
-                return await self._translations.translate_admitted(caller, parts, asked)
-
-            return [Candidates(text) for text in await translate_marked(these, ask)]
+            found = await translate_marked(these, asking(self._translations, caller, options))
+            return [Candidates(one.text) for one in found]
 
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
-            marked = await read_marked(texts, lambda: HtmlReader(encoding="utf-8"))
+            marked = await read_marked(texts, READERS["html"])
             sources = await self._sources([one.words for one in marked], direction)
             found = await translate_by_source(
                 marked, sources, direction.target, translate, lambda one: Candidates(one.written)

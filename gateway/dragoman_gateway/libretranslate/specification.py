@@ -43,7 +43,7 @@ _GLOSSARIES: dict[str, Any] = {
 _TRANSLATE: dict[str, Any] = {
     "q": _TEXTS,
     **_DIRECTION,
-    "format": {**_TEXT, "enum": ["text"], "default": "text"},
+    "format": {**_TEXT, "enum": ["text", "html"], "default": "text"},
     "alternatives": {"type": "integer", "minimum": 0, "default": 0},
     **_GLOSSARIES,
     **_KEY,

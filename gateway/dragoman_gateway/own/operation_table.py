@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from dragoman_options.table import SCORE, STREAM, TRANSLATE
+from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE
 
 from dragoman_gateway.own import shapes
 from dragoman_gateway.own.about import About
@@ -32,6 +32,7 @@ _WAIT = Parameter(
 )
 _TERMS = {"cup of tea": "Tasse Tee", "tea": "Tee"}
 _FORMATS = (JSON, CSV, TSV)
+_NOT_WITH_TAGS = ", ".join(f"`{name}`" for name in ("markup", *OPTIONS["markup"].not_with))
 
 
 def operations(
@@ -69,7 +70,8 @@ def _translation(endpoints: Translating) -> Sequence[Operation]:
             example={"text": ["Good morning.", "How are you?"], "target_language": "de"},
             help="The list of translations has the order of the texts, even of one. The request "
             "header `Cache-Control: no-store` means the same as `store: false`. A client that "
-            "closes the connection cancels its request.",
+            "closes the connection cancels its request. With tags (`format`) a request has none of "
+            f"{_NOT_WITH_TAGS}, and asks for no scores or alignments.",
         ),
         new(
             "translateStream",
@@ -297,7 +299,8 @@ def _documents(endpoints: Documents) -> Sequence[Operation]:
             example={"target_language": "de"},
             reads_body=True,
             help="A form with the document in the field `file`, and options in other fields: "
-            "switches as `true` or `false`, terms as JSON. `/info` has the formats.",
+            "switches as `true` or `false`, terms as JSON. `/info` has the formats. A "
+            "document that is not of its format is refused.",
         ),
         new(
             "documents",

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from dragoman_gateway.core.marked_texts import READERS
+
 Texts = str | list[str]
 Language = Annotated[str, Meta(description="code of a language, such as `de`", examples=["de"])]
 Terms = Annotated[
@@ -28,6 +30,14 @@ class TranslateRequest(Struct, kw_only=True):
     """Texts, and how to translate them."""
 
     text: Annotated[Texts, Meta(description="a text, or several; each in any length")]
+    format: Annotated[
+        str,
+        Meta(
+            description="of the texts: with `html` or `xml` only their words are translated, and "
+            "tags stand around the words that they belong to; each text counts with its tags",
+            extra_json_schema={"enum": ["text", *READERS]},
+        ),
+    ] = "text"
     glossary_ids: _GlossaryIds | UnsetType = UNSET
     store: Annotated[
         bool,
@@ -39,6 +49,13 @@ class StreamRequest(Struct, kw_only=True):
     """A text, and how to translate it."""
 
     text: Annotated[str, Meta(description="a text in any length")]
+    format: Annotated[
+        str,
+        Meta(
+            description="of the text: tags are placed in whole translations, by `/translate`",
+            extra_json_schema={"enum": ["text"]},
+        ),
+    ] = "text"
     glossary_ids: _GlossaryIds | UnsetType = UNSET
 
 

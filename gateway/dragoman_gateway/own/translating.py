@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
+from reprlib import repr as brief
 from typing import Any
 
-from dragoman_client import PairScore
+from dragoman_client import PairScore, Translation
 from dragoman_options.table import SCORE, STREAM, TRANSLATE
 from msgspec import UNSET, UnsetType
 from starlette.responses import Response
@@ -14,6 +16,13 @@ from starlette.responses import Response
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, TooLarge
 from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.core.limits import check_number
+from dragoman_gateway.core.marked_texts import (
+    READERS,
+    check_marked_options,
+    read_marked,
+    translate_by_direction,
+)
 from dragoman_gateway.own.answers import (
     alignment_answer,
     scored_answer,
@@ -61,7 +70,10 @@ class Translating:
         caller = await caller_of(self._gateway, request)
         limits = (await self._gateway.translations.info()).limits
         body = read_body(request, TranslateRequest, TRANSLATE, limits)
-        found = await self._gateway.translations.translate(
+        translate = self._gateway.translations.translate
+        if body.fields.format != "text":
+            translate = partial(self._translate_marked, body.fields.format)
+        found = await translate(
             caller,
             _listed(body.fields.text),
             _with_glossaries(body),
@@ -76,6 +88,11 @@ class Translating:
         caller = await caller_of(self._gateway, request)
         limits = (await self._gateway.translations.info()).limits
         body = read_body(request, StreamRequest, STREAM, limits)
+        if body.fields.format != "text":
+            raise InvalidInput(
+                f"format is {brief(body.fields.format)}: a stream takes text; /translate takes "
+                + " and ".join(READERS)
+            )
         return EventResponse(
             self._events(caller, body, request.request_id),
             lambda error: refuse(request, error),
@@ -134,6 +151,25 @@ class Translating:
         found = await self._scores(request, {"return_alignments": "hard"})
         aligned = [_aligned(one) for one in found]
         return reply(AlignmentsAnswer(aligned, request.request_id))
+
+    async def _translate_marked(
+        self,
+        form: str,
+        caller: Caller,
+        texts: Sequence[str],
+        options: Mapping[str, Any],
+        *,
+        store: bool,
+    ) -> list[Translation]:
+        """As `Translations.translate`, of texts with markup."""
+        if (open_reader := READERS.get(form)) is None:
+            raise InvalidInput(f"format is {brief(form)}: give text, {' or '.join(READERS)}")
+        check_marked_options(options, f"format {form}")
+        check_number(texts)
+        translations = self._gateway.translations
+        async with self._gateway.access.admitted(caller, sum(map(len, texts))):
+            marked = await read_marked(texts, open_reader)
+            return await translate_by_direction(translations, caller, marked, options, store=store)
 
     async def _scores(self, request: GatewayRequest, default: dict[str, Any]) -> list[PairScore]:
         caller = await caller_of(self._gateway, request)

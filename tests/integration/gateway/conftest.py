@@ -99,6 +99,23 @@ class RunningGateway:
         """Send a POST; see `request`."""
         return self.request("POST", path, body, **how)
 
+    def upload(
+        self, path: str, name: str, content: str, fields: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send a file in a form.
+
+        Args:
+            path: where to.
+            name: of the file.
+            content: of it.
+            fields: further ones of the form.
+        """
+        head = "--x\r\nContent-Disposition: form-data; name="
+        parts = [f'{head}"{one}"\r\n\r\n{value}\r\n' for one, value in (fields or {}).items()]
+        parts.append(f'{head}"file"; filename="{name}"\r\n\r\n{content}\r\n--x--\r\n')
+        kind = {"Content-Type": "multipart/form-data; boundary=x"}
+        return self.post(path, "".join(parts).encode(), headers=kind)
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, and wait for the end: the exit code."""
         if self.process.poll() is None:

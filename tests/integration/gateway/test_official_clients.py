@@ -307,6 +307,10 @@ def translate_document(client: Client, folder: Path) -> None:
     assert status.done
     assert status.billed_characters == len(text)
     assert result.getvalue().decode().startswith(f"{_GERMAN}\n\n  - Ein Haus")
+    page, result = b"<p>I like <b>red cars</b>.</p><script>write()</script>", io.BytesIO()
+    status = client.translate_document(page, result, target_lang="DE", filename="a.html")
+    assert status.billed_characters == len("I like red cars.")
+    assert result.getvalue() == b"<p>Ich mag <b>rote Autos</b>.</p><script>write()</script>"
 
 
 def translate_document_from_filepath(client: Client, folder: Path) -> None:
@@ -321,8 +325,12 @@ def translate_document_from_filepath(client: Client, folder: Path) -> None:
         client.translate_document_from_filepath(source, folder / "c.pdf", target_lang="DE")
     other = folder / "a.docx"
     other.write_bytes(b"PK")
-    with pytest.raises(deepl.DeepLException, match="docx"):
+    with pytest.raises(deepl.DeepLException, match=r"docx.*\.html"):
         client.translate_document_from_filepath(other, folder / "b.docx", target_lang="DE")
+    broken = folder / "a.xml"
+    broken.write_text("<a>\n<b></a>")
+    with pytest.raises(deepl.DeepLException, match="not valid XML: line 2, column 6"):
+        client.translate_document_from_filepath(broken, folder / "b.xml", target_lang="DE")
 
 
 def uploaded(client: Client) -> Any:

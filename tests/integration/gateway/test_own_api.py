@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.unit.gateway.own.described import check_described
 
 BASE = "/api/v1"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+TAG = re.compile("<[^>]*>")
 IN_ORDER = ("deleteTerms", "deleteGlossary", "deleteDocument")
 """Come last in this order, so that the others find something."""
 
@@ -39,11 +41,7 @@ def kept(gateway: RunningGateway, document: dict[str, Any]) -> dict[str, str]:
     """Ids of a glossary with terms and of a document, by those of the examples."""
     terms = [{"source_language": "en", "target_language": "de", "entries": {"tea": "Tee"}}]
     glossary = gateway.post(f"{BASE}/glossaries", {"name": "a", "dictionaries": terms}).json["id"]
-    head = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
-    kind = {"Content-Type": "multipart/form-data; boundary=x"}
-    job = gateway.post(
-        f"{BASE}/documents", f"{head}Hello.\r\n--x--\r\n".encode(), headers=kind
-    ).json["id"]
+    job = gateway.upload(f"{BASE}/documents", "a.txt", "Hello.").json["id"]
     ids = {}
     for path, methods in document["paths"].items():
         for parameter in next(iter(methods.values())).get("parameters", ()):
@@ -163,7 +161,7 @@ def test_the_page_of_the_docs_runs(gateway: RunningGateway, tmp_path: Path) -> N
         assert done.returncode == 0, (code, done.stderr)
         assert re.search("Morgen|Kamillentee|Kaffee", done.stdout), (code, done.stdout)
         ran.append(kind)
-    assert sorted(ran) == ["javascript", "python", "python", "sh", "sh", "sh"]
+    assert sorted(ran) == ["javascript", "python", "python", "sh", "sh", "sh", "sh"]
 
 
 def begin(gateway: RunningGateway, path: str, body: Any) -> http.client.HTTPConnection:
@@ -222,6 +220,94 @@ def test_markup(gateway: RunningGateway) -> None:
         one = translator.translate("I like red cars.", target_language="de", markup=markup)
     assert one.codes is not None
     assert one.codes.codes == ((8, 18), (8, 12))
+
+
+def test_texts_with_tags(gateway: RunningGateway, document: dict[str, Any]) -> None:
+    link = '<a href="/x?a=1&b=2" title="The red car">'
+    texts = [f"<p>I like {link}red <b>cars</b></a>.<!-- a --><script>a < b</script>", "<p></p>"]
+    body = {"text": texts, "format": "html", "source_language": "auto", "target_language": "de"}
+    answer = gateway.post(f"{BASE}/translate", body)
+    check_described(document, "POST", f"{BASE}/translate", 200, answer.headers, answer.body)
+    first, second = answer.json["translations"]
+    placed = link.replace("The red car", "Das rote Auto")
+    assert first["text"] == (
+        f"<p>Ich mag {placed}rote <b>Autos</b></a>.<!-- a --><script>a < b</script>"
+    )
+    assert (first["detected_language"], second["text"]) == ("en", "<p></p>")
+    hostile = "<p>Write &lt;script&gt;alert(1)&lt;/script&gt; &amp;amp; here.</p>"
+    for form in ("html", "xml"):
+        answer = gateway.post(f"{BASE}/translate", {**body, "text": hostile, "format": form})
+        (found,) = answer.json["translations"]
+        assert TAG.findall(found["text"]) == ["<p>", "</p>"]
+        assert "&lt;script" in found["text"]
+        assert "&amp;amp;" in found["text"]
+
+
+PAGE = """<!DOCTYPE html>
+<html><head><title>My garden &amp; my house</title></head><body>
+<p>I like <a href="/cars?a=1&b=2">red <b>cars</b></a>. Write &lt;script&gt; here.</p>
+<p class="notranslate">Dragoman stays <b>English</b>.</p>
+<script>document.write("<b>I like red cars.</b>")</script>
+</body></html>
+"""
+XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en"
+ target-language="de" original="a" datatype="plaintext"><body>
+<trans-unit id="1"><source>Press <g id="1">the red button</g> now.</source></trans-unit>
+</body></file></xliff>
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wanted", "added"),
+    [
+        (
+            "page.html",
+            PAGE,
+            [
+                "<title>Mein Garten &amp; mein Haus</title>",
+                '<p>Ich mag <a href="/cars?a=1&b=2">rote <b>Autos</b></a>.',
+                "&lt;script&gt;",
+                '<p class="notranslate">Dragoman stays <b>English</b>.</p>',
+                '<script>document.write("<b>I like red cars.</b>")</script>',
+            ],
+            [],
+        ),
+        (
+            "app.xlf",
+            XLIFF,
+            ['<g id="1">den roten Knopf</g>', "<source>Press"],
+            [
+                '<target state="needs-review-translation" state-qualifier="mt-suggestion">',
+                *('<g id="1">', "</g>", "</target>"),
+            ],
+        ),
+        (
+            "drawing.svg",
+            '<svg xmlns="http://www.w3.org/2000/svg"><text x="1">Good morning.</text></svg>',
+            ['<text x="1">Guten Morgen.</text>'],
+            [],
+        ),
+        (
+            "strings.resx",
+            '<root><data name="Hello"><value>Good morning.</value></data></root>',
+            ['<data name="Hello"><value>Guten Morgen.</value>'],
+            [],
+        ),
+    ],
+)
+def test_documents_with_markup(
+    gateway: RunningGateway, name: str, content: str, wanted: list[str], added: list[str]
+) -> None:
+    fields = {"source_language": "auto", "target_language": "de"}
+    job = gateway.upload(f"{BASE}/documents", name, content, fields).json["id"]
+    done = gateway.get(f"{BASE}/documents/{job}?wait_s=30").json
+    assert done["state"] == "done", done
+    answer = gateway.get(f"{BASE}/documents/{job}/result")
+    assert answer.headers["content-disposition"].endswith(name)
+    found = answer.body.decode()
+    assert [part for part in wanted if part not in found] == []
+    assert Counter(TAG.findall(found)) == Counter(TAG.findall(content)) + Counter(added)
 
 
 def test_two_hundred_bad_requests_leave_it_working(gateway: RunningGateway) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -99,6 +99,25 @@ def test_text_that_is_escaped_stays_escaped(gateway: RunningGateway) -> None:
     found = gateway.post("/translate", {**body, **_DIRECTION}).json["translatedText"]
     assert "<script" not in found
     assert "&lt;script&gt;" in found
+
+
+def test_a_page_through_libretranslates_files(gateway: RunningGateway) -> None:
+    page = (
+        "<!doctype html><p>I like <b>red cars</b>. Write &lt;script&gt; here.</p><script>1</script>"
+    )
+    answer = gateway.upload("/translate_file", "a page.html", page, _DIRECTION)
+    path = urlsplit(answer.json["translatedFileUrl"]).path
+    assert path.endswith(".a%20page.html")
+    found = gateway.get(path).body.decode()
+    assert found.startswith("<!doctype html><p>Ich mag <b>rote Autos</b>. ")
+    assert found.count("<script>") == found.count("&lt;script&gt;") == 1
+    refused = gateway.upload("/translate_file", "a.xml", "<a>\n<b></a>", _DIRECTION)
+    message = "the document is not valid XML: line 2, column 6: mismatched tag"
+    assert (refused.status, refused.json["error"]) == (400, f"Invalid request: {message}")
+    refused = gateway.upload("/translate_file", "a.docx", "PK", _DIRECTION)
+    assert refused.status == 415
+    formats = gateway.get("/frontend/settings").json["supportedFilesFormat"]
+    assert all(one in refused.json["error"] for one in formats)
 
 
 def test_a_form_like_those_of_deepls_other_clients(gateway: RunningGateway) -> None:

@@ -23,6 +23,8 @@ TEXT = "The weather is very nice today. We are going to the beach with our frien
 HOSTILE = (
     "<img src=x onerror=\"document.title='run'\"> \u202eabc\u202c </textarea><script>1</script>"
 )
+MARKED = '<p>I like <a href="/cars?a=1&amp;b=2">red cars</a>.</p>'
+MARKED_IN_GERMAN = '<p>Ich mag <a href="/cars?a=1&amp;b=2">rote Autos</a>.</p>'
 WIDE, PHONE = (1280, 860), (390, 844)
 CONTROL, SHIFT = 2, 8
 
@@ -72,9 +74,13 @@ def translated(page: Page) -> str:
 
 
 def choose(page: Page, picker: str, language: str) -> None:
+    pick(page, f"{picker}-language", language)
+
+
+def pick(page: Page, picker: str, chosen: str) -> None:
     page.evaluate(
-        f"(() => {{ const one = document.getElementById('{picker}-language');"
-        f" one.value = '{language}'; one.dispatchEvent(new Event('change')); }})()"
+        f"(() => {{ const one = document.getElementById('{picker}');"
+        f" one.value = '{chosen}'; one.dispatchEvent(new Event('change')); }})()"
     )
 
 
@@ -188,23 +194,84 @@ def test_uncertain_words_are_marked(page: Page) -> None:
     assert not value(page, "getElementById('legend').hidden")
 
 
-def test_a_file_is_translated_and_downloaded(page: Page, tmp_path: Path) -> None:
-    sent, wrong = tmp_path / "letter.txt", tmp_path / "picture.png"
-    sent.write_text("Good morning.\n\nGood night.\n", "utf-8")
-    wrong.write_bytes(b"\x89PNG")
+@pytest.mark.parametrize(
+    ("name", "content", "wanted"),
+    [
+        ("letter.txt", "Good morning.\n\nGood night.\n", "Guten Morgen.\n\nGute Nacht.\n"),
+        ("page.html", f"<!doctype html>\n{MARKED}\n", f"<!doctype html>\n{MARKED_IN_GERMAN}\n"),
+    ],
+)
+def test_a_file_is_translated_and_downloaded(
+    page: Page, tmp_path: Path, name: str, content: str, wanted: str
+) -> None:
+    sent = tmp_path / name
+    sent.write_text(content, "utf-8")
     page.keep_downloads(tmp_path / "downloads")
     page.drop(sent)
     page.wait_for("document.querySelector('#jobs .button')")
     page.click("#jobs .button")
-    received = tmp_path / "downloads" / "letter.txt"
+    received = tmp_path / "downloads" / name
     deadline_s = time.monotonic() + 30
     while not received.exists():
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
-    assert received.read_text("utf-8") == "Guten Morgen.\n\nGute Nacht.\n"
-    page.drop(wrong)
-    page.wait_for("document.querySelector('#jobs .wrong')")
-    assert ".txt" in value(page, "querySelector('#jobs .wrong').textContent")
+    assert received.read_text("utf-8") == wanted
+
+
+def test_a_file_that_is_not_translated_says_why(page: Page, tmp_path: Path) -> None:
+    picture, broken = tmp_path / "picture.png", tmp_path / "broken.xml"
+    picture.write_bytes(b"\x89PNG")
+    broken.write_text("<a>\n<b></a>", "utf-8")
+    for file, message in ((picture, ".xliff"), (broken, "not valid XML: line 2, column")):
+        page.drop(file)
+        page.wait_for(f"document.querySelector('#jobs .wrong')?.textContent.includes('{message}')")
+    page.complaints.clear()  # of the document that was refused
+
+
+def test_html_is_translated_as_source_text(page: Page, gateway: RunningGateway) -> None:
+    choose(page, "source", "en")
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert(MARKED)
+    page.wait_for("document.querySelector('#format.hint')")
+    pick(page, "format", "html")
+    page.wait_for(f"document.getElementById('translation').textContent === {MARKED_IN_GERMAN!r}")
+    page.wait_for(f"document.getElementById('said').textContent === {MARKED_IN_GERMAN!r}")
+    assert value(page, "querySelectorAll('#translation *, #inside-open:enabled').length") == 0
+    page.click("#code-open")
+    assert '"format":"html"' in value(page, "getElementById('curl').textContent")
+    python = value(page, "getElementById('python').textContent")
+    compile(python, "shown", "exec")
+    assert '"format": "html"' in python
+    page.click("#share")
+    page.wait_for("location.hash.startsWith('#html/en/de/')")
+    link = page.evaluate("location.hash")
+    page.click("#past-open")
+    show(page, gateway)
+    assert value(page, "getElementById('format').value") == "text"
+    show(page, gateway, f"/{link}")
+    page.wait_for(f"document.getElementById('translation').textContent === {MARKED_IN_GERMAN!r}")
+    page.click("#past-open")
+    page.evaluate("document.getElementById('clear').click()")
+    pick(page, "format", "text")
+    page.click("#past-list .again")
+    page.wait_for(f"document.getElementById('translation').textContent === {MARKED_IN_GERMAN!r}")
+
+
+def test_hostile_html_stays_text(page: Page) -> None:
+    pick(page, "format", "html")
+    page.evaluate("document.getElementById('source').focus()")
+    page.insert(f"<p>Good morning, my friends. {HOSTILE}</p>")
+    page.wait_for("document.getElementById('translation').textContent.includes('Guten Morgen')")
+    shown = value(page, "getElementById('translation').textContent")
+    assert "<img src=x onerror=\"document.title='run'\">" in shown
+    assert "<script>1</script>" in shown
+    assert value(page, "querySelectorAll('#translation *, #shadow *').length") == 0
+    assert value(page, "title") == "Dragoman"
+    # The language is that of the words, and the direction turns round for them.
+    page.evaluate("document.getElementById('source').select()")
+    page.insert("<p><b>Wir</b> gehen heute mit unseren Freunden an den Strand.</p>")
+    page.wait_for("document.getElementById('target-language').value === 'en'")
+    page.wait_for("document.getElementById('translation').textContent.includes('<b>We</b>')")
 
 
 def test_a_file_is_listed_once_after_a_new_key_and_a_reload(
@@ -500,7 +567,8 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
         pytest.skip("no axe-core: python -m tests.npm_packages fetches it")
     page.evaluate(AXE.read_text("utf-8"))
     choose(page, "source", "en")
-    enter(page, "The quaggle frobnicated the zorp of Blorptown.")
+    enter(page, "The quaggle frobnicated the zorp of Blorptown.<br>")
+    page.wait_for("document.querySelector('#format.hint')")
     openings = {
         "": "",
         "documents": "document.getElementById('documents-open').click()",

@@ -27,10 +27,12 @@ const LIKELY = 0.3; // that the text is in a language
 const SURE = 0.95; // of a language: not detected again while the text only grows
 const TELLING = 60; // first characters of a text, by which its language is remembered
 const WORSE = 1.2; // in score, than the best
+const TAG = /<\/?[a-z][^<>]*>/i;
 const PANELS = ["documents", "glossary", "past", "code"];
 
 const sourcePicker = byId("source-language");
 const targetPicker = byId("target-language");
+const formatPicker = byId("format");
 let languages = [];
 let most = null; // characters of a request
 let detected = null; // language and probability of the text, and the text's beginning
@@ -50,7 +52,8 @@ const canTranslate = (from, into) => targetsOf(from).includes(into);
 
 async function loadLanguages() {
   languages = (await ask("languages")).languages.filter((one) => one.targets.length);
-  const [from, into] = fromFragment() ?? recall("languages", [AUTO, null]);
+  const linked = fromFragment();
+  const [from, into] = linked ? [linked.source, linked.target] : recall("languages", [AUTO, null]);
   const named = (code) => languageName(code, languages.find((one) => one.code === code)?.name);
   const codes = languages.map((one) => one.code).sort((one, other) => named(one).localeCompare(named(other)));
   sourcePicker.replaceChildren(new Option(say("detect"), AUTO), ...codes.map((code) => new Option(named(code), code)));
@@ -111,8 +114,23 @@ function showDetected() {
 
 function request() {
   const found = { text: panes.sourceText(), source_language: source(), target_language: target() };
+  if (isHtml()) found.format = "html";
   return Object.assign(found, glossaryOptions());
 }
+
+const isHtml = () => formatPicker.value === "html";
+
+// The panes show HTML as its source text, and translate the words in it.
+function setFormat(format) {
+  formatPicker.value = format;
+  document.documentElement.dataset.format = format;
+  byId("source").spellcheck = format === "text";
+  detected = null;
+}
+
+// Without tags and scripts, for nothing but the language.
+const wordsOf = (text) =>
+  isHtml() ? text.replace(/<(script|style)\b.*?<\/\1\s*>/gis, " ").replace(/<[^>]*>/g, " ").trim() : text;
 
 function typed() {
   closeBox();
@@ -147,10 +165,10 @@ async function translate() {
   showActions();
   byId("busy").hidden = false;
   try {
-    if (source() === AUTO) await detect(text, mine.signal);
+    if (source() === AUTO) await detect(wordsOf(text), mine.signal);
     const asked = request();
     if (knownSource()) asked.source_language = knownSource();
-    const found = await follow(asked, mine.signal);
+    const found = await (isHtml() ? whole(asked, mine.signal) : follow(asked, mine.signal));
     if (source() === AUTO && !detected && found.detected_language) {
       detected = { language: found.detected_language, probability: found.detected_probability, of: "" };
       languagesChanged();
@@ -162,8 +180,8 @@ async function translate() {
     await new Promise((done) => setTimeout(done, DETAILS_PAUSE_MS));
     if (mine.signal.aborted) return;
     announce(panes.translation().text);
-    remember({ source: knownSource() ?? AUTO, target: target(), text, translation: panes.translation().text });
-    if (text.length <= MOST_DETAILED) await showDetails(asked, mine.signal);
+    remember({ source: knownSource() ?? AUTO, target: target(), format: formatPicker.value, text, translation: panes.translation().text });
+    if (!isHtml() && text.length <= MOST_DETAILED) await showDetails(asked, mine.signal);
   } catch (error) {
     if (mine.signal.aborted) return;
     const isUnknown = error.code === "invalid_input" && source() === AUTO && !detected;
@@ -177,6 +195,7 @@ async function translate() {
 // Finds the language of the text. A text that is in the language to translate into already turns the
 // direction round.
 async function detect(text, signal) {
+  if (!text) return;
   if (detected && detected.probability >= SURE && detected.of.length === TELLING && text.startsWith(detected.of)) return;
   const [found] = (await ask("detect", { body: { text }, signal })).detections;
   // What is improbable may be in another language: the server decides, when it translates.
@@ -200,6 +219,13 @@ async function follow(asked, signal) {
   if (!last) throw new Refused("unavailable", "");
   panes.showPlain(last.text);
   return last;
+}
+
+// Tags are placed in a translation that is complete, so there is no stream of one with tags.
+async function whole(asked, signal) {
+  const [found] = (await ask("translate", { body: asked, signal })).translations;
+  panes.showPlain(found.text);
+  return found;
 }
 
 // The answer as a whole has what streams have not: where words come from, and how certain they are.
@@ -240,7 +266,8 @@ function failed(error, again) {
 
 function showActions() {
   const has = isDone && panes.translation().text !== "";
-  for (const id of ["copy", "inside-open"]) byId(id).disabled = !has;
+  byId("copy").disabled = !has;
+  byId("inside-open").disabled = !has || isHtml();
   byId("share").disabled = byId("clear").disabled = !panes.sourceText();
 }
 
@@ -251,6 +278,7 @@ function showCount() {
   const count = number([...text].length);
   byId("count").textContent = most === null ? say("characters", { number: count }) : say("characters_of", { number: count, most: number(most) });
   byId("count").classList.toggle("over", isTooLong(text));
+  formatPicker.classList.toggle("hint", !isHtml() && TAG.test(text));
 }
 
 function showCode() {
@@ -314,7 +342,7 @@ async function replace(pair, chosen, current) {
   const [from, into] = [between(panes.sourceText(), pair.source), chosen];
   panes.showWords(whole, splitWords(whole));
   announce(chosen);
-  remember({ source: knownSource() ?? AUTO, target: target(), text: panes.sourceText(), translation: whole });
+  remember({ source: knownSource() ?? AUTO, target: target(), format: "text", text: panes.sourceText(), translation: whole });
   const { signal } = running;
   const body = { text: from, target: into, target_language: target(), return_alignments: "hard", return_token_scores: true };
   if (knownSource()) body.source_language = knownSource();
@@ -358,25 +386,28 @@ function lookInside() {
 // ---- Sharing: text and languages are in the fragment, which browsers send to no server
 
 function fromFragment() {
-  const parts = location.hash.slice(1).split("/");
+  const parts = location.hash.slice(1).split("/").map(decoded);
+  const format = parts[0] === "html" ? parts.shift() : "text";
   if (parts.length < 2) return null;
-  return [parts[0], parts[1], ...parts.slice(2)].map((part) => {
-    try {
-      return decodeURIComponent(part);
-    } catch {
-      return "";
-    }
-  });
+  const [from, into, ...text] = parts;
+  return { source: from, target: into, format, text: text.join("/") };
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return "";
+  }
 }
 
 function openFragment() {
   const found = fromFragment();
-  if (!found) return;
-  const [from, into, ...text] = found;
-  open({ source: from, target: into, text: text.join("/") });
+  if (found) open(found);
 }
 
-function open({ source: from, target: into, text }) {
+function open({ source: from, target: into, format = "text", text }) {
+  setFormat(format);
   if (from === AUTO || languages.some((one) => one.code === from)) sourcePicker.value = from;
   fillTargets(into);
   detected = null;
@@ -388,7 +419,9 @@ function open({ source: from, target: into, text }) {
 
 async function share(event) {
   const { currentTarget } = event;
-  const hash = `#${[source(), target(), panes.sourceText()].map(encodeURIComponent).join("/")}`;
+  const parts = [source(), target(), panes.sourceText()];
+  if (isHtml()) parts.unshift("html");
+  const hash = `#${parts.map(encodeURIComponent).join("/")}`;
   history.replaceState(null, "", hash);
   await copied(location.href, currentTarget, "shared");
 }
@@ -446,6 +479,12 @@ function connect() {
   };
   targetPicker.onchange = () => {
     languagesChanged();
+    translate();
+  };
+  formatPicker.onchange = () => {
+    setFormat(formatPicker.value);
+    languagesChanged();
+    showCount();
     translate();
   };
   byId("swap").onclick = swap;

@@ -14,7 +14,23 @@ export function curlOf(request) {
   return lines.join(" \\\n  ");
 }
 
-export function pythonOf({ text, ...options }) {
+export function pythonOf(request) {
+  return request.format ? pythonOfRequest(request) : pythonOfClient(request);
+}
+
+// The client's methods take documents and texts, but no texts in a format.
+function pythonOfRequest(request) {
+  const given = Object.entries(request).map(([name, value]) => `        ${python(name)}: ${python(value)},\n`);
+  const key = hasKey() ? `    headers={"Authorization": f"Bearer {os.environ['DRAGOMAN_KEY']}"},\n` : "";
+  return (
+    `${hasKey() ? "import os\n\n" : ""}import requests\n\n` +
+    `answer = requests.post(\n    ${python(new URL("translate", API).href)},\n${key}` +
+    `    json={\n${given.join("")}    },\n)\n` +
+    `answer.raise_for_status()\nprint(answer.json()["translations"][0]["text"])\n`
+  );
+}
+
+function pythonOfClient({ text, ...options }) {
   const url = new URL("../..", API).href.replace(/\/$/, "");
   const given = Object.entries(options).map(([name, value]) => `        ${name}=${python(value)},\n`);
   const imports = hasKey() ? "import os\n\n" : "";

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.translations import Translations
 from dragoman_options.languages import fold_language
+from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import check, splits
 from dragoman_serving.request.glossary import Glossary
 
@@ -23,6 +25,7 @@ from dragoman.kernel.sentences import LineBreaks, split_sentences
 DIRECTIONS = (("en", "de"), ("de", "en"))
 _NOT_OF_SENTENCES = (
     *("return_bundle", "source_language", "target_language", "glossary", "split_sentences"),
+    "markup",
 )
 
 
@@ -76,7 +79,14 @@ class ModelServer:
             raise
         if self.failing:
             raise self.failing.pop(0)
-        return [self._one(index, text, checked) for index, text in enumerate(texts)]
+        found = [self._one(index, text, checked) for index, text in enumerate(texts)]
+        markups = checked.get("markup", ())
+        return [
+            replace(one, codes=_clipped(Markup.parse(markups[index] or "{}"), len(one.text)))
+            if markups
+            else one
+            for index, one in enumerate(found)
+        ]
 
     async def close(self) -> None:
         """Nothing."""
@@ -107,6 +117,11 @@ class ModelServer:
             bundle=self.bundle if "return_bundle" in options else None,
             warnings=tuple(sorted(warnings)),
         )
+
+
+def _clipped(markup: Markup, last: int) -> PlacedCodes:
+    """Codes where they are in the text, as far as the translation goes."""
+    return PlacedCodes(tuple((min(begin, last), min(end, last)) for begin, end, _ in markup.codes))
 
 
 def _said(line: str, direction: tuple[str | None, str], options: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -276,6 +277,143 @@ def test_the_server_may_be_away_for_a_while(monkeypatch: pytest.MonkeyPatch) -> 
     run(work)
 
 
+PAGE = """<!doctype html><meta charset=iso-8859-1><title>Caf\xe9</title>
+<p>I like <a href="/x?a=1&b=2" title="A car">red <b>cars</b></a>, 2 &lt; 3.<p>Hello there.
+<script>if (a < b) c("Hello there.")</script><p>Hello there."""
+
+
+def test_of_a_document_with_markup_only_texts_change() -> None:
+    async def work(office: Office) -> None:
+        job = await office.submit(PAGE.encode("latin-1"), name="page.HTML")
+        texts = ["Caf\xe9", "A car", "I like red cars, 2 < 3.", "Hello there.", "Hello there."]
+        assert (job.file_name, job.characters) == ("page.HTML", sum(map(len, texts)))
+        found = (await office.result(job)).decode("latin-1")
+        assert sorted(set(office.server.texts)) == sorted(set(texts))
+        cafe, car = await wanted("Caf\xe9"), await wanted("A car")
+        hello = await wanted("Hello there.")
+        assert f"<title>{cafe}</title>" in found
+        assert f'<a href="/x?a=1&b=2" title="{car}">' in found
+        assert found.count(f"<p>{hello}") == 2
+        assert '<script>if (a < b) c("Hello there.")</script>' in found
+        assert re.findall("<[^>]*>", re.sub('"A car"|"[^"]* car A[^"]*"', "", found))
+        # The texts without elements in them came from the cache, the one with a link did not.
+        asked = len(office.server.asked)
+        await office.result(await office.submit(PAGE.encode("latin-1"), name="again.htm"))
+        assert office.server.asked[asked:] == [["I like red cars, 2 < 3."]]
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "text"),
+    [
+        ("a.xhtml", "<html xmlns='http://www.w3.org/1999/xhtml'><p>{}</p></html>", "Hello."),
+        (
+            "a.xml",
+            "<?xml version='1.0' encoding='utf-16'?>\r\n<a><b>{}</b><b>1</b></a>",
+            "Hi \xe9.",
+        ),
+        ("a.svg", "<svg xmlns='http://www.w3.org/2000/svg'><text x='1'>{}</text></svg>", "Hello."),
+        ("a.resx", "<root><data name='A'><value>{}</value></data></root>", "Hello {0}."),
+        ("a.dita", "<topic id='a'><title>{}</title></topic>", "Hello."),
+        ("a.txt", "<html><p>{}", "Hello."),
+    ],
+)
+def test_formats_are_found_by_name_and_content(name: str, document: str, text: str) -> None:
+    encoding = "utf-16" if "utf-16" in document else "utf-8"
+
+    async def work(office: Office) -> None:
+        job = await office.submit(document.format(text).encode(encoding), name=name)
+        assert job.characters == len(text)
+        found = await office.result(job)
+        assert found.decode(encoding) == document.format(await wanted(text))
+        assert office.server.texts == [text]
+
+    run(work)
+
+
+UNITS = "<file source-language='en' original='a' datatype='b'{}><body>{}</body></file>"
+XLIFF = "<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'>{}</xliff>"
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "written"),
+    [
+        (
+            "a.xlf",
+            XLIFF.format(UNITS).format("", "<trans-unit id='1'><source>Hi.</source></trans-unit>"),
+            [' target-language="de"', "<source>Hi.</source><target ", ">{}</target>"],
+        ),
+        (
+            "a.ts",
+            "<TS><context><message><source>Hi.</source><translation type='unfinished'/></message>"
+            "</context></TS>",
+            ['language="de"', "<source>Hi.</source><translation ", ">{}</translation>"],
+        ),
+        (
+            "a.tmx",
+            "<tmx version='1.4'><header srclang='en'/><body><tu><tuv xml:lang='en'><seg>Hi.</seg>"
+            "</tuv></tu></body></tmx>",
+            ["<seg>Hi.</seg></tuv>", '<tuv xml:lang="de"><seg>{}</seg></tuv>'],
+        ),
+    ],
+)
+def test_translations_are_put_beside_texts_where_a_format_has_both(
+    name: str, document: str, written: list[str]
+) -> None:
+    async def work(office: Office) -> None:
+        # The target language is not named: the server's own is.
+        job = await office.submit(document.encode(), name=name, target_language=None)
+        found = (await office.result(job)).decode()
+        hi = await wanted("Hi.")
+        for part in written:
+            assert part.format(hi) in found, found
+
+    run(work)
+
+
+def test_a_restart_goes_on_in_a_document_with_markup(tmp_path: Path) -> None:
+    texts = [f"This is the <b>paragraph</b> {number} of all." for number in range(1000)]
+    page = "\n".join(f"<p>{text}</p>" for text in texts)
+    server = ModelServer()
+    ids: list[str] = []
+
+    async def begin(office: Office) -> None:
+        ids.append((await office.submit(page.encode(), name="a.html")).id)
+        await until(lambda: len(server.asked) >= 3)
+        server.let_go.clear()
+        await asyncio.sleep(0.05)
+        job = await office.jobs.get(ANONYMOUS, ids[0])
+        assert 0 < job.done < 1
+        assert job.seconds_remaining
+
+    async def go_on(office: Office) -> None:
+        server.asked.clear()
+        found = (await office.result(await office.jobs.get(ANONYMOUS, ids[0]))).decode()
+        assert 0 < len(server.texts) < len(texts)
+        for line, text in zip(found.splitlines(), texts, strict=True):
+            said = await wanted(re.sub("<[^>]*>", "", text))
+            assert re.sub("<[^>]*>", "", line) == said
+            assert re.findall("<[^>]*>", line) == ["<p>", "<b>", "</b>", "</p>"]
+
+    run(begin, tmp_path, server)
+    server.let_go = asyncio.Event()
+    server.let_go.set()
+    run(go_on, tmp_path, server)
+
+
+def test_a_refused_text_of_a_document_with_markup_stays_as_it_is() -> None:
+    page = "<p>Hi.</p><p>This is <i>refused</i>.</p><p>It is refused.</p><p>So <i>is</i> it.</p>"
+
+    async def work(office: Office) -> None:
+        found = (await office.result(await office.submit(page.encode(), name="a.html"))).decode()
+        assert "<p>This is <i>refused</i>.</p><p>It is refused.</p>" in found
+        assert found.startswith(f"<p>{await wanted('Hi.')}</p>")
+        assert await wanted("So is it.") in re.sub("<[^>]*>", "", found)
+
+    run(work)
+
+
 def test_what_the_server_refuses_stays_as_it_is() -> None:
     async def work(office: Office) -> None:
         found = await office.result(await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n"))
@@ -289,11 +427,39 @@ def test_what_the_server_refuses_stays_as_it_is() -> None:
     ("content", "given", "error", "message"),
     [
         (b"x", {"name": "a.docx"}, WrongMediaType, r"format '\.docx'"),
-        (b"x", {"name": "txt"}, WrongMediaType, r"give \.txt"),
+        (b"x", {"name": "txt"}, WrongMediaType, r"give \.txt, \.html, .*\.xliff"),
+        (b"%PDF", {"name": "a.pdf"}, WrongMediaType, r"format '\.pdf'"),
+        (
+            b"<a>\n<b></a>",
+            {"name": "a.xml"},
+            InvalidInput,
+            "^the document is not valid XML: line 2, column 6: mismatched tag$",
+        ),
+        (b"<a>", {"name": "a.xliff"}, InvalidInput, "not valid XLIFF: line 1, column 4"),
+        (b"const a: number = 1;", {"name": "a.ts"}, InvalidInput, "not valid XML: line 1"),
+        (b"\xff<a/>", {"name": "a.svg"}, InvalidInput, "not valid XML"),
+        (
+            b"<!DOCTYPE a [<!ENTITY b SYSTEM '/etc/passwd'>]><a>&b;</a>",
+            {"name": "a.xml"},
+            InvalidInput,
+            "entity b is in another file",
+        ),
+        (
+            b"<p>x",
+            {"name": "a.html", "keep_placeholders": True},
+            InvalidInput,
+            "keep_placeholders: not with a document in html",
+        ),
+        (
+            b"<p>x",
+            {"name": "a.html", "temperature": 1.0, "seed": 1},
+            InvalidInput,
+            "temperature: not with a document in html",
+        ),
         (b"x" * 1001, {}, TooLarge, "more than 1,000 bytes"),
-        (b"Sch\xf6n", {}, InvalidInput, "not valid UTF-8 at byte 3"),
-        (b"x\xc3", {}, InvalidInput, "not valid UTF-8 at byte 1"),
-        ("x".encode("utf-16"), {}, InvalidInput, "not valid UTF-8 at byte 0"),
+        (b"Sch\xf6n", {}, InvalidInput, "^the document, byte 3: not valid UTF-8: convert"),
+        (b"x\xc3", {}, InvalidInput, "^the document, byte 1: not valid UTF-8: convert"),
+        ("x".encode("utf-16"), {}, InvalidInput, "^the document, byte 0: not valid UTF-8: convert"),
         (b"x", {"beam": 1}, InvalidInput, "unknown option 'beam'"),
         (b"x", {"split_sentences": False}, InvalidInput, "split_sentences"),
         (b"x", {"return_alignments": "hard"}, InvalidInput, "has no alignments"),

@@ -48,6 +48,16 @@ def test_a_document_comes_back_once(app: Application) -> None:
     assert checked(app, "POST", path, key).status == 404
 
 
+def test_a_page_comes_back_as_a_page(app: Application) -> None:
+    page = b'<p title="one">two</p><script>two()</script>'
+    handle = upload(app, "a.html", page, output_format="html").json
+    path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+    status = checked(app, "POST", path, key).json
+    assert (status["status"], status["billed_characters"]) == ("done", len("onetwo"))
+    result = checked(app, "POST", f"{path}/result", key)
+    assert result.body == b'<p title="&lt;ONE&gt;">&lt;TWO&gt;</p><script>two()</script>'
+
+
 def test_a_document_needs_its_key(app: Application) -> None:
     first, second = upload(app).json, upload(app).json
     path = f"/v2/document/{first['document_id']}"
@@ -63,6 +73,8 @@ def test_a_document_needs_its_key(app: Application) -> None:
         ({"name": "a.docx"}, 415, ".docx"),
         ({"name": ""}, 415, ""),
         ({"text": b"\xff\xfe"}, 400, "UTF-8"),
+        ({"name": "a.xlf", "text": b"<a>"}, 400, "the document is not valid XLIFF: line 1"),
+        ({"name": "a.html", "output_format": "xml"}, 400, "comes back in its own format, html"),
         ({"target_lang": "EN-GB"}, 400, "Source and target language are equal."),
         ({"target_lang": "ZZ"}, 400, "Value for 'target_lang' not supported."),
         ({"formality": "less"}, 400, "doesn't support formality"),

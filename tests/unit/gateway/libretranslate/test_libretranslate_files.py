@@ -79,11 +79,33 @@ def test_a_public_url_is_that_of_the_link() -> None:
         assert url.startswith("https://translate.example/sub/download_file/")
 
 
-@pytest.mark.parametrize("name", ["a.docx", "a", ".txt.exe", "a.html"])
+@pytest.mark.parametrize("name", ["a.docx", "a.pdf", "a", ".txt.exe"])
 def test_other_formats_are_refused(app: Application, name: str) -> None:
     answer = upload(app, name)
     assert answer.status == 415
-    assert "give .txt" in answer.json["error"]
+    assert "give .txt, .html" in answer.json["error"]
+
+
+def test_a_page_comes_back_as_a_page(app: Application) -> None:
+    page = b"<p>one</p><script>one()</script><!-- one --><p>two &lt; &#51;</p>"
+    path = urlsplit(upload(app, "my page.html", page).json["translatedFileUrl"]).path
+    assert path.endswith(".my%20page.html")
+    assert app.call("GET", path).body == (
+        b"<p>&lt;ONE&gt;</p><script>one()</script><!-- one --><p>&lt;TWO &lt; 3&gt;</p>"
+    )
+
+
+def test_a_document_that_is_none_is_refused(app: Application) -> None:
+    answer = upload(app, "a.xml", b"<a>\n<b></a>")
+    assert answer.status == 400
+    message = "the document is not valid XML: line 2, column 6: mismatched tag"
+    assert answer.json == {"error": f"Invalid request: {message}"}
+
+
+def test_the_formats_are_named(app: Application) -> None:
+    found = app.send("GET", "/frontend/settings").json["supportedFilesFormat"]
+    named = {".txt", ".html", ".htm", ".xhtml", ".xml", ".svg", ".resx", ".ts", ".tmx", ".xlf"}
+    assert {*named, ".xliff"} <= set(found)
 
 
 @pytest.mark.parametrize("name", ["a", "..", "../../etc/passwd", "%2e", "0" * 32 + ".txt", "_"])

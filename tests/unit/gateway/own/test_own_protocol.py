@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dragoman_client import DeadlineExceeded, ServerUnavailable
+from dragoman_client import DeadlineExceeded, InvalidRequest, ServerUnavailable
 from dragoman_gateway.core.errors import GatewayError
 
 from tests.unit.gateway.asgi import Answer, Application
@@ -57,6 +57,80 @@ def test_alternatives_have_what_was_asked_for_alone(app: Application) -> None:
                 assert (name in one) == bool(given)
 
 
+@pytest.mark.parametrize(
+    ("form", "text", "wanted"),
+    [
+        ("html", "<p>Good <b>morning</b>.</p>", "<p>&lt;GOOD<b> MORNIN</b>G.&gt;</p>"),
+        ("html", "<P CLASS=a>Yes<br>no & no", "<P CLASS=a>&lt;YE<br>SNO &amp; NO&gt;"),
+        ("html", "<script>a < b</script><p>1</p>", "<script>a < b</script><p>1</p>"),
+        ("html", "&lt;script&gt;", "&lt;&lt;SCRIPT&gt;&gt;"),
+        ("html", "", ""),
+        ("xml", "Tea <a x='1'/> now", "&lt;TEA<a x='1'/>  NOW&gt;"),
+        ("xml", "<a>One</a> <b>two</b>", "<a>&lt;ONE&gt;</a> <b>&lt;TWO&gt;</b>"),
+        ("text", "<b>One</b>", "<<B>ONE</B>>"),
+    ],
+)
+def test_only_the_words_of_a_text_with_tags_are_translated(
+    app: Application, form: str, text: str, wanted: str
+) -> None:
+    body = {"text": text, "format": form, "source_language": "en", "target_language": "de"}
+    (found,) = ask(app, "POST", "/translate", body).json["translations"]
+    assert found["text"] == wanted
+    assert found["finish_reason"] == "stop"
+
+
+def test_texts_with_tags_take_options(app: Application) -> None:
+    texts = ["<p>Guten <i>Morgen</i>, meine lieben Freunde.</p>", "<p>This is a house.</p>", "<p>"]
+    body = {"text": texts, "format": "html", "source_language": "auto", "beam_width": 2}
+    body |= {"return_bundle": True, "glossary": {"house": "Haus"}}
+    found = ask(app, "POST", "/translate", body).json["translations"]
+    assert [one.get("detected_language") for one in found] == ["de", "en", None]
+    assert found[0]["bundle"] == "0" * 64
+    assert found[1]["text"] == "<p>&lt;THIS IS A HOUSE.&gt;</p>"
+    asked = {one.inputs["text_input"][0]: one.inputs for one in app.requests[-2:]}
+    english = asked["This is a house."]
+    assert (english["source_language"], english["target_language"]) == (["en"], ["de"])
+    assert (english["beam_width"], english["glossary"]) == ([2], ['{"house": "Haus"}'])
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"format": "pdf"}, "format is 'pdf': give text, html or xml"),
+        ({"format": 1}, "format is a whole number: give a text"),
+        ({"text": ["a", "<a>\n<b></a>"]}, "text 1 is not valid markup: line 2, column 6"),
+        ({"markup": {"codes": []}}, "markup: not with format xml; leave it out"),
+        ({"keep_placeholders": True}, "keep_placeholders: not with format xml"),
+        ({"num_return_sequences": 2}, "num_return_sequences: not with format xml"),
+        ({"prefix": "a"}, "prefix: not with format xml"),
+        ({"return_scores": True}, "return_scores: not with format xml"),
+        ({"return_alignments": "hard"}, "return_alignments: not with format xml"),
+        ({"temperature": 0.5}, "temperature: not with format xml"),
+    ],
+)
+def test_what_does_not_go_with_tags_is_named(
+    app: Application, more: dict[str, Any], message: str
+) -> None:
+    body = {"text": "<b>a</b>", "format": "xml", **more}
+    status, code, text = error_of(ask(app, "POST", "/translate", body))
+    assert (status, code) == (400, "invalid_input")
+    assert text.startswith(message)
+
+
+def test_a_refused_text_with_tags_is_named_by_its_own_number() -> None:
+    def refuse(text: str) -> str:
+        if text == "no":
+            raise InvalidRequest("text 1 is too long")
+        return text
+
+    with Application(refuse) as app:
+        texts = ["<p>a</p><p>b</p>", "<p>c</p>", "<p>d</p><p>e</p><p>no</p>"]
+        for source in ("auto", "en"):
+            body = {"text": texts, "format": "html", "source_language": source}
+            message = error_of(ask(app, "POST", "/translate", body))[2]
+            assert message == "text 0 is too long"
+
+
 def test_no_answer_may_be_kept_on_the_way(app: Application) -> None:
     assert ask(app, "POST", "/translate", {"text": "a"}).headers["cache-control"] == "no-store"
 
@@ -79,7 +153,10 @@ def test_a_request_may_leave_the_cache_out(app: Application) -> None:
         ({"text": "a", "store": 1}, "store is a whole number: give true or false"),
         ({"text": "a", "glossary_ids": "x"}, "glossary_ids is a text: give a list"),
         ({"text": "a", "target_langage": "de"}, "did you mean target_language?"),
-        ({"text": "a", "x": 1}, "unknown field 'x': give glossary_ids, store, text, and the"),
+        (
+            {"text": "a", "x": 1},
+            "unknown field 'x': give format, glossary_ids, store, text, and the",
+        ),
         ({"text": "a", "beam_width": 9}, "beam_width is 9: give 1 to 8"),
         ({"text": "a", "beam_width": "4"}, "beam_width is '4': give a whole number"),
         ({"text": "a", "beam_width": True}, "beam_width is True: give a whole number"),
@@ -146,8 +223,8 @@ def test_languages_are_detected(app: Application) -> None:
 def test_info_says_what_there_is(app: Application) -> None:
     found = ask(app, "GET", "/info").json
     assert found["product"] == "dragoman"
-    assert {"name": "beam_width"}.items() <= found["options"][3].items()
-    assert found["features"]["document_formats"] == [".txt"]
+    assert "beam_width" in [one["name"] for one in found["options"]]
+    assert found["features"]["document_formats"][:3] == [".txt", ".html", ".htm"]
 
 
 def test_alternatives_differ_after_a_prefix(app: Application) -> None:
@@ -190,6 +267,7 @@ def test_a_stream_that_cannot_begin_is_refused(app: Application) -> None:
     for body, message in (
         ({"text": ["a"]}, "text is a list: give a text"),
         ({"text": "a", "keep_placeholders": True}, "not taken in a stream"),
+        ({"text": "a", "format": "html"}, "format is 'html': a stream takes text; /translate"),
     ):
         assert message in error_of(ask(app, "POST", "/translate/stream", body))[2]
 

@@ -1,0 +1,81 @@
+"""Translates a document portion by portion, and resumes where it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Sequence
+
+from dragoman_client import Translation
+from dragoman_options.markup import Markup
+
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.documents import portions_of
+from dragoman_gateway.core.errors import DeadlineExceeded, InvalidInput, Unavailable
+from dragoman_gateway.core.job_files import JobFiles, JobRecord
+from dragoman_gateway.core.marked_texts import translate_segments
+from dragoman_gateway.core.translations import Translations, is_of_one_text
+
+_LONGEST_PAUSE_S = 10.0
+
+
+async def translate_document(
+    record: JobRecord, files: JobFiles, translations: Translations
+) -> None:
+    """Translate what is left of a document.
+
+    While the server is down or overloaded, requests are retried until the job is removed. A
+    text that the server refuses stays as it is.
+
+    Args:
+        record: of the job; it is brought up to date.
+        files: of all jobs.
+        translations: translates.
+
+    Raises:
+        GatewayError: it cannot be translated.
+    """
+    asking = _Asking(record, translations)
+    with files.source(record.id).open("rb") as file:
+        all_of_it = portions_of(file, record.form, record.options.get("target_language"))
+        portions = itertools.islice(all_of_it, record.done_portions, None)
+        while (portion := await asyncio.to_thread(next, portions, None)) is not None:
+            answers = await translate_segments(portion.texts, portion.markups, asking.ask)
+            written = await asyncio.to_thread(portion.written, answers)
+            await asyncio.to_thread(files.append, record, written, portion.characters)
+
+
+class _Asking:
+    """Asks for the translations of a document's texts."""
+
+    def __init__(self, record: JobRecord, translations: Translations) -> None:
+        self._caller = Caller(record.caller, record.owner or None, caches=record.caches)
+        self._options, self._translations = record.options, translations
+
+    async def ask(
+        self, texts: Sequence[str], markups: Sequence[Markup] | None
+    ) -> list[Translation | None]:
+        """Translations of texts; None: one is refused."""
+        pause_s = 0.5
+        while True:
+            with contextlib.suppress(Unavailable, DeadlineExceeded):
+                return await self._ask(texts, markups)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _ask(
+        self, texts: Sequence[str], markups: Sequence[Markup] | None
+    ) -> list[Translation | None]:
+        options = self._options | ({"markup": markups} if markups else {})
+        try:
+            return [*await self._translations.translate_admitted(self._caller, texts, options)]
+        except InvalidInput as error:
+            if not is_of_one_text(error):
+                raise
+            if len(texts) == 1:
+                return [None]
+        found: list[Translation | None] = []
+        for index, text in enumerate(texts):
+            found += await self._ask([text], markups and [markups[index]])
+        return found
