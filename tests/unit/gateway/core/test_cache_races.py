@@ -50,9 +50,9 @@ class SteeredServer(ModelServer):
             self.open.remove(told)
         return await super().translate(texts, **options)
 
-    def swap(self) -> None:
-        """Take another model."""
-        self.bundle = f"{len(self.bundles):064x}"
+    def swap(self, number: int) -> None:
+        """Take another model, or one that was there before."""
+        self.bundle = f"{number % 3:064x}"
         self.bundles.append(self.bundle)
 
 
@@ -65,6 +65,7 @@ class Asked:
     options: dict[str, Any]
     first_bundle: int
     """Index of the bundle that the server had when it began."""
+    is_given_up: bool = False
 
 
 class Race:
@@ -87,7 +88,9 @@ class Race:
     def cancel(self, index: int) -> None:
         """Give one of the requests up."""
         if self.asked:
-            self.asked[index % len(self.asked)].task.cancel()
+            asked = self.asked[index % len(self.asked)]
+            asked.is_given_up = True
+            asked.task.cancel()
 
     def answer(self, index: int) -> None:
         """Let the server answer one of its calls."""
@@ -100,9 +103,9 @@ class Race:
             self.has_failed = True
             waiting[index % len(waiting)].set_exception(DeadlineExceeded("late"))
 
-    def swap(self) -> None:
+    def swap(self, number: int) -> None:
         """Let the server have another model."""
-        self.server.swap()
+        self.server.swap(number)
 
     async def finish(self) -> None:
         """Let everything be answered, and check all answers."""
@@ -121,6 +124,7 @@ class Race:
         """Check how a request ended: each text is translated as the bundle that it names does."""
         assert asked.task.done()
         if asked.task.cancelled():
+            assert asked.is_given_up
             return
         if asked.task.exception() is not None:
             assert isinstance(asked.task.exception(), GatewayError)
@@ -148,9 +152,10 @@ ASK = st.tuples(
     st.sampled_from((True, True, True, False)),
 )
 OTHERS = st.tuples(st.sampled_from(("answer", "answer", "answer", "cancel", "fail")), NUMBER)
+SWAP = st.tuples(st.just("swap"), NUMBER)
 TURNED = st.sampled_from((0, 0, 1, 2, 3, 5, 8, TURNS))
 ACTIONS = st.lists(
-    st.tuples(st.one_of(ASK, ASK, OTHERS, OTHERS, st.tuples(st.just("swap"))), TURNED),
+    st.tuples(st.one_of(ASK, ASK, OTHERS, OTHERS, SWAP), TURNED),
     min_size=15,
     max_size=40,
 )
