@@ -248,8 +248,7 @@ def translate_document(
     number = 0
     with source.open("rb") as file:
         for part in parts_of(open_reader(form, target_language), file):
-            if isinstance(part, Segment):
-                number += 1 + len(part.attributes)
+            number += len(Excerpt.of([part]).segments)
     path = target.with_name(target.name + ".partial")
     try:
         with source.open("rb") as file, path.open("wb") as output:

@@ -19,12 +19,12 @@ from dragoman_client.markup.segments import Raw, Segment
 from dragoman_client.markup.xml_profiles import PLACEHOLDERS, Pair, Rule, XmlProfile, roles
 from dragoman_client.markup.xml_roles import XmlRoles
 from dragoman_client.markup.xml_segmenter import XmlSegmenter
+from dragoman_client.markup.xml_spelling import ATTRIBUTE
 from dragoman_client.markup.xml_tokens import XmlToken
 
 MOST_UNIT_BYTES = 1 << 24
 """A longer unit is refused, because it is held in memory."""
 
-_ATTRIBUTE = r"""\s+{}\s*=\s*(?:"[^"]*"|'[^']*')"""
 _TAG_END = re.compile(r"\s*/?>$")
 
 
@@ -346,9 +346,12 @@ class UnitReader:
         form = self._form
         prefix = source.name[: -len(_local(source))]
         name = prefix + form.target
-        attributes = {"xml:space": source.attributes.get("xml:space"), **form.target_attributes}
-        if form is TMX:
-            attributes = {form.language[1]: self._language}
+        attributes: dict[str, str | None] = {
+            attribute: value
+            for attribute, value in source.attributes.items()
+            if attribute == "xml:space" or attribute.startswith("xmlns")
+        }
+        attributes |= {form.language[1]: self._language} if form is TMX else form.target_attributes
         inner = f"<{prefix}seg>" if form is TMX else ""
         yield Raw(f"<{name}{_attributes(attributes)}>{inner}".encode(self._encoding))
         yield from content
@@ -359,8 +362,7 @@ class UnitReader:
     ) -> bytes:
         """A start tag with other attributes; None removes one."""
         written = token.raw.decode(self._encoding)
-        for name in attributes:
-            written = re.sub(_ATTRIBUTE.format(re.escape(name)), "", written)
+        written = ATTRIBUTE.sub(lambda one: "" if one[1] in attributes else one[0], written)
         end = _TAG_END.search(written)
         if end is None:
             return token.raw

@@ -11,7 +11,7 @@ from dragoman_client.markup.xml_segmenter import XmlSegmenter
 from dragoman_client.markup.xml_tokens import XmlToken, XmlTokens
 
 _HEAD_BYTES = 1 << 13
-"""So much is read before the profile is chosen."""
+"""So much, and the root's tag, is read before the profile is chosen."""
 
 
 class XmlReader:
@@ -59,8 +59,8 @@ class XmlReader:
         """
         self._unread += self._tokens.feed(chunk)
         if self._document is None:
-            self._head += chunk[:_HEAD_BYTES]
-            if len(self._head) < _HEAD_BYTES:
+            self._head += chunk[: _HEAD_BYTES - len(self._head)]
+            if len(self._head) < _HEAD_BYTES or self._root is None:
                 return []
         return self._read()
 
@@ -76,11 +76,13 @@ class XmlReader:
         self._unread.clear()
         return document.take()
 
+    @property
+    def _root(self) -> XmlToken | None:
+        return next((token for token in self._unread if token.kind == "start"), None)
+
     def _begun(self) -> _Document | UnitReader:
         if self._document is None:
-            self._document = self._document_of(
-                next((token for token in self._unread if token.kind == "start"), None)
-            )
+            self._document = self._document_of(self._root)
             self._head = b""
         return self._document
 
