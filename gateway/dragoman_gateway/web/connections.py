@@ -46,6 +46,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._most, self._head_s = most, head_s
         self._in_head, self._head_bytes = True, 0
+        self._is_head_long = False
         self._receiving: asyncio.TimerHandle | None = None
         self._sending: asyncio.TimerHandle | None = None
         self._unanswered: list[RequestResponseCycle] = []
@@ -78,13 +79,17 @@ class BoundedConnection(HttpToolsProtocol):
             self._head_bytes += len(data)
         super().data_received(data)
         if self._in_head and self._head_bytes > HEAD_BYTES:
-            self._refuse(431, f"the head of the request has more than {HEAD_BYTES:,} bytes")
+            self._refuse_long_head()
         elif self._in_head and self._head_bytes:
             self._expect_more()
 
     def on_headers_complete(self) -> None:
         """See httptools."""
         self._in_head, self._head_bytes = False, 0
+        # A head that came whole, or behind another request, was not counted.
+        if self._line_bytes() > HEAD_BYTES:
+            self._is_head_long = True
+            raise ValueError  # which ends the parsing: `send_400_response` is called
         self._expect_no_more()
         super().on_headers_complete()
         going = [one for one in self._unanswered if not one.response_complete]
@@ -103,7 +108,10 @@ class BoundedConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP; called by uvicorn."""
-        self._refuse(400, "this is no HTTP request that is understood here")
+        if self._is_head_long:
+            self._refuse_long_head()
+        else:
+            self._refuse(400, "this is no HTTP request that is understood here")
 
     def pause_writing(self) -> None:
         """See `asyncio.Protocol`: the client reads more slowly than the answer is made."""
@@ -147,6 +155,14 @@ class BoundedConnection(HttpToolsProtocol):
             one.disconnected = True
             one.message_event.set()
         return bool(going)
+
+    def _line_bytes(self) -> int:
+        """Bytes of the head that was parsed: its lines, and the empty one at its end."""
+        first = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
+        return first + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+
+    def _refuse_long_head(self) -> None:
+        self._refuse(431, f"the head of the request has more than {HEAD_BYTES:,} bytes")
 
     def _refuse(self, status: int, message: str) -> None:
         """Answer instead of the application, and close."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from dragoman_gateway.web.connections import HEAD_BYTES
 
 from tests.integration.conftest import wait_for
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
@@ -159,6 +161,32 @@ def test_slow_and_malformed_requests_end(slow: RunningGateway, sent: bytes, stat
     assert answer.startswith(b"HTTP/1.1 " + status), answer
     assert b'{"error":' in answer
     assert time.monotonic() - begin_s < 20
+
+
+@pytest.mark.parametrize(
+    ("before", "more_bytes", "statuses"),
+    [
+        (0, 0, [[b"200"]]),
+        (0, 1, [[b"431"]]),
+        (1, 0, [[b"200", b"200"]]),
+        (1, 1, [[], [b"200"], [b"200", b"431"]]),  # the first one may be under way
+    ],
+)
+def test_a_head_has_as_many_bytes_as_it_may(
+    slow: RunningGateway, before: int, more_bytes: int, statuses: list[list[bytes]]
+) -> None:
+    """Also if it comes at once with another request."""
+    other = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    begin = other.removesuffix(b"\r\n") + b"Connection: close\r\nX: "
+    end = b"\r\n\r\n"
+    head = begin + b"a" * (HEAD_BYTES + more_bytes - len(begin + end)) + end
+    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+        connection.sendall(before * other + head)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                answer += piece
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) in statuses
 
 
 @pytest.fixture(scope="module")
