@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dragoman_gateway.web.connections import HEAD_BYTES
@@ -187,6 +188,39 @@ def test_a_head_has_as_many_bytes_as_it_may(
             while piece := connection.recv(65536):
                 answer += piece
     assert re.findall(rb"HTTP/1.1 (\d+)", answer) in statuses
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "body"),
+    [
+        (b"BREW /v2/translate?a=b", 405, {"message": "/v2/translate takes GET, POST, not BREW"}),
+        (b"BREW /translate", 405, {"error": "/translate takes POST, not BREW"}),
+        (b"BREW /v2/nothing", 404, {"message": "there is no /v2/nothing"}),
+        (b"BREW /api/v1/translate", 405, {"error": {"code": "wrong_method"}}),
+        (b"GET /v2/usage HTTP/x\r\n\r\n", 400, {"message": "this is no HTTP request"}),
+        (b"GET /v2/usage HTTP/1.1\r\nX" + 100_000 * b"x", 431, {"message": "the head of the"}),
+        (b"POST /v2/translate HTTP/1.1\r\nX", 408, {"message": "the head of the request did"}),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_the_shape_of_its_protocol(
+    slow: RunningGateway, line: bytes, status: int, body: dict[str, Any]
+) -> None:
+    rest = b"" if b"\r\n" in line else b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+        connection.sendall(line + rest)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                answer += piece
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"content-type: application/json\r\n" in head
+    ((name, value),) = body.items()
+    found = json.loads(content)[name]
+    if isinstance(value, str):
+        assert found.startswith(value)
+    else:
+        assert found["code"] == value["code"]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 from dragoman_client.testing import FakeServer, translated
-from dragoman_gateway.application import application
+from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
 
@@ -54,7 +54,7 @@ class Application:
     def __enter__(self) -> Self:
         """Start."""
         self.gateway = Gateway(self._settings)
-        self._application = application(self.gateway)
+        self._application = GatewayApplication(self.gateway)
         self._runner.run(self.gateway.__aenter__())
         return self
 

@@ -414,6 +414,20 @@ def test_errors_of_the_server_have_their_codes(
     assert answer.headers.get("retry-after") == ("3" if status == 503 else None)
 
 
+def test_nobody_reads_where_the_server_is(app: Application) -> None:
+    with Application(timeout_s=5) as away:
+        away._server.close()
+        answers = [
+            ask(away, "GET", "/info"),
+            ask(away, "POST", "/translate", {"text": "a"}),
+            ask(away, "POST", "/translate/stream", {"text": "a"}),
+            ask(away, "POST", "/score", {"text": "a", "target": "b"}),
+        ]
+    assert {error_of(one) for one in answers} == {
+        (503, "unavailable", "no server translates now: try again soon")
+    }
+
+
 def test_a_fault_of_the_gateway_says_nothing_of_the_text(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:

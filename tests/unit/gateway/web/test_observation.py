@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from dragoman_gateway.application import application
+from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.web.access_log import AccessLog
 
 from tests.unit.gateway.asgi import Application
@@ -26,7 +26,7 @@ def test_a_request_that_is_given_up_belongs_to_its_protocol(
 ) -> None:
     reading, writing = os.pipe()
     log = AccessLog(writing)
-    stuck._application = application(stuck.gateway, log)
+    stuck._application = GatewayApplication(stuck.gateway, log)
     kind = {"content-type": "application/json"}
     stuck.leave("POST", path, json.dumps(body).encode(), kind, after_s=0.1)
     log.close()
