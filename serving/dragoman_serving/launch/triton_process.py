@@ -220,6 +220,8 @@ def _command(
         f"--http-restricted-api={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",
         f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",
     ]
+    if options.grpc_connection_age_s is not None:
+        command.append(f"--grpc-max-connection-age={options.grpc_connection_age_s * 1000}")
     if options.config is not None:
         command.append(f"--model-config-name={options.config}")
     if installation.embedded:
