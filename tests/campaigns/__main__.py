@@ -27,6 +27,7 @@ SUBJECTS = {
     "inputs": "inputs",
     "overload": "overload",
     "fairness": "fairness",
+    "balancing": "balancing",
 }
 """Module of each subject, in the order in which they run."""
 
