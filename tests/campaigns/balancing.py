@@ -1,4 +1,4 @@
-"""Two servers behind the chart's Envoy: one is drained, ended, killed and hung while requests go on.
+"""Two servers behind the chart's Envoy; one is drained, ended, killed and hung under load.
 
 A drain is what Kubernetes does: the server leaves the name, and gets SIGTERM some seconds later.
 """
@@ -20,7 +20,7 @@ _LEAVE_S = 4.0
 """From leaving the name to SIGTERM: twice the time after which Envoy asks for it again."""
 _HANG_S = 15.0
 """Longer than Envoy's pings need to notice it. Then it is killed, as by a liveness probe: only that
-ends a stream over HTTP."""
+ends requests over HTTP."""
 _SLOW_START_S = 12.0
 """After a start a server gets few requests for 10 s."""
 _UNEVEN = 0.15
@@ -76,6 +76,7 @@ def _kill(cluster: Cluster) -> None:
 def _hang(cluster: Cluster) -> None:
     cluster.members[_VICTIM].signal(signal.SIGSTOP)
     time.sleep(_HANG_S)
+    _kill(cluster)
 
 
 _HARM: Mapping[str, Callable[[Cluster], None]] = {

@@ -68,6 +68,8 @@ class Member:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal as Kubernetes does: SIGTERM to the launcher, others to all processes."""
+        if self._process.poll() is not None:
+            return
         pids = [self._process.pid, *children(self._process.pid)]
         for pid in pids[:1] if number == signal.SIGTERM else pids:
             with contextlib.suppress(ProcessLookupError):

@@ -24,7 +24,6 @@ _TEXTS = [
     f"I have bought {number} apples for my sister, but she does not like them."
     for number in range(2, 60)
 ]
-_GERMAN = {"target_language": "de"}
 Send = Callable[[str], Awaitable[str]]
 
 
@@ -125,7 +124,7 @@ async def _kinds(gateway: str, grpc: str, http: str) -> AsyncIterator[dict[str, 
 
 def _whole(client: AsyncTranslator) -> Send:
     async def send(text: str) -> str:
-        return (await client.translate(text, **_GERMAN)).text
+        return (await client.translate(text, target_language="de")).text
 
     return send
 
@@ -135,7 +134,7 @@ def _streamed(client: AsyncTranslator) -> Send:
         deltas: list[str] = []
         last = None
         try:
-            async for last in client.translate_stream(text, **_GERMAN):
+            async for last in client.translate_stream(text, target_language="de"):
                 deltas.append(last.delta or "")
         except ServerUnavailable as error:
             if deltas:
@@ -145,4 +144,3 @@ def _streamed(client: AsyncTranslator) -> Send:
         return joined if last is not None and last.text == joined else f"{joined}, not {last}"
 
     return send
-

