@@ -18,4 +18,4 @@ def test_a_connection_has_an_age_if_it_was_asked_for(
     options = ServeOptions(tmp_path, grpc_connection_age_s=age_s)
     installation = Installation(tmp_path / "tritonserver", tmp_path, None, (), embedded=True)
     command = _command(options, ["translate"], Ports(1, 2, 3), installation)
-    assert [word for word in command if "age" in word] == flags
+    assert [word for word in command if word.startswith("--grpc-max")] == flags
