@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +19,7 @@ from dragoman.commands.gateway_settings import (
     refuse_passwords,
 )
 from dragoman.commands.hub_models import hub_progress
-from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, resolve
+from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, read_bytes, resolve
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.installation import install_command
 
@@ -58,19 +57,19 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--repository {settings['repository']}: give it or models, not both")
     stop_on_signals()
     try:
-        with tempfile.TemporaryDirectory() as scratch:
-            if words := settings["models"]:
-                bundles = _bundles(words, settings["offline"], arguments.quiet)
-                repository = _repository(bundles, Path(scratch))
-            else:
-                repository = settings["repository"] or shipped_repository()
-            keep_serving(
-                _options(resolved, repository),
-                restart=settings["on_failure"] == "restart",
-                follow_bundle=settings["follow_bundle"],
-                settings=resolved.description,
-                gateway=_gateway(resolved),
-            )
+        if words := settings["models"]:
+            bundles = _bundles(words, settings["offline"], arguments.quiet)
+            repository = _repository(bundles)
+        else:
+            bundles = []
+            repository = settings["repository"] or shipped_repository()
+        keep_serving(
+            _options(resolved, repository, bundles if repository is None else []),
+            restart=settings["on_failure"] == "restart",
+            follow_bundle=settings["follow_bundle"],
+            settings=resolved.description,
+            gateway=_gateway(resolved),
+        )
     except Stopped:
         with contextlib.suppress(OSError):  # stderr may be closed
             print("stopped", file=sys.stderr)
@@ -93,22 +92,20 @@ def _bundles(words: Sequence[str], offline: bool, quiet: bool) -> list[Path]:
         return [converter.bundle(source) for source in sources]
 
 
-def _repository(bundles: Sequence[Path], scratch: Path) -> Path:
-    """A repository that serves bundles from where they lie.
+def _repository(bundles: Sequence[Path]) -> Path | None:
+    """The repository of a lone bundle that is part of one, whose configuration then counts."""
+    from dragoman_export.publishing import repository_of
 
-    Raises:
-        UsageError: there are several.
-    """
-    from dragoman_export.publishing import lay_out
-
-    if len(bundles) > 1:
-        raise UsageError(f"{len(bundles)} models: one server serves one model; name one")
-    return lay_out(bundles[0], scratch)
+    return repository_of(bundles[0]) if len(bundles) == 1 else None
 
 
-def _options(resolved: Resolved, repository: Path) -> ServeOptions:
+def _options(resolved: Resolved, repository: Path | None, bundles: Sequence[Path]) -> ServeOptions:
     from dragoman_serving.launch.serve_options import ServeOptions
+    from dragoman_serving.service.models_to_serve import ModelsToServe
 
+    for name in ("load", "config"):
+        if repository is None and resolved.values[name]:
+            raise UsageError(f"--{name}: is for models of a repository; give --repository")
     settings = resolved.values
     return ServeOptions(
         repository=repository,
@@ -124,6 +121,11 @@ def _options(resolved: Resolved, repository: Path) -> ServeOptions:
         triton_growth_bytes=settings["triton_growth"] << 20,
         grpc_connection_age_s=settings["grpc_connection_age"],
         parameters=resolved.parameters,
+        to_serve=ModelsToServe(
+            bundles=tuple(map(str, bundles)),
+            preload=tuple(settings["preload"]),
+            memory_bytes=settings["memory"] and read_bytes("--memory", settings["memory"]),
+        ),
     )
 
 

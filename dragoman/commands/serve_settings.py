@@ -6,6 +6,7 @@ Those of the gateway are among them; `dragoman gateway` takes the same ones.
 from __future__ import annotations
 
 import argparse
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -116,6 +117,17 @@ SETTINGS = (
     _of_engine("max_waiting", "sentences that may wait", "40000"),
     _of_engine("deadline_s", "the longest that any request may take, in seconds", "300"),
     _of_engine("allow_priority", "whether requests may set queue_priority", "false"),
+    Setting(
+        "memory",
+        "the most that the engine's process takes for all models together, such as 4GB; those that "
+        "are used least are dropped and loaded again (default: no bound)",
+    ),
+    Setting(
+        "preload",
+        "models, or directions such as en-de, to load at the start; others when first used",
+        list,
+        [],
+    ),
     Setting(
         "on_failure",
         "when Triton or the engine ends by itself, or the engine hangs",
@@ -267,6 +279,22 @@ def resolve(
         if value is not None:
             origins[one.name] = origin
     return Resolved(settings, values, origins)
+
+
+def read_bytes(name: str, text: str) -> int:
+    """A number of bytes, such as 4GB or 512 MiB.
+
+    Args:
+        name: of the setting, for the message.
+        text: of the command line.
+
+    Raises:
+        UsageError: it is none.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT]?)(i?)B?", text.strip())
+    if found is None or not (size := float(found[1])):
+        raise UsageError(f"{name} {text}: give bytes, such as 4GB or 512MiB")
+    return int(size * (1024 if found[3] else 1000) ** " kMGT".index(found[2] or " "))
 
 
 def _read(file: Path, known: Sequence[str]) -> dict[str, Any]:

@@ -44,38 +44,21 @@ def publish(bundle: Path, repository: Path, force: bool = False) -> None:
     manifest = Manifest.load(bundle)
     partial = repository.with_name(f".{repository.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    target = _write_around_bundle(partial, manifest)
-    target.mkdir()
+    for path, text in repository_files(manifest).items():
+        (partial / path).parent.mkdir(parents=True, exist_ok=True)
+        (partial / path).write_text(text, encoding="utf-8")
+    target = partial / TRANSLATE / "1" / "bundle"
+    target.mkdir(parents=True)
     for name in manifest.own_files:
         shutil.copyfile(bundle / name, target / name)
     replace_folder(partial, repository)
 
 
-def lay_out(bundle: Path, scratch: Path) -> Path:
-    """A repository that serves a bundle from where it lies.
-
-    Args:
-        bundle: a bundle.
-        scratch: folder to make one in, if the bundle is not part of a repository.
-
-    Raises:
-        UsageError: the bundle is not whole.
-    """
+def repository_of(bundle: Path) -> Path | None:
+    """The repository that a bundle is part of; None: it is part of none."""
     model = bundle.resolve().parent.parent
-    if (model / "config.pbtxt").is_file() and bundle.resolve() == model / "1" / "bundle":
-        return model.parent
-    _write_around_bundle(scratch, Manifest.load(bundle)).symlink_to(bundle.resolve())
-    return scratch
-
-
-def _write_around_bundle(repository: Path, manifest: Manifest) -> Path:
-    """Write all of a repository but the bundle, and tell where that belongs."""
-    for path, text in repository_files(manifest).items():
-        (repository / path).parent.mkdir(parents=True, exist_ok=True)
-        (repository / path).write_text(text, encoding="utf-8")
-    target = repository / TRANSLATE / "1" / "bundle"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    return target
+    is_part = (model / "config.pbtxt").is_file() and bundle.resolve() == model / "1" / "bundle"
+    return model.parent if is_part else None
 
 
 def _own_files(repository: Path) -> list[str]:

@@ -25,6 +25,7 @@ SUBJECTS = {
     "faults": "faults",
     "frames": "frames",
     "inputs": "inputs",
+    "markup": "markup",
     "overload": "overload",
     "fairness": "fairness",
     "balancing": "balancing",

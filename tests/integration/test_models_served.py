@@ -27,8 +27,17 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def translated(cache: Path, words: list[str], **environment: str) -> str:
-    """Start a server, translate a sentence, stop it; only what `serve` requires is importable."""
+def translated(
+    cache: Path, words: list[str], also: str | None = None, **environment: str
+) -> list[str]:
+    """Start a server, translate a sentence, stop it; only what `serve` requires is importable.
+
+    Args:
+        cache: folder of the user's cache.
+        words: the command.
+        also: another model of the same direction, to translate it too.
+        environment: of the command.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.only_extras", "serve", "--", *words],
         cwd=REPOSITORY,
@@ -44,7 +53,10 @@ def translated(cache: Path, words: list[str], **environment: str) -> str:
             if found := READY.search(line):
                 with Translator(found[2]) as client:
                     text = sentences(2000)[0][-1]
-                    return client.translate(text, max_tokens=20, repair=False).text
+                    return [
+                        client.translate(text, max_tokens=20, repair=False, model=model).text
+                        for model in ((None, also) if also else (None,))
+                    ]
         pytest.fail("".join(told))
     finally:
         process.terminate()
@@ -53,25 +65,29 @@ def translated(cache: Path, words: list[str], **environment: str) -> str:
 
 
 def test_from_a_hub_to_a_translation_in_one_command_without_torch(
-    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cache: Path, random_bundle: Path, tmp_path: Path
 ) -> None:
     write_marian(tmp_path / "model", MarianModel())
     faults = {"model.safetensors": [Fault(503, retry_after="0"), Fault(most_bytes=10_000)]}
     with MarianHub(tmp_path / "model", faults=faults).run() as hub:
         found = translated(cache, list(SERVE), HF_ENDPOINT=hub.address)
         assert not hub.faults["model.safetensors"]
-    assert found
-    # Kept: without a hub, and from a setting as Compose gives it.
+    assert found[0]
+    # Kept: without a hub, and from a setting as Compose gives it; another model beside it.
     words = [word for word in SERVE if word != MODEL]
     offline = {"HF_ENDPOINT": "http://127.0.0.1:1", "HF_HUB_OFFLINE": "1"}
-    assert translated(cache, words, DRAGOMAN_MODELS=MODEL, **offline) == found
+    models = f"{MODEL} {random_bundle}"
+    both = translated(cache, words, random_bundle.name, DRAGOMAN_MODELS=models, **offline)
+    assert both[:1] == found
+    assert both[1] not in found
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["no/such/model"], "no/such/model: there is no such folder, and a hub's names read"),
-        (["{0}", "{0}"], "2 models: one server serves one model; name one"),
+        (["{0}", "{0}"], "two models are named "),
+        (["{0}", "--load", "any"], "--load: is for models of a repository; give --repository"),
         (["{0}", "--repository", "any"], "--repository any: give it or models, not both"),
         (["any/model", "--offline"], "any/model: is to be fetched, which HF_HUB_OFFLINE or"),
     ],

@@ -125,6 +125,7 @@ class Converter:
             report.log(str(source))
             record = ModelRecord(
                 model=str(source),
+                name=source.short_name,
                 files=fetched.digests,
                 reference=report.reference,
                 fp32_tokens=report.fp32_tokens,

@@ -25,7 +25,7 @@ from dragoman_export.models.model_source import ModelSource
 
 log = logging.getLogger(__name__)
 
-_RECORD, _BUNDLE = "model.json", "bundle"
+_RECORD = "model.json"
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class ModelRecord:
 
     model: str
     """Its source, as it is given on a command line."""
+    name: str
+    """By which requests choose it."""
     files: dict[str, str]
     """Digest of each file that it was made of: SHA-256, or Git's SHA-1 as a hub states it."""
     reference: str
@@ -53,8 +55,8 @@ class CachedModel:
 
     @property
     def bundle(self) -> Path:
-        """Folder of its bundle."""
-        return self.folder / _BUNDLE
+        """Folder of its bundle, named as requests name the model."""
+        return self.folder / self.record.name
 
     @property
     def size_bytes(self) -> int:
@@ -158,7 +160,7 @@ class ModelCache:
         whole = bundle.with_name("whole")
         with writing(self.folder):
             whole.mkdir()
-            os.replace(bundle, whole / _BUNDLE)
+            os.replace(bundle, whole / record.name)
             self._write(whole, record)
             replace_folder(whole, self.folder / source.key)
         return CachedModel(self.folder / source.key, record)
@@ -176,11 +178,12 @@ class ModelCache:
             return None
         try:
             record = from_mapping(ModelRecord, read_json(path), str(path))
-            Manifest.load(folder / _BUNDLE)
+            found = CachedModel(folder, record)
+            Manifest.load(found.bundle)
         except UsageError as error:
             log.warning("%s; it is not used", error)
             return None
-        return CachedModel(folder, record)
+        return found
 
 
 def _user_folder() -> Path:

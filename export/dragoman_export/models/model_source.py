@@ -45,6 +45,11 @@ class ModelSource:
         revision = "" if self.revision == MAIN else f"@{urllib.parse.quote(self.revision, '')}"
         return self.name.replace("/", "--") + revision
 
+    @property
+    def short_name(self) -> str:
+        """Its folder's name, or that of a hub's model without the owner's."""
+        return self.path.resolve().name if self.path else self.name.rpartition("/")[2]
+
     def __str__(self) -> str:
         """As it is given on a command line."""
         return self.name if self.revision == MAIN else f"{self.name}@{self.revision}"

@@ -135,7 +135,7 @@ class Jobs:
         job_id = secrets.token_hex(16)
         upload = self._receiving[job_id] = _Upload(caller.name)
         try:
-            found = await self._receive(job_id, upload, name, content)
+            found = await self._receive(job_id, upload, name, content, options)
             options |= await self._languages_of(found, options)
             if found.form != "text":
                 check_marked_options(options, f"a document in {found.form}")
@@ -171,7 +171,12 @@ class Jobs:
         return running.job
 
     async def _receive(
-        self, job_id: str, upload: _Upload, name: str, content: AsyncIterator[bytes]
+        self,
+        job_id: str,
+        upload: _Upload,
+        name: str,
+        content: AsyncIterator[bytes],
+        options: Mapping[str, Any],
     ) -> DocumentFacts:
         """Write a document into its folder, and read it through."""
         path = await asyncio.to_thread(self._files.begin, job_id)
@@ -181,7 +186,7 @@ class Jobs:
                 self._check_size(upload)
                 file.write(chunk)
         async with self._inspecting:
-            return await inspect(path, name)
+            return await inspect(path, name, options)
 
     async def _languages_of(
         self, found: DocumentFacts, options: Mapping[str, Any]

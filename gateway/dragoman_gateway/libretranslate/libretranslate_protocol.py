@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -174,7 +175,7 @@ class LibreTranslateProtocol:
             return [Candidates(one.text) for one in found]
 
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
-            marked = await read_marked(texts, READERS["html"])
+            marked = await read_marked(texts, partial(READERS["html"], source))
             words = [one.words for one in marked]
             sources = await sources_of(self._translations, words, source, target)
             found = await translate_by_source(

@@ -168,7 +168,8 @@ class Translating:
         check_number(texts)
         translations = self._gateway.translations
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
-            marked = await read_marked(texts, open_reader)
+            reader = partial(open_reader, options.get("source_language"))
+            marked = await read_marked(texts, reader)
             return await translate_by_direction(translations, caller, marked, options, store=store)
 
     async def _scores(self, request: GatewayRequest, default: dict[str, Any]) -> list[PairScore]:

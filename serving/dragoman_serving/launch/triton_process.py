@@ -22,7 +22,7 @@ from dragoman_serving.launch.child_process import start_child
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.launch.ports import Ports
 from dragoman_serving.launch.processes import blocks_signals, memory_bytes
-from dragoman_serving.launch.repository import MODEL
+from dragoman_serving.launch.repository import MODEL, BundleList, Repository
 from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman_serving.launch.server_log import LogPipe
 from dragoman_serving.launch.watch import Watch
@@ -72,7 +72,7 @@ class TritonProcess:
     def __init__(
         self,
         options: ServeOptions,
-        models: list[str],
+        repository: Repository | BundleList,
         more_models: Path,
         ports: Ports,
         installation: Installation,
@@ -83,8 +83,9 @@ class TritonProcess:
 
         Args:
             options: what to serve, and where.
-            models: of the repository, to load.
-            more_models: repository of the model `info`, which needs the engine.
+            repository: whose models to load.
+            more_models: repository of `info` and other models that need the engine, and stand in no
+                other.
             ports: to listen on.
             installation: the server's files, with the backends that it may load.
             engine: the engine's process, if a model needs it.
@@ -98,7 +99,7 @@ class TritonProcess:
         # It writes its log to stderr and some lines to stdout, which is for results.
         process = start_child(
             [
-                *_command(options, models, ports, installation),
+                *_command(options, repository, ports, installation),
                 *(_info(more_models) if engine is not None else ()),
                 f"--backend-config=python,shm-region-prefix-name={self._prefix}",
             ],
@@ -199,14 +200,16 @@ class TritonProcess:
 
 
 def _command(
-    options: ServeOptions, models: list[str], ports: Ports, installation: Installation
+    options: ServeOptions,
+    repository: Repository | BundleList,
+    ports: Ports,
+    installation: Installation,
 ) -> list[str]:
     command = [
         str(installation.binary),
         f"--backend-directory={installation.backends}",
-        f"--model-repository={options.repository.absolute()}",
         "--model-control-mode=explicit",
-        *(f"--load-model={name}" for name in models),
+        *(f"--load-model={name}" for name in repository.models),
         f"--http-address={options.address}",
         f"--grpc-address={options.address}",
         f"--metrics-address={options.address}",
@@ -226,6 +229,8 @@ def _command(
     ]
     if options.grpc_connection_age_s is not None:
         command.append(f"--grpc-max-connection-age={options.grpc_connection_age_s * 1000}")
+    if repository.path is not None:
+        command.append(f"--model-repository={repository.path.absolute()}")
     if options.config is not None:
         command.append(f"--model-config-name={options.config}")
     if installation.embedded:

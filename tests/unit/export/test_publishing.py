@@ -6,8 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dragoman_export.publishing import lay_out, publish
-from dragoman_serving.launch.repository import Repository
+from dragoman_export.publishing import publish, repository_of
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.replacement import KEPT_PREFIX
@@ -32,14 +31,8 @@ def test_kept_codes_are_not_published_and_may_be_replaced(
         publish(bundle, repository, force=True)
 
 
-def test_a_bundle_is_served_from_where_it_lies(random_bundle: Path, tmp_path: Path) -> None:
-    (tmp_path / "scratch").mkdir()
-    made = lay_out(random_bundle, tmp_path / "scratch")
-    assert made == tmp_path / "scratch"
-    bundle = made / "translate" / "1" / "bundle"
-    assert bundle.resolve() == random_bundle.resolve()
-    assert Repository(made).models == ["translate", "translate_stream", "score"]
+def test_the_repository_of_a_bundle_is_found(random_bundle: Path, tmp_path: Path) -> None:
     publish(random_bundle, tmp_path / "repository")
     published = tmp_path / "repository" / "translate" / "1" / "bundle"
-    assert lay_out(published, tmp_path / "unused") == tmp_path / "repository"
-    assert not (tmp_path / "unused").exists()
+    assert repository_of(published) == tmp_path / "repository"
+    assert repository_of(random_bundle) is None

@@ -103,7 +103,7 @@ def test_a_models_record_says_what_it_was_made_of(
 
 def test_what_is_kept_needs_no_hub(cache: ModelCache) -> None:
     (source,) = find_sources(MODEL)
-    assert converter(cache, offline=True).bundle(source) == cache.folder / KEY / "bundle"
+    assert converter(cache, offline=True).bundle(source) == cache.folder / KEY / "opus-mt-en-de"
     (other,) = find_sources(f"{MODEL}@v2")
     with pytest.raises(UsageError, match="is to be fetched, which HF_HUB_OFFLINE or --offline"):
         converter(cache, offline=True).bundle(other)
