@@ -172,6 +172,12 @@ SETTINGS = (
         bool,
         False,
     ),
+    Setting(
+        "grpc_connection_age",
+        "seconds after which gRPC clients are asked to connect anew, so that those who balance by "
+        "connections find new servers (default: never)",
+        int,
+    ),
     Setting("verbose", "show Triton's own log", bool, False),
     Setting(
         "gateway",
