@@ -148,7 +148,7 @@ SETTINGS = (
     ),
     Setting(
         "engine_timeout",
-        "seconds without a sign of life after which the engine is killed",
+        "seconds without a sign of life after which the engine, Triton or the gateway is killed",
         float,
         10.0,
     ),
