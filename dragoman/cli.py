@@ -26,6 +26,7 @@ COMMANDS = (
     "shortlist",
     "verify",
     "publish",
+    "models",
     "serve",
     "gateway",
     "keys",

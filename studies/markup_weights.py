@@ -166,7 +166,7 @@ def _turned(pair: TaggedPair, evidence: Evidence) -> tuple[TaggedPair, Evidence]
     codes = tuple(Code(begin, end) for begin, end in pair.expected)
     expected = tuple((code.begin, code.end) for code in pair.markup.codes)
     turned = replace(
-        pair, source=pair.target, target=pair.source, markup=Markup(codes), expected=expected
+        pair, line=pair.reference, reference=pair.line, markup=Markup(codes), expected=expected
     )
     return turned, Evidence(evidence.reverse, evidence.target, evidence.source, evidence.weights)
 

@@ -14,7 +14,8 @@ import pytest
 import torch
 from dragoman_export.bundle import export_bundle
 from dragoman_training.config import CorpusConfig, DataConfig, RunConfig, VocabularyConfig
-from dragoman_training.network.transformer import ModelConfig, Transformer
+from dragoman_training.network.architecture import ModelConfig
+from dragoman_training.network.transformer import Transformer
 from dragoman_training.run import checkpoint
 from dragoman_training.text.vocabulary import train_vocabulary
 

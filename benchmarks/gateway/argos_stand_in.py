@@ -2,10 +2,13 @@
 
 That server is a program of its own, in an environment of its own, unchanged; it imports Argos
 Translate, in whose place this module answers, imported by a `sitecustomize.py`. It translates in
-either of two ways, by the variables that are set:
+one of three ways, by the variables that are set:
 
 - As Argos Translate does: CTranslate2 in this process, one text at a time.
 - By our engine: it asks Triton over HTTP, in the thread that asks.
+- By one of `made_up_translators`.
+
+What takes HTML apart is Argos Translate's own module `tags`, and that of argos-translate-files.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ import http.client
 import json
 import os
 import sys
+import sysconfig
 import threading
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -23,6 +28,8 @@ TRITON = "DRAGOMAN_BENCHMARK_TRITON"
 """Variable with host and port of Triton's HTTP."""
 MODEL, TOKENIZER = "DRAGOMAN_BENCHMARK_CTRANSLATE2", "DRAGOMAN_BENCHMARK_TOKENIZER"
 """Variables with a model's folder and its vocabulary's file."""
+MADE_UP = "DRAGOMAN_BENCHMARK_MADE_UP"
+"""Variable with the name of a translator of `made_up_translators`."""
 _END = "</s>"
 _PATH = "/v2/models/translate/generate"
 _NAMES = {"en": "English", "de": "German", "fr": "French"}
@@ -45,8 +52,21 @@ class Translation:
 
     def hypotheses(self, text: str, number: int) -> list[Hypothesis]:
         """The best translation; the load asks for one."""
+        return [Hypothesis(self.translate(text), 0.0)]
+
+    def translate(self, text: str) -> str:
+        """A translation."""
+        if MADE_UP in os.environ:
+            return _made_up(text)
         translate = _by_ctranslate2 if MODEL in os.environ else _by_triton
-        return [Hypothesis(translate(text, self._src, self._tgt), 0.0)]
+        return translate(text, self._src, self._tgt)
+
+
+def _made_up(text: str) -> str:
+    # Beside this file in the other server's process, where our packages are not.
+    from made_up_translators import TRANSLATORS  # type: ignore[import-not-found]
+
+    return str(TRANSLATORS[os.environ[MADE_UP]](text))
 
 
 def _by_triton(text: str, src: str, tgt: str) -> str:
@@ -96,16 +116,18 @@ class Language:
 def install() -> None:
     """Put modules in the place of those that are not installed."""
     languages = [Language(code) for code in _NAMES]
+    packages = Path(sysconfig.get_path("purelib"))
     members: dict[str, dict[str, Any]] = {
-        "argostranslate": {"__path__": []},
+        "argostranslate": {"__path__": [str(packages / "argostranslate")]},
         "argostranslate.translate": {
             "get_installed_languages": lambda: languages,
             "ITranslation": Translation,
         },
         "argostranslate.package": {"get_installed_packages": lambda: languages},
-        "argostranslate.tags": {},
-        "argostranslatefiles": {"__path__": [], "get_supported_formats": list},
-        "argostranslatefiles.translatehtml": {"translate_html": None},
+        "argostranslatefiles": {
+            "__path__": [str(packages / "argostranslatefiles")],
+            "get_supported_formats": list,
+        },
         "minisbd": {"download_models": None},
     }
     for name, found in members.items():

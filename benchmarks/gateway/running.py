@@ -20,6 +20,11 @@ from dragoman.kernel.errors import DragomanError
 REPOSITORY = Path(__file__).parents[2] / "model_repository"
 
 
+def serve() -> TritonServer:
+    """Triton with the shipped model on free ports; a context."""
+    return TritonServer(ServeOptions(REPOSITORY, http_port=0, grpc_port=0, metrics_port=0))
+
+
 @dataclass(frozen=True)
 class Running:
     """URLs of what runs.
@@ -38,9 +43,8 @@ class Running:
 @contextlib.contextmanager
 def running() -> Iterator[Running]:
     """Start all on free ports, and stop it at the end."""
-    options = ServeOptions(REPOSITORY, http_port=0, grpc_port=0, metrics_port=0)
     with (
-        TritonServer(options) as server,
+        serve() as server,
         _gateway(server, "--cache-bytes=0") as plain,
         _gateway(server) as caching,
     ):

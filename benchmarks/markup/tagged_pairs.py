@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from dragoman_options.markup import Code, Markup, Span
 from dragoman_training.text.parallel_text import read_pairs
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)([^<>]*?)(/?)>")
+_REFERENCE = re.compile(r"&#?\w+;")
 
 Name = tuple[str, str, bool]
 """Of an element: its name, its attributes, and whether it is empty."""
+
+
+@dataclass(frozen=True)
+class TaggedLine:
+    """A line with tags that are a tree, taken apart.
+
+    Attributes:
+        pieces: the text between the tags, one more than tags.
+        tags: as they are written.
+        codes: the elements, as offsets in the text.
+        names: of the elements.
+    """
+
+    pieces: tuple[str, ...]
+    tags: tuple[str, ...]
+    codes: tuple[Code, ...]
+    names: tuple[Name, ...]
+
+    @property
+    def text(self) -> str:
+        """The line without tags."""
+        return "".join(self.pieces)
 
 
 @dataclass(frozen=True)
@@ -22,8 +47,8 @@ class TaggedPair:
     """A sentence and its reference translation.
 
     Attributes:
-        source: without tags.
-        target: without tags.
+        line: the sentence.
+        reference: its translation.
         markup: the source's tags.
         expected: for each code, its span in the target.
         inner: indices of the codes that need an alignment: those that neither wrap the whole
@@ -31,12 +56,22 @@ class TaggedPair:
         empty: indices of the empty elements.
     """
 
-    source: str
-    target: str
+    line: TaggedLine
+    reference: TaggedLine
     markup: Markup
     expected: tuple[Span, ...]
     inner: tuple[int, ...]
     empty: frozenset[int]
+
+    @cached_property
+    def source(self) -> str:
+        """The sentence without tags."""
+        return self.line.text
+
+    @cached_property
+    def target(self) -> str:
+        """Its translation without tags."""
+        return self.reference.text
 
 
 def read_tagged_pairs(prefix: Path, language: str) -> list[TaggedPair]:
@@ -52,43 +87,54 @@ def read_tagged_pairs(prefix: Path, language: str) -> list[TaggedPair]:
 
 def tagged_pair(source: str, target: str) -> TaggedPair | None:
     """A pair from two lines with tags; None if the tags are not the same, or no tree."""
-    src, tgt = _parsed(source), _parsed(target)
-    if src is None or tgt is None:
+    src, tgt = tagged_line(source), tagged_line(target)
+    if src is None or tgt is None or Counter(src.names) != Counter(tgt.names):
         return None
-    (text, codes, names), (translation, found, found_names) = src, tgt
-    if Counter(names) != Counter(found_names) or not text.strip() or not translation.strip():
+    if not src.text.strip() or not tgt.text.strip():
         return None
-    places = dict(zip(_numbered(found_names), found, strict=True))
-    expected = [places[name] for name in _numbered(names)]
+    places = dict(zip(_numbered(tgt.names), tgt.codes, strict=True))
+    expected = [places[name] for name in _numbered(src.names)]
     return TaggedPair(
-        *(text, translation, Markup(tuple(codes))),
+        *(src, tgt, Markup(src.codes)),
         tuple((begin, end) for begin, end, _ in expected),
-        tuple(index for index, code in enumerate(codes) if not _is_outer(text, code)),
-        frozenset(index for index, (*_, empty) in enumerate(names) if empty),
+        tuple(index for index, code in enumerate(src.codes) if not _is_outer(src.text, code)),
+        frozenset(index for index, (*_, empty) in enumerate(src.names) if empty),
     )
 
 
-def _parsed(line: str) -> tuple[str, list[Code], list[Name]] | None:
-    """The text of a line, its codes and their names; None if the tags are no tree."""
-    text, at = "", 0
+def tagged_line(line: str) -> TaggedLine | None:
+    """Take a line with tags apart; None if the tags are no tree."""
+    length = at = 0
+    pieces: list[str] = []
+    tags: list[str] = []
     codes: list[Code] = []
     names: list[Name] = []
     opened: list[int] = []
     for found in _TAG.finditer(line):
-        text += line[at : found.start()]
+        pieces.append(_unescaped(line[at : found.start()]))
+        tags.append(found[0])
+        length += len(pieces[-1])
         at = found.end()
         closing, name, attributes, empty = found.groups()
         if closing:
             if not opened or names[opened[-1]][0] != name:
                 return None
             index = opened.pop()
-            codes[index] = codes[index]._replace(end=len(text))
+            codes[index] = codes[index]._replace(end=length)
             continue
-        codes.append(Code(len(text), len(text), opened[-1] if opened else None))
+        codes.append(Code(length, length, opened[-1] if opened else None))
         names.append((name, attributes.strip(), bool(empty)))
         if not empty:
             opened.append(len(codes) - 1)
-    return None if opened else (text + line[at:], codes, names)
+    if opened:
+        return None
+    pieces.append(_unescaped(line[at:]))
+    return TaggedLine(tuple(pieces), tuple(tags), tuple(codes), tuple(names))
+
+
+def _unescaped(written: str) -> str:
+    """Text from the way it is written; entities that only a document declares stay."""
+    return _REFERENCE.sub(lambda found: html.unescape(found[0]), written)
 
 
 def _numbered(names: Sequence[Name]) -> Iterator[tuple[Name, int]]:

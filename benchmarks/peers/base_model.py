@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 from dragoman_export.bundle import export_bundle
 from dragoman_training.config import DataConfig, RunConfig, VocabularyConfig
-from dragoman_training.network.transformer import ModelConfig, Transformer
+from dragoman_training.network.architecture import ModelConfig
+from dragoman_training.network.transformer import Transformer
 from dragoman_training.run import checkpoint
 from dragoman_training.text.vocabulary import train_vocabulary
 

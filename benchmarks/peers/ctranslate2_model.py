@@ -23,7 +23,7 @@ from dragoman_training.network.transformer import (
     MultiHeadAttention,
     Transformer,
 )
-from dragoman_training.run import checkpoint
+from dragoman_training.run import checkpoint, checkpoint_folder
 from torch import nn
 
 from dragoman.kernel.errors import DragomanError, UsageError
@@ -52,7 +52,9 @@ def convert(source: Path, out: Path) -> None:
     if loaded.config.imported:
         raise UsageError(f"{source}: was imported; convert what it was made of")
     spec = build_spec(loaded.model)
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(source / checkpoint.TOKENIZER))
+    pieces = sentencepiece.SentencePieceProcessor(
+        model_file=str(source / checkpoint_folder.TOKENIZER)
+    )
     vocabulary = [pieces.IdToPiece(index) for index in range(pieces.GetPieceSize())]
     spec.register_source_vocabulary(vocabulary)
     spec.register_target_vocabulary(vocabulary)

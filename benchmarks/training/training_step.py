@@ -13,8 +13,9 @@ import time
 
 import torch
 from dragoman_training.config import resolve
+from dragoman_training.network.architecture import PRESETS
 from dragoman_training.network.precision import lower_dtype
-from dragoman_training.network.transformer import PRESETS, Transformer
+from dragoman_training.network.transformer import Transformer
 from dragoman_training.steps.loss import projected_cross_entropy
 
 SENTENCES, LENGTH = 230, 9

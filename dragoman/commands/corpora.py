@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace, corpora: list[Corpus]) -> None:
-    from dragoman_training.text.download import Watch
     from dragoman_training.text.fetching import fetch_corpora
+    from dragoman_training.transfer import Watch
     from rich.console import Console
     from rich.progress import (
         BarColumn,

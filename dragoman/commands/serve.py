@@ -1,4 +1,4 @@
-"""`dragoman serve`: Triton with the shipped model or another one."""
+"""`dragoman serve`: Triton with the shipped model or others, which it fetches and converts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.gateway_settings import (
@@ -16,12 +18,14 @@ from dragoman.commands.gateway_settings import (
     of_serve,
     refuse_passwords,
 )
-from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, resolve
+from dragoman.commands.hub_models import hub_progress
+from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, read_bytes, resolve
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.installation import install_command
 
 if TYPE_CHECKING:
     from dragoman_serving.launch.gateway_process import GatewayOptions
+    from dragoman_serving.launch.serve_options import ServeOptions
 
 HELP = "serve translations over HTTP and gRPC with Triton Inference Server"
 EXTRA = "serve"
@@ -36,7 +40,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     from dragoman_serving.launch.repository import shipped_repository
-    from dragoman_serving.launch.serve_options import ServeOptions
     from dragoman_serving.launch.stop_signals import Stopped, stop_on_signals
     from dragoman_serving.launch.supervision import keep_serving
 
@@ -47,9 +50,65 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--engine-timeout {settings['engine_timeout']:g}: give seconds above 0")
     if settings["triton_growth"] <= 0:
         raise UsageError(f"--triton-growth {settings['triton_growth']}: give MiB above 0")
+    age_s = settings["grpc_connection_age"]
+    if age_s is not None and age_s <= 0:
+        raise UsageError(f"--grpc-connection-age {age_s}: give seconds above 0")
+    if settings["models"] and settings["repository"]:
+        raise UsageError(f"--repository {settings['repository']}: give it or models, not both")
     stop_on_signals()
-    options = ServeOptions(
-        repository=settings["repository"] or shipped_repository(),
+    try:
+        if words := settings["models"]:
+            bundles = _bundles(words, settings["offline"], arguments.quiet)
+            repository = _repository(bundles)
+        else:
+            bundles = []
+            repository = settings["repository"] or shipped_repository()
+        keep_serving(
+            _options(resolved, repository, bundles if repository is None else []),
+            restart=settings["on_failure"] == "restart",
+            follow_bundle=settings["follow_bundle"],
+            settings=resolved.description,
+            gateway=_gateway(resolved),
+        )
+    except Stopped:
+        with contextlib.suppress(OSError):  # stderr may be closed
+            print("stopped", file=sys.stderr)
+    return 0
+
+
+def _bundles(words: Sequence[str], offline: bool, quiet: bool) -> list[Path]:
+    """The checked bundles of what the command line names; what is missing is made.
+
+    Raises:
+        UsageError: a word names nothing, or what it names cannot be fetched or converted.
+    """
+    from dragoman_export.models.conversion import Converter
+    from dragoman_export.models.model_cache import ModelCache
+    from dragoman_export.models.model_source import find_sources
+
+    sources = [source for word in words for source in find_sources(word)]
+    with hub_progress(quiet) as told:
+        converter = Converter(ModelCache(), told, offline)
+        return [converter.bundle(source) for source in sources]
+
+
+def _repository(bundles: Sequence[Path]) -> Path | None:
+    """The repository of a lone bundle that is part of one, whose configuration then counts."""
+    from dragoman_export.publishing import repository_of
+
+    return repository_of(bundles[0]) if len(bundles) == 1 else None
+
+
+def _options(resolved: Resolved, repository: Path | None, bundles: Sequence[Path]) -> ServeOptions:
+    from dragoman_serving.launch.serve_options import ServeOptions
+    from dragoman_serving.service.models_to_serve import ModelsToServe
+
+    for name in ("load", "config"):
+        if repository is None and resolved.values[name]:
+            raise UsageError(f"--{name}: is for models of a repository; give --repository")
+    settings = resolved.values
+    return ServeOptions(
+        repository=repository,
         address=settings["address"],
         http_port=settings["http_port"],
         grpc_port=settings["grpc_port"],
@@ -60,20 +119,14 @@ def run(arguments: argparse.Namespace) -> int:
         more_models=tuple(settings["load"]),
         engine_timeout_s=settings["engine_timeout"],
         triton_growth_bytes=settings["triton_growth"] << 20,
+        grpc_connection_age_s=settings["grpc_connection_age"],
         parameters=resolved.parameters,
+        to_serve=ModelsToServe(
+            bundles=tuple(map(str, bundles)),
+            preload=tuple(settings["preload"]),
+            memory_bytes=settings["memory"] and read_bytes("--memory", settings["memory"]),
+        ),
     )
-    try:
-        keep_serving(
-            options,
-            restart=settings["on_failure"] == "restart",
-            follow_bundle=settings["follow_bundle"],
-            settings=resolved.description,
-            gateway=_gateway(resolved),
-        )
-    except Stopped:
-        with contextlib.suppress(OSError):  # stderr may be closed
-            print("stopped", file=sys.stderr)
-    return 0
 
 
 def _gateway(resolved: Resolved) -> GatewayOptions | None:

@@ -6,6 +6,7 @@ Those of the gateway are among them; `dragoman gateway` takes the same ones.
 from __future__ import annotations
 
 import argparse
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from dragoman.commands.hub_models import MODEL_HELP, OFFLINE_HELP
 from dragoman.kernel.errors import UsageError
 
 _TRUTH = {"true": True, "false": False}
@@ -35,11 +37,27 @@ class Setting:
     of_engine: bool = False
     short_flag: str | None = None
     is_secret: bool = False
+    is_positional: bool = False
+    """Whether it is given without a flag, as the words of the command line."""
 
     @property
     def flag(self) -> str:
         """On the command line."""
+        if self.is_positional:
+            return self.name.upper()
         return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def metavar(self) -> str:
+        """What the help has for its value: of a number the unit, else what the name ends with."""
+        words = self.name.split("_")
+        if self.of_engine:
+            return "VALUE"
+        if self.kind not in (int, float) or words[-1] == "port":
+            return words[-1].upper()
+        if words[-1] == "s":
+            return "SECONDS"
+        return "BYTES" if "bytes" in words else "NUMBER"
 
     @property
     def variable(self) -> str:
@@ -92,6 +110,8 @@ def _of_engine(name: str, what: str, default: str = "auto") -> Setting:
 
 
 SETTINGS = (
+    Setting("models", f"{MODEL_HELP} (default: --repository)", list, [], is_positional=True),
+    Setting("offline", OFFLINE_HELP, bool, False),
     Setting(
         "repository",
         "Triton model repository (default: ./model_repository if it is there, else the installed "
@@ -109,6 +129,17 @@ SETTINGS = (
     _of_engine("max_waiting", "sentences that may wait", "40000"),
     _of_engine("deadline_s", "the longest that any request may take, in seconds", "300"),
     _of_engine("allow_priority", "whether requests may set queue_priority", "false"),
+    Setting(
+        "memory",
+        "the most that the engine's process takes for all models together, such as 4GB; those that "
+        "are used least are dropped and loaded again (default: no bound)",
+    ),
+    Setting(
+        "preload",
+        "models, or directions such as en-de, to load at the start; others when first used",
+        list,
+        [],
+    ),
     Setting(
         "on_failure",
         "when Triton or the engine ends by itself, or the engine hangs",
@@ -140,6 +171,12 @@ SETTINGS = (
         "let the embedded Triton 24.10, which has known remote holes, listen beyond loopback",
         bool,
         False,
+    ),
+    Setting(
+        "grpc_connection_age",
+        "seconds after which gRPC clients are asked to connect anew, so that those who balance by "
+        "connections find new servers (default: never)",
+        int,
     ),
     Setting("verbose", "show Triton's own log", bool, False),
     Setting(
@@ -192,8 +229,7 @@ def declare(
         short: whether the flags are the short ones.
     """
     for one in settings:
-        name = "VALUE" if one.of_engine else one.name.rpartition("_")[2].upper()
-        how: dict[str, Any] = {"type": one.kind, "metavar": name}
+        how: dict[str, Any] = {"type": one.kind, "metavar": one.metavar}
         if one.choices:
             how = {"choices": one.choices}
         elif one.kind is bool:
@@ -205,6 +241,9 @@ def declare(
         flag = one.short_flag if short and one.short_flag else one.flag
         # `%` begins a field of argparse's.
         text = (one.help + default).replace("%", "%%")
+        if one.is_positional:
+            parser.add_argument(one.name, nargs="*", default=[], metavar="MODEL", help=text)
+            continue
         parser.add_argument(flag, dest=one.name, default=None, help=text, **how)
     parser.add_argument(
         "--settings",
@@ -239,6 +278,8 @@ def resolve(
     origins: dict[str, str] = {}
     for one in settings:
         value, origin = getattr(arguments, one.name), one.flag
+        if one.is_positional and not value:
+            value = None
         if value is None and one.variable in environment:
             origin = one.variable
             value = one.read(environment[one.variable], origin)
@@ -249,6 +290,22 @@ def resolve(
         if value is not None:
             origins[one.name] = origin
     return Resolved(settings, values, origins)
+
+
+def read_bytes(name: str, text: str) -> int:
+    """A number of bytes, such as 4GB or 512 MiB.
+
+    Args:
+        name: of the setting, for the message.
+        text: of the command line.
+
+    Raises:
+        UsageError: it is none.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT]?)(i?)B?", text.strip())
+    if found is None or not (size := float(found[1])):
+        raise UsageError(f"{name} {text}: give bytes, such as 4GB or 512MiB")
+    return int(size * (1024 if found[3] else 1000) ** " kMGT".index(found[2] or " "))
 
 
 def _read(file: Path, known: Sequence[str]) -> dict[str, Any]:

@@ -92,7 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _settings(arguments: argparse.Namespace, tell: bool) -> tuple[RunConfig, bool]:
     """The settings of the run, and whether it is a new one."""
     from dragoman_training.config import RunConfig
-    from dragoman_training.run.checkpoint import CONFIG, former_steps
+    from dragoman_training.run.checkpoint import former_steps
+    from dragoman_training.run.checkpoint_folder import CONFIG
     from dragoman_training.run.small_text import settings_for
 
     finished, start = former_steps(arguments.out, arguments.resume), arguments.start_from

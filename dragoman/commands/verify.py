@@ -38,24 +38,24 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_export.parity import verify
     from dragoman_training.text.parallel_text import read_directions
 
-    from dragoman.kernel.manifest import Manifest
+    from dragoman.kernel.manifest import CheckedPrecision, Manifest
 
     check_count("--sentences", arguments.sentences)
     manifest = Manifest.load(arguments.bundle)
     texts: list[tuple[str, str]] = []
     for prefix in arguments.test:
         found = read_directions(arguments.data_dir / prefix, manifest.all_directions)
-        number = max(1, arguments.sentences // len(found))
+        most = max(1, arguments.sentences // len(found))
         for src, tgt in found:
-            texts += [(text, tgt.language) for text in src.texts[:number]]
-    failed = 0
+            texts += [(text, tgt.language) for text in src.texts[:most]]
+    failed: dict[CheckedPrecision, int] = {"fp32": 0, "int8": 0}
     for outcome in verify(arguments.bundle, texts):
         print(
             f"{'ok  ' if outcome.passed else 'FAIL'}  {outcome.check}: {outcome.detail}", flush=True
         )
-        failed += not outcome.passed
+        failed[outcome.precision] += not outcome.passed
     if arguments.record:
-        manifest.record(arguments.bundle, {"verify: failed checks": float(failed)})
-    if failed:
-        raise CheckFailed(f"{arguments.bundle}: {failed} checks failed")
+        manifest.record_checks(arguments.bundle, failed)
+    if number := sum(failed.values()):
+        raise CheckFailed(f"{arguments.bundle}: {number} checks failed")
     return 0

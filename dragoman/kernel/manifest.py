@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,10 +27,13 @@ FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
 _FEWEST_CANDIDATES = 4
 MOST_LENGTH_PENALTY = 10.0
+_FAILED = "verify: failed checks in {}"
 FEWEST_SENTENCE_TOKENS = 8
 
 Activation = Literal["relu", "silu", "gelu"]
 """Between the two products of a feed-forward layer; `gelu` is the exact one, with erf."""
+CheckedPrecision = Literal["fp32", "int8"]
+"""What `dragoman verify` looks at; other precisions are made of the graphs in fp32."""
 
 
 @dataclass(frozen=True)
@@ -302,6 +305,15 @@ class Manifest:
             recorded.write(bundle)
         return recorded
 
+    def record_checks(self, bundle: Path, failed: Mapping[CheckedPrecision, int]) -> Manifest:
+        """Record how many checks failed of each precision; see `record`."""
+        counts = {_FAILED.format(precision): float(number) for precision, number in failed.items()}
+        return self.record(bundle, {"verify: failed checks": sum(counts.values()), **counts})
+
+    def failed_checks(self, precision: CheckedPrecision) -> int:
+        """How many checks of a precision failed, as far as that was recorded."""
+        return int(self.measured.get(_FAILED.format(precision), 0))
+
     def with_plan(self, plan: PlanEntry) -> Manifest:
         """The same with a plan, which replaces the one of the same file."""
         others = [known for known in self.plans if known.file != plan.file]
@@ -312,8 +324,19 @@ class Manifest:
         """Read a bundle's manifest and check every file against it.
 
         Raises:
-            UsageError: no manifest, another format version, an unknown or missing key, a path that
-                leaves the bundle, or a file that is missing or not the one that was listed.
+            UsageError: as `read`, or a file that is missing or not the one that was listed.
+        """
+        manifest = cls.read(bundle)
+        manifest.check_files(bundle)
+        return manifest
+
+    @classmethod
+    def read(cls, bundle: Path) -> Manifest:
+        """Read a bundle's manifest without a look at the files that it lists.
+
+        Raises:
+            UsageError: no manifest, another format version, an unknown or missing key, or a path
+                that leaves the bundle.
         """
         path = bundle / FILE_NAME
         values = read_json(path)
@@ -337,16 +360,6 @@ class Manifest:
             plain = Path(name).name == name and "\0" not in name
             if not plain or not (bundle / name).resolve().is_relative_to(bundle.resolve()):
                 raise UsageError(f"{path}: {name!r} leaves the bundle's folder")
-        for name, digest in self.files.items():
-            file = bundle / name
-            try:
-                found = sha256(file)
-            except OSError as error:
-                raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
-            if found != digest:
-                raise UsageError(
-                    f"{file}: is not the file that {FILE_NAME} lists (SHA-256 differs)"
-                )
         sizes = self.dimensions
         for name, value in dataclasses.asdict(sizes).items():
             if value is not None and value < 1:
@@ -367,6 +380,23 @@ class Manifest:
         if self.alignment and not self.alignment.heads:
             raise UsageError(f"{path}: alignment: names no heads")
         self._check_languages(path)
+
+    def check_files(self, bundle: Path) -> None:
+        """Check every file of a bundle against this.
+
+        Raises:
+            UsageError: a file is missing, or not the one that was listed.
+        """
+        for name, digest in self.files.items():
+            file = bundle / name
+            try:
+                found = sha256(file)
+            except OSError as error:
+                raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+            if found != digest:
+                raise UsageError(
+                    f"{file}: is not the file that {FILE_NAME} lists (SHA-256 differs)"
+                )
 
     def _check_languages(self, path: Path) -> None:
         known = set(itertools.permutations(self.languages, 2))

@@ -86,3 +86,13 @@ def replace_folder(partial: Path, folder: Path) -> None:
         os.replace(folder, former)
     os.replace(partial, folder)
     shutil.rmtree(former, ignore_errors=True)
+
+
+def file_state(path: Path) -> tuple[int, ...]:
+    """What is different once a file was written or replaced.
+
+    Raises:
+        OSError: it is not there.
+    """
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

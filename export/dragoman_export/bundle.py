@@ -10,11 +10,18 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import onnx
-import safetensors.torch
-import torch
-from dragoman_training.network.transformer import ModelConfig
-from dragoman_training.run import checkpoint
+from dragoman_training.config import RunConfig
+from dragoman_training.run import checkpoint_folder
+from dragoman_training.run.checkpoint_folder import (
+    CONFIG,
+    TGT_TOKENIZER,
+    TOKENIZER,
+    WEIGHTS,
+    tokenizer_files,
+)
+from safetensors.numpy import save_file
 
 from dragoman import __version__
 from dragoman.kernel.errors import UsageError, writing
@@ -33,7 +40,7 @@ from dragoman_export.graphs.graph_builder import GraphBuilder, WeightsFile
 from dragoman_export.graphs.transformer_graphs import Graph, all_graphs, attention
 
 Storage = Literal["fp32", "fp16"]
-_DTYPES = {"fp32": torch.float32, "fp16": torch.float16}
+_DTYPES = {"fp32": np.float32, "fp16": np.float16}
 
 
 def export_bundle(
@@ -66,42 +73,47 @@ def export_bundle(
     if bundle.exists() and bundle.samefile(source):
         raise UsageError(f"{bundle} is to be read and to be written: name another folder")
     check_folder(bundle, force, lambda folder: Manifest.load(folder).own_files)
-    loaded = checkpoint.load(source)
-    config = loaded.config
-    limits = _with_defaults(limits or loaded.limits, length_penalty, max_sentence_tokens)
+    described = checkpoint_folder.describe(source)
+    config, tokenizer = described.config, described.tokenizer
+    limits = _with_defaults(limits or described.limits, length_penalty, max_sentence_tokens)
     if limits.top_k > config.model.vocab_size:
         raise UsageError(
             f"limits.top_k is {limits.top_k}: more than the vocabulary's {config.model.vocab_size}"
         )
+    stored = checkpoint_folder.load_weights(source, config)
+    weights = {name: array.astype(_DTYPES[storage]) for name, array in stored.items()}
     partial = bundle.with_name(f".{bundle.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    weights = {name: w.to(_DTYPES[storage]) for name, w in loaded.model.state_dict().items()}
-    safetensors.torch.save_file(weights, partial / checkpoint.WEIGHTS)
-    (partial / checkpoint.CONFIG).write_text(config.to_json(), encoding="utf-8")
-    files = [checkpoint.WEIGHTS, checkpoint.CONFIG, *checkpoint.tokenizer_files(config)]
-    for name in checkpoint.tokenizer_files(config):
+    save_file(weights, partial / WEIGHTS)
+    (partial / CONFIG).write_text(config.to_json(), encoding="utf-8")
+    files = [
+        WEIGHTS,
+        CONFIG,
+        *tokenizer_files(config),
+    ]
+    for name in tokenizer_files(config):
         shutil.copyfile(source / name, partial / name)
-    graphs = all_graphs(config.model, limits, WeightsFile(partial / checkpoint.WEIGHTS))
+    graphs = all_graphs(config.model, limits, WeightsFile(partial / WEIGHTS))
     for graph in graphs.values():
         _write(graph, partial)
-    targets = {target for _, target in config.directions} if loaded.tokenizer.tags else set()
+    targets = {target for _, target in config.directions} if tokenizer.tags else set()
     tagged = [language for language in config.data.languages if language in targets]
     sizes = {field.name: getattr(config.model, field.name) for field in fields(Dimensions)}
     manifest = Manifest(
         format_version=FORMAT_VERSION,
         dimensions=Dimensions(**sizes),
         languages=config.data.languages,
-        special_ids=SpecialIds(tags={name: loaded.tokenizer.tag_id(name) for name in tagged}),
+        special_ids=SpecialIds(tags={name: tokenizer.tag_id(name) for name in tagged}),
         limits=limits,
-        tokenizer=checkpoint.TOKENIZER,
-        weights=checkpoint.WEIGHTS,
+        tokenizer=TOKENIZER,
+        weights=WEIGHTS,
         precision="fp32",
         graphs={name: graph.entry for name, graph in graphs.items()},
         files=digests(partial, [*files, *(graph.entry.file for graph in graphs.values())]),
         built_with=_versions(),
         directions=config.directions,
-        tgt_tokenizer=checkpoint.TGT_TOKENIZER if config.imported else None,
+        tgt_tokenizer=TGT_TOKENIZER if config.imported else None,
         activation=config.model.activation,
     )
     manifest.write(partial)
@@ -132,7 +144,7 @@ def add_attention_graph(bundle: Path) -> Manifest:
     manifest = Manifest.load(bundle)
     if ATTENTION_GRAPH in manifest.graphs:
         raise UsageError(f"{bundle}: has the graph {ATTENTION_GRAPH!r} already")
-    model: ModelConfig = checkpoint.load(bundle).config.model
+    model = RunConfig.from_json(bundle / CONFIG).model
     builder = GraphBuilder(ATTENTION_GRAPH, WeightsFile(bundle / manifest.weights))
     graph = attention(OpenBlocks(builder, model, manifest.limits))
     with writing(bundle):
@@ -153,6 +165,6 @@ def _write(graph: Graph, bundle: Path) -> None:
 
 
 def _versions() -> dict[str, str]:
-    packages = ("torch", "onnx", "sentencepiece")
+    packages = ("numpy", "onnx", "safetensors", "sentencepiece")
     found = {name: importlib.metadata.version(name) for name in packages}
     return {"dragoman": __version__, "python": platform.python_version(), **found}

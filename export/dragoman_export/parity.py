@@ -6,58 +6,50 @@ would run the graphs stay out.
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from dragoman_serving.engine.batching.engine import Engine
-from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
-from dragoman_serving.engine.compiled.weights import sizes_obstacle
-from dragoman_serving.engine.network import Network
-from dragoman_serving.engine.runtimes.onnx_session import OnnxSession, load_graph
-from dragoman_serving.engine.runtimes.session_decoding import Sessions
-from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.runtimes.onnx_session import load_graph
+from dragoman_serving.engine.sentence import SearchOptions
+from dragoman_training.network.architecture import NEVER
 from dragoman_training.network.attention_weights import look
-from dragoman_training.network.transformer import NEVER, DecoderLayer, Transformer
+from dragoman_training.network.transformer import DecoderLayer, Transformer
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 from dragoman_training.text.examples import pad
 from onnxruntime import InferenceSession
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import GraphEntry, Manifest
+from dragoman.kernel.manifest import CheckedPrecision, Manifest
 from dragoman.kernel.tensors import (
     ATTENTION_GRAPH,
     ATTENTION_NAMES,
     best_name,
-    cross_names,
     past_names,
     present_names,
 )
-from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
+from dragoman.kernel.text import BEGIN_ID, PAD_ID
+from dragoman_export.checks import (
+    Floats,
+    Ids,
+    Outcome,
+    cached_logits,
+    compare,
+    engine,
+    fp32_network,
+    graph_names,
+    in_turn,
+    int8_outcomes,
+    interface,
+    translate,
+)
 
-TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 5e-2}
-"""Largest difference of a value, absolute and relative to the largest of its tensor."""
-GRAPHS = ("encoder", "encoder_int8", "decoder", "decoder_int8", "reorder", "score")
-"""What a bundle must hold, beside the choice of the best; those of before have no `attention`."""
-_ONNX_TYPES = {"float32": "tensor(float)", "int64": "tensor(int64)"}
 _SAMPLE = 8
 """Sentences whose values are compared; tokens are compared for all."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One check: what it looked at, whether it held, and the figure."""
-
-    check: str
-    passed: bool
-    detail: str
 
 
 def verify(bundle: Path, texts: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
@@ -83,45 +75,14 @@ def verify(bundle: Path, texts: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
     left_out = len(encoded) - len(fitting)
     sources = [ids for ids, _ in fitting]
     yield Outcome("sentences", True, f"{len(sources)} compared, {left_out} left out as too long")
-    names = [*GRAPHS, *map(best_name, manifest.limits.best_sizes)]
-    names += [ATTENTION_GRAPH] if ATTENTION_GRAPH in manifest.graphs else []
-    graphs = {name: load_graph(bundle, manifest, name) for name in names}
-    interfaces = [_interface(name, graph, manifest.graphs[name]) for name, graph in graphs.items()]
+    graphs = {name: load_graph(bundle, manifest, name) for name in graph_names(manifest)}
+    interfaces = [interface(name, graph, manifest.graphs[name]) for name, graph in graphs.items()]
     yield from interfaces
     if not all(outcome.passed for outcome in interfaces):
         return  # graphs of another interface cannot even be run
     values = _Values(manifest, loaded.model, graphs, in_turn(fitting)[:_SAMPLE])
     yield from values.outcomes()
     yield from _tokens(bundle, manifest, loaded.model, sources)
-
-
-def in_turn(sources: Sequence[tuple[Sequence[int], str]]) -> list[Sequence[int]]:
-    """Sources, of each target language the first, then the second, and so on."""
-    by_target: dict[str, list[Sequence[int]]] = {}
-    for ids, target in sources:
-        by_target.setdefault(target, []).append(ids)
-    turns = itertools.zip_longest(*by_target.values())
-    return [ids for turn in turns for ids in turn if ids is not None]
-
-
-def _interface(name: str, graph: InferenceSession, entry: GraphEntry) -> Outcome:
-    """Names, element types and shapes."""
-    found_names = [t.name for t in (*graph.get_inputs(), *graph.get_outputs())]
-    listed_names = [t.name for t in (*entry.inputs, *entry.outputs)]
-    check = f"{name}: names, types, shapes"
-    if found_names != listed_names:
-        return Outcome(check, False, f"{found_names}, listed {listed_names}")
-    wrong = []
-    for found, listed in zip(
-        [*graph.get_inputs(), *graph.get_outputs()], [*entry.inputs, *entry.outputs], strict=True
-    ):
-        shape = tuple(map(str, found.shape))
-        if found.type != _ONNX_TYPES[listed.dtype] or shape != listed.shape:
-            wrong.append(
-                f"{found.name}: {found.type} {shape}, listed {listed.dtype} {listed.shape}"
-            )
-    tensors = len(entry.inputs) + len(entry.outputs)
-    return Outcome(check, not wrong, "; ".join(wrong) or f"{tensors} tensors")
 
 
 class _Values:
@@ -153,16 +114,19 @@ class _Values:
         self._sayable = _sayable(model)
 
     def outcomes(self) -> Iterator[Outcome]:
-        for precision, suffix in (("fp32", ""), ("int8", "_int8")):
-            bound = TOLERANCE[precision]
+        suffixes: dict[CheckedPrecision, str] = {"fp32": "", "int8": "_int8"}
+        for precision, suffix in suffixes.items():
             cross = self._graphs[f"encoder{suffix}"].run(
                 None, {"input_ids": self._src_ids.numpy(), "src_lengths": self._src_lengths}
             )
-            yield self._encoder(f"encoder{suffix}", cross, bound)
-            logits = self._cached_steps(f"decoder{suffix}", cross)
+            yield self._encoder(f"encoder{suffix}", cross, precision)
+            logits = cached_logits(
+                self._graphs[f"decoder{suffix}"],
+                *(self._manifest, cross, self._src_lengths, self._tgt_in.numpy()),
+            )
             check = f"decoder{suffix}: cached step = full prefix"
             found, right = logits[..., self._sayable], self._logits[..., self._sayable]
-            yield self._compare(check, found, right, self._tgt_keep_mask, bound)
+            yield self._compare(check, found, right, self._tgt_keep_mask, precision)
         yield from self._best()
         yield self._reorder()
         yield self._score()
@@ -172,21 +136,16 @@ class _Values:
     def _compare(
         self,
         check: str,
-        found: npt.NDArray[np.float32],
+        found: Floats,
         right: torch.Tensor,
         keep: torch.Tensor,
-        tolerance: float = TOLERANCE["fp32"],
+        precision: CheckedPrecision = "fp32",
     ) -> Outcome:
         """Compare where `keep`, which covers the leading dimensions, is true."""
-        expected, got = right[keep], torch.from_numpy(found)[keep]
-        difference = (expected - got).abs().max().item()
-        bound = tolerance * max(1.0, expected.abs().max().item())
-        detail = f"largest difference {difference:.1e}, allowed {bound:.1e}"
-        return Outcome(check, difference <= bound, detail)  # NaN is not <=
+        expected = right[keep].numpy()
+        return compare(check, found[keep.numpy()], expected, precision)
 
-    def _encoder(
-        self, name: str, cross: Sequence[npt.NDArray[np.float32]], tolerance: float
-    ) -> Outcome:
+    def _encoder(self, name: str, cross: Sequence[Floats], precision: CheckedPrecision) -> Outcome:
         heads, right = self._model.config.heads, []
         for layer in self._model.decoder_layers:
             assert isinstance(layer, DecoderLayer)
@@ -198,28 +157,7 @@ class _Values:
         # Positions first, so that padding can be left out.
         found = np.stack(cross, axis=-1).transpose(0, 2, 1, 3, 4)
         expected = torch.stack(right, dim=-1).transpose(1, 2)
-        return self._compare(f"{name}: values", found, expected, self._src_keep_mask, tolerance)
-
-    def _cached_steps(
-        self, name: str, cross: Sequence[npt.NDArray[np.float32]]
-    ) -> npt.NDArray[np.float32]:
-        """Logits [B, T, V] of one step after the other."""
-        sizes = self._manifest.dimensions
-        rows, length = self._tgt_in.shape
-        shape = (rows, sizes.heads, length, sizes.head_size)
-        past = [np.zeros(shape, np.float32) for _ in past_names(sizes.decoder_layers)]
-        logits = []
-        for position in range(length):
-            inputs = {
-                "input_ids": self._tgt_in[:, position].numpy(),
-                "positions": np.full(rows, position),
-                "src_lengths": self._src_lengths,
-                **dict(zip(cross_names(sizes.decoder_layers), cross, strict=True)),
-                **dict(zip(past_names(sizes.decoder_layers), past, strict=True)),
-            }
-            *past, step = self._graphs[name].run(None, inputs)
-            logits.append(step)
-        return np.stack(logits, axis=1)
+        return self._compare(f"{name}: values", found, expected, self._src_keep_mask, precision)
 
     def _best(self) -> Iterator[Outcome]:
         """The graph's choice of the model's own logits."""
@@ -290,75 +228,27 @@ def _tokens(
     greedy = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
     alpha = manifest.limits.length_penalty
     beams = beam_search(model, sources, limits, 4, alpha)
-    with _engine(Sessions(OnnxSession(bundle, manifest, "fp32")), manifest) as engine:
+    with engine(fp32_network(bundle, manifest), manifest) as running:
         for name, options, right in (
             ("greedy", SearchOptions(1, 0.0), greedy),
             ("beam 4", SearchOptions(4, alpha), [hypothesis.ids for hypothesis in beams]),
         ):
-            found = _translate(engine, sources, limits, options)
+            found = translate(running, manifest, sources, options)
             equal = sum(map(operator.eq, found, right))
             detail = f"{equal} of {len(sources)} sentences equal"
             yield Outcome(f"tokens: {name}", equal == len(sources), detail)
-    int8: dict[str, Network] = {"int8": Sessions(OnnxSession(bundle, manifest, "int8"))}
-    if sizes_obstacle(manifest.dimensions) is None:
-        int8["int8, native"] = NativeNetwork(bundle, manifest)
-    for name, network in int8.items():
-        yield from _int8_tokens(name, network, manifest, model, sources, greedy)
+    yield from int8_outcomes(bundle, manifest, sources, greedy, partial(_logits_after, model))
 
 
-def _int8_tokens(
-    name: str,
-    network: Network,
-    manifest: Manifest,
-    model: Transformer,
-    sources: Sequence[Sequence[int]],
-    right: Sequence[tuple[int, ...]],
-) -> Iterator[Outcome]:
-    """Whether neighbours make no difference, and whether all is near what is right."""
-    limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
-    options = SearchOptions(1, 0.0)
-    with _engine(network, manifest) as engine:
-        found = _translate(engine, sources, limits, options)
-        alone = [
-            ids
-            for source, limit in zip(sources, limits, strict=True)
-            for ids in _translate(engine, [source], [limit], options)
-        ]
-        equal = sum(map(operator.eq, found, alone))
-        detail = f"{equal} of {len(sources)} sentences equal"
-        yield Outcome(f"tokens: {name}, in a batch as alone", equal == len(sources), detail)
-        yield _near(name, model, sources, found, right)
-
-
-def _near(
-    name: str,
-    model: Transformer,
-    sources: Sequence[Sequence[int]],
-    found: Sequence[tuple[int, ...]],
-    right: Sequence[tuple[int, ...]],
-) -> Outcome:
-    """Where int8 first takes another token, the oracle's scores of the two must lie near."""
-    gaps, bound = [0.0], 0.0
-    for source, ours, oracles in zip(sources, found, right, strict=True):
-        if ours == oracles:
-            continue
-        ours, oracles = (*ours, END_ID), (*oracles, END_ID)
-        first = next(i for i, (a, b) in enumerate(zip(ours, oracles, strict=False)) if a != b)
-        src_ids = torch.tensor([source])
-        keep_mask = torch.ones_like(src_ids, dtype=torch.bool)
-        tgt_ids = torch.tensor([[BEGIN_ID, *oracles[:first]]])
-        with torch.no_grad():
-            memory = model.encode(src_ids, keep_mask)
-            logits = model.project(model.decode(tgt_ids, memory, keep_mask))[0, -1]
-        gaps.append(float(logits[oracles[first]] - logits[ours[first]]))
-        largest = float(logits[_sayable(model)].abs().max())
-        bound = max(bound, TOLERANCE["int8"] * max(1.0, largest))
-    equal = sum(map(operator.eq, found, right))
-    detail = (
-        f"{equal} of {len(sources)} sentences equal; where not, the oracle's logits are at most "
-        f"{max(gaps):.2f} apart, allowed {bound:.2f}"
-    )
-    return Outcome(f"tokens: {name}, as the oracle or near it", max(gaps) <= bound, detail)
+@torch.no_grad()
+def _logits_after(model: Transformer, source: Ids, prefix: Ids) -> Floats:
+    """See `LogitsAfter`."""
+    src_ids = torch.tensor([source])
+    keep_mask = torch.ones_like(src_ids, dtype=torch.bool)
+    memory = model.encode(src_ids, keep_mask)
+    found = model.project(model.decode(torch.tensor([prefix]), memory, keep_mask))[0, -1]
+    logits: Floats = found.numpy()
+    return logits
 
 
 def _sayable(model: Transformer) -> torch.Tensor:
@@ -366,24 +256,3 @@ def _sayable(model: Transformer) -> torch.Tensor:
     if not model.config.output_bias:
         return torch.ones(model.config.vocab_size, dtype=torch.bool)
     return model.output_bias.detach() > NEVER / 2
-
-
-@contextmanager
-def _engine(network: Network, manifest: Manifest) -> Iterator[Engine]:
-    engine = Engine(network, manifest.special_ids)
-    try:
-        yield engine
-    finally:
-        engine.close()
-
-
-def _translate(
-    engine: Engine,
-    sources: Sequence[Sequence[int]],
-    limits: Sequence[int],
-    options: SearchOptions,
-) -> list[tuple[int, ...]]:
-    sentences = [
-        Sentence(tuple(ids), limit, options) for ids, limit in zip(sources, limits, strict=True)
-    ]
-    return [future.result().ids for future in engine.submit(sentences)]

@@ -54,6 +54,13 @@ def publish(bundle: Path, repository: Path, force: bool = False) -> None:
     replace_folder(partial, repository)
 
 
+def repository_of(bundle: Path) -> Path | None:
+    """The repository that a bundle is part of; None: it is part of none."""
+    model = bundle.resolve().parent.parent
+    is_part = (model / "config.pbtxt").is_file() and bundle.resolve() == model / "1" / "bundle"
+    return model.parent if is_part else None
+
+
 def _own_files(repository: Path) -> list[str]:
     """What `publish` wrote into a repository; see `replacement.OwnFiles`."""
     bundle = repository / TRANSLATE / "1" / "bundle"

@@ -64,9 +64,10 @@ class Served:
             lines = error.read().decode().splitlines()
         return [json.loads(line.removeprefix("data: ")) for line in lines if line]
 
-    def metric(self, name: str) -> float:
-        """A figure of the engine, from the metrics port."""
-        labels = r'{model="translate"}'
+    def metric(self, name: str, bundle: str | None = None) -> float:
+        """A figure of the engine, or of a bundle, from the metrics port."""
+        of_bundle = "" if bundle is None else f'bundle="{bundle}",'
+        labels = f'{{{of_bundle}model="translate"}}'
         found = re.search(rf"^dragoman_{name}{labels} (\S+)$", self._metrics(), re.MULTILINE)
         assert found, name
         return float(found[1])

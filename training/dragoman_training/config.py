@@ -16,8 +16,7 @@ from typing import Any, Literal
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.settings import from_mapping, override, read_json, read_toml
-from dragoman_training.network.precision import Precision
-from dragoman_training.network.transformer import PRESETS, ModelConfig
+from dragoman_training.network.architecture import PRESETS, ModelConfig, Precision
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,15 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
         if not is_secure(url) or (request.type == "https" and urlsplit(url).scheme != "https"):
             raise urllib.error.URLError(f"it redirects to {url}, which is not https://")
         self._hops.append((request.full_url, headers))
-        return super().redirect_request(request, file, code, reason, headers, url)  # type: ignore[arg-type]
+        following = super().redirect_request(request, file, code, reason, headers, url)  # type: ignore[arg-type]
+        if following is not None and _server(url) != _server(request.full_url):
+            following.headers.pop("Authorization", None)  # no other server may learn it
+        return following
+
+
+def _server(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
 
 
 def _is_loopback(host: str | None) -> bool:

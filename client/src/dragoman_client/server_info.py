@@ -25,8 +25,8 @@ class ServerInfo:
         models: Triton's models, such as "translate".
         languages: between which it translates, such as "en" and "de".
         directions: pairs of source and target language.
-        bundles: the models that are loaded: each one's `identity`, `precision`, `runtime`,
-            `instruction_set` and `directions`.
+        bundles: the models that translate: each one's `name`, which the option `model` takes,
+            `identity`, `precision`, `runtime`, `instruction_set` and `directions`.
         options: what a request may ask, by name: its `type`, `range`, `default`, `help`, and more.
         limits: numbers by name, such as `request_sentences`.
         metrics_port: of Triton's metrics; None: unknown.

@@ -15,6 +15,7 @@ class ScoringArguments(TypedDict, total=False):
 
     source_language: str | None
     target_language: str | None
+    model: str | None
     length_penalty: float | None
     return_scores: bool | None
     return_token_scores: bool | None

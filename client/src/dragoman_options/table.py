@@ -47,6 +47,13 @@ OPTIONS: Final[Mapping[str, Option]] = {
             aliases=("--to",),
         ),
         Option(
+            "model",
+            "text",
+            "name of the bundle that translates, where several translate between the languages",
+            unset="the first that translates between the languages",
+            scores=True,
+        ),
+        Option(
             "max_tokens",
             "whole number",
             "most tokens of a sentence's translation, end symbol included",

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from dragoman_training.network.transformer import ModelConfig
+from dragoman_training.network.architecture import ModelConfig
 
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.positions import sinusoidal_positions

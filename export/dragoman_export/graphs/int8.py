@@ -16,7 +16,7 @@ Source: https://onnxruntime.ai/docs/performance/model-optimizations/quantization
 from __future__ import annotations
 
 import numpy as np
-from dragoman_training.network.transformer import ModelConfig
+from dragoman_training.network.architecture import ModelConfig
 from onnx import TensorProto
 
 from dragoman.kernel.manifest import Limits

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import onnx
-from dragoman_training.network.transformer import ModelConfig
+from dragoman_training.network.architecture import ModelConfig
 
 from dragoman.kernel.manifest import GraphEntry, Limits, TensorEntry
 from dragoman.kernel.tensors import (

@@ -20,11 +20,13 @@ from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.segmentation import joined
 from dragoman_gateway.core.translations import Translations, finished
 
-READERS: Final[Mapping[str, Callable[[], Reader]]] = {
-    "html": lambda: HtmlReader(encoding="utf-8"),
-    "xml": lambda: XmlReader(GENERIC, encoding="utf-8", is_fragment=True),
+READERS: Final[Mapping[str, Callable[[str | None], Reader]]] = {
+    "html": lambda source: HtmlReader(encoding="utf-8", source_language=source),
+    "xml": lambda source: XmlReader(
+        GENERIC, encoding="utf-8", is_fragment=True, source_language=source
+    ),
 }
-"""What makes readers of a text, by its format."""
+"""What makes readers of a text in a language, if that is known, by its format."""
 
 _LONG_CHARACTERS = 2000
 """Of a text whose reading, which takes a millisecond and more, must not delay other requests."""
@@ -107,17 +109,26 @@ async def translate_segments(
     Raises:
         InvalidInput: a text is refused.
     """
-    answers: dict[int, Answer] = {}
     # What has no elements in it is asked for as other texts are, and can be kept in the cache.
     marked = [index for index, one in enumerate(markups) if one != Markup()]
     plain = [index for index, one in enumerate(markups) if one == Markup()]
-    for indices in filter(None, (plain, marked)):
+
+    async def ask_for(indices: Sequence[int]) -> Sequence[Answer]:
         these = [markups[index] for index in indices] if indices is marked else None
         try:
-            found = await ask([texts[index] for index in indices], these)
+            return await ask([texts[index] for index in indices], these)
         except InvalidInput as error:
             raise _renumbered(error, indices) from error
-        answers.update(zip(indices, found, strict=True))
+
+    parts = [indices for indices in (plain, marked) if indices]
+    try:
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(ask_for(indices)) for indices in parts]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    answers: dict[int, Answer] = {}
+    for indices, task in zip(parts, asked, strict=True):
+        answers.update(zip(indices, task.result(), strict=True))
     return [answers[index] for index in range(len(texts))]
 
 

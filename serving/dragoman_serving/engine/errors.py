@@ -3,6 +3,7 @@
 DragomanError
 ├── Overloaded         more work than can be done in time: try again later  (UNAVAILABLE)
 ├── Closed             the engine takes no more sentences                   (UNAVAILABLE)
+├── ModelUnavailable   the model cannot be loaded now                       (UNAVAILABLE)
 ├── DeadlineExceeded   the deadline passed, or will before it is done       (CANCELLED)
 └── EngineFailure      the engine broke, through no fault of the request    (INTERNAL)
 """
@@ -31,6 +32,12 @@ class Overloaded(DragomanError):
 
 class Closed(DragomanError):
     """The engine takes no more sentences."""
+
+    status = "UNAVAILABLE"
+
+
+class ModelUnavailable(DragomanError):
+    """The model cannot be loaded; others may be well."""
 
     status = "UNAVAILABLE"
 

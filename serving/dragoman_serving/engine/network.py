@@ -68,8 +68,8 @@ class Decoding(Protocol):
         """Free slots, given in rising order; from the highest on, the last one takes its place."""
 
 
-class Network(Protocol):
-    """A model, ready to run in several threads."""
+class Measured(Protocol):
+    """What knows the sizes of a model."""
 
     def most_bytes(self, width: int, slots: int) -> int:
         """Bytes that the caches of a decoding take at most, also while they grow.
@@ -79,6 +79,10 @@ class Network(Protocol):
             slots: sentences that it may have.
         """
         ...
+
+
+class Network(Measured, Protocol):
+    """A model, ready to run in several threads."""
 
     @property
     def most_rows(self) -> int | None:

@@ -27,6 +27,10 @@ class BatchLimits:
     come one by one; of n workers, the (n - 1)th part. Receiving and answering each of them takes as
     long as a few of its steps, and needs the other cores."""
 
+    kinds: int | None = None
+    """Kinds of searches (beam widths) that a worker steps at a time, each with caches of its own;
+    None: any."""
+
     @property
     def most_of_request(self) -> int:
         """Sentences that one request may have."""
@@ -119,6 +123,8 @@ class EngineSettings:
     """Rows that one worker steps at a time."""
     max_waiting: int = 40_000
     """Sentences that may wait; more are refused. One request may take half of what is free."""
+    max_kinds: int | None = None
+    """Beam widths that a worker steps at a time; None: any."""
     tuning: Tuning = Tuning()
     """Numbers that fit most machines."""
 

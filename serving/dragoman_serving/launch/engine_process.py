@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from dragoman_serving.launch.child_process import start_child
 from dragoman_serving.service.engine_socket import listen, remove
+from dragoman_serving.service.models_to_serve import ModelsToServe
 
 _STOP_S = 10
 _NO_PARAMETERS: Mapping[str, str] = {}
@@ -24,12 +25,18 @@ class EngineProcess:
         heartbeat: file descriptor from which its signs of life are read (`service.heartbeat`).
     """
 
-    def __init__(self, metrics_port: int, parameters: Mapping[str, str] = _NO_PARAMETERS) -> None:
+    def __init__(
+        self,
+        metrics_port: int,
+        parameters: Mapping[str, str] = _NO_PARAMETERS,
+        to_serve: ModelsToServe | None = None,
+    ) -> None:
         """Start it; it loads what Triton's models ask for.
 
         Args:
             metrics_port: of Triton, for clients that ask.
             parameters: of models, that come before those of their configurations.
+            to_serve: bundles; None: the one in the folder of the model `translate`.
 
         Raises:
             DragomanError: there is no place for its socket.
@@ -50,6 +57,7 @@ class EngineProcess:
                         "dragoman_serving.service",
                         *map(str, (*descriptors, metrics_port)),
                         json.dumps(dict(parameters)),
+                        str(to_serve or ModelsToServe()),
                     ],
                     descriptors=descriptors,
                 )

@@ -15,13 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dragoman_options.table import INFO
+
 from dragoman.kernel.errors import DragomanError
 from dragoman_serving.launch.backends import find_installation, lay_out_backends
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.launch.ports import Ports, choose_ports
 from dragoman_serving.launch.processes import alive, children
 from dragoman_serving.launch.pulse import Pulse
-from dragoman_serving.launch.repository import Repository, lay_out_info
+from dragoman_serving.launch.repository import BundleList, Repository, lay_out
 from dragoman_serving.launch.serve_options import (
     ServeOptions,
     refuse_beyond_loopback,
@@ -74,7 +76,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             backends = lay_out_backends(self._installation, named, scratch)
             self._installation = replace(self._installation, backends=backends)
             self._more_models = scratch / "models"
-            lay_out_info(self._more_models)
+            lay_out(self._more_models, self._own_models)
             self._log = LogPipe()
             undo.callback(self._log.close)
             self._exit = undo.pop_all()
@@ -196,10 +198,12 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         try:
             loads = self.engine is None
             if loads and self._repository.layout is not None:
-                self.engine = EngineProcess(self.ports.metrics, self._options.parameters)
+                self.engine = EngineProcess(
+                    self.ports.metrics, self._options.parameters, self._options.to_serve
+                )
             self._process = TritonProcess(
                 self._options,
-                self._repository.models,
+                self._repository,
                 self._more_models,
                 self.ports,
                 self._installation,
@@ -217,8 +221,15 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             self._end_engine()
             raise
 
-    def _read_repository(self) -> Repository:
+    @property
+    def _own_models(self) -> list[str]:
+        """Models that stand in no repository on disk."""
+        return [INFO, *(self._repository.models if self._repository.path is None else ())]
+
+    def _read_repository(self) -> Repository | BundleList:
         options = self._options
+        if options.repository is None:
+            return BundleList(options.to_serve, options.parameters)
         return Repository(
             options.repository, options.more_models, options.config, options.parameters
         )

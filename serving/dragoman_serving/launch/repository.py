@@ -6,15 +6,17 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
+from dragoman_options.table import SCORE, STREAM, TRANSLATE
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Manifest
 from dragoman_serving.models.loading import Layout, choose_layout
+from dragoman_serving.models.routes import Routes, read_bundles
 from dragoman_serving.service.configuration import engine_settings, request_rules
 from dragoman_serving.service.model_config import BACKEND, config_text
+from dragoman_serving.service.models_to_serve import ModelsToServe
 
 MODEL = TRANSLATE
 FURTHER_MODELS = (STREAM, SCORE)
@@ -119,6 +121,41 @@ class Repository:
             return 0
 
 
+class BundleList:
+    """Bundles that have been checked, which are served without a repository of their own.
+
+    Attributes: as of `Repository`.
+    """
+
+    path = None
+    models: Sequence[str] = (MODEL, *FURTHER_MODELS)
+    backends = frozenset((BACKEND,))
+
+    def __init__(self, to_serve: ModelsToServe, parameters: Mapping[str, str]) -> None:
+        """Check what would only come up in the engine's process.
+
+        Args:
+            to_serve: the bundles.
+            parameters: of the engine.
+
+        Raises:
+            UsageError: there are none, one is damaged, or what is requested is not available here.
+        """
+        request_rules(parameters)
+        bundles = read_bundles([Path(folder) for folder in to_serve.bundles])
+        if not bundles:
+            raise UsageError("no models to serve: name bundles")
+        settings = engine_settings(parameters)
+        layouts = [choose_layout(settings, one.folder, one.manifest) for one in bundles]
+        self.layout: Layout | None = layouts[0]
+        Routes(bundles)  # refuses two of one name
+
+    @staticmethod
+    def layout_has_changed() -> bool:
+        """Never: the engine's process itself follows its bundles."""
+        return False
+
+
 def shipped_repository() -> Path:
     """The repository of the shipped model: that of a checkout, else that of `dragoman-model`.
 
@@ -137,10 +174,11 @@ def shipped_repository() -> Path:
     return Path(installed.origin).parent
 
 
-def lay_out_info(folder: Path) -> None:
-    """Make a repository of the model `info`, which no repository on disk needs to have."""
-    (folder / INFO / "1").mkdir(parents=True)
-    (folder / INFO / "config.pbtxt").write_text(config_text(INFO), encoding="utf-8")
+def lay_out(folder: Path, models: Sequence[str]) -> None:
+    """Make a repository of models that the engine answers, and that hold nothing of their own."""
+    for model in models:
+        (folder / model / "1").mkdir(parents=True)
+        (folder / model / "config.pbtxt").write_text(config_text(model), encoding="utf-8")
 
 
 def read_config(path: Path) -> ModelConfig:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
+from dragoman_serving.service.models_to_serve import ModelsToServe
 
 _LEAST_FILES = 256
 """Triton has about 70 files open at rest; the rest is for connections and for more cores."""
@@ -18,7 +19,8 @@ _LEAST_FILES = 256
 class ServeOptions:
     """Where and what to serve. A port of 0 is replaced by a free one."""
 
-    repository: Path
+    repository: Path | None
+    """Triton's; None: what `to_serve` names is served instead."""
     address: str = "127.0.0.1"
     http_port: int = 8000
     grpc_port: int = 8001
@@ -35,8 +37,12 @@ class ServeOptions:
     triton_growth_bytes: int = 1 << 30
     """Memory by which Triton may grow after its start. If it has grown by more, it is started again
     in the next pause, or at once if it has grown by twice as much."""
+    grpc_connection_age_s: int | None = None
+    """After which a gRPC connection takes no more requests; those in flight finish."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Of the engine's models; they come before those of their `config.pbtxt`."""
+    to_serve: ModelsToServe = field(default_factory=ModelsToServe)
+    """Bundles, if there is no repository, and what else the engine is told of its models."""
 
     @property
     def client_address(self) -> str:

@@ -22,7 +22,7 @@ from dragoman_serving.launch.child_process import start_child
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.launch.ports import Ports
 from dragoman_serving.launch.processes import blocks_signals, memory_bytes
-from dragoman_serving.launch.repository import MODEL
+from dragoman_serving.launch.repository import MODEL, BundleList, Repository
 from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman_serving.launch.server_log import LogPipe
 from dragoman_serving.launch.watch import Watch
@@ -44,6 +44,9 @@ _KEPT_BYTES = 128 << 10
 """Larger blocks that Triton frees go back to the system."""
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _KEEPALIVE_MS = 60_000
+_LEAST_PING_MS = 4_000
+"""Between two pings of a client. Balancers send them to notice a server that hangs; by default,
+Triton closes a connection that brings more than two in five minutes."""
 _CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGABRT)
 _CRASHING_S = 0.5
 """For Triton to write a stack trace and end, once it has logged one of these signals."""
@@ -69,7 +72,7 @@ class TritonProcess:
     def __init__(
         self,
         options: ServeOptions,
-        models: list[str],
+        repository: Repository | BundleList,
         more_models: Path,
         ports: Ports,
         installation: Installation,
@@ -80,8 +83,9 @@ class TritonProcess:
 
         Args:
             options: what to serve, and where.
-            models: of the repository, to load.
-            more_models: repository of the model `info`, which needs the engine.
+            repository: whose models to load.
+            more_models: repository of `info` and other models that need the engine, and stand in no
+                other.
             ports: to listen on.
             installation: the server's files, with the backends that it may load.
             engine: the engine's process, if a model needs it.
@@ -95,7 +99,7 @@ class TritonProcess:
         # It writes its log to stderr and some lines to stdout, which is for results.
         process = start_child(
             [
-                *_command(options, models, ports, installation),
+                *_command(options, repository, ports, installation),
                 *(_info(more_models) if engine is not None else ()),
                 f"--backend-config=python,shm-region-prefix-name={self._prefix}",
             ],
@@ -196,14 +200,16 @@ class TritonProcess:
 
 
 def _command(
-    options: ServeOptions, models: list[str], ports: Ports, installation: Installation
+    options: ServeOptions,
+    repository: Repository | BundleList,
+    ports: Ports,
+    installation: Installation,
 ) -> list[str]:
     command = [
         str(installation.binary),
         f"--backend-directory={installation.backends}",
-        f"--model-repository={options.repository.absolute()}",
         "--model-control-mode=explicit",
-        *(f"--load-model={name}" for name in models),
+        *(f"--load-model={name}" for name in repository.models),
         f"--http-address={options.address}",
         f"--grpc-address={options.address}",
         f"--metrics-address={options.address}",
@@ -216,10 +222,15 @@ def _command(
         f"--grpc-keepalive-time={_KEEPALIVE_MS}",
         "--grpc-keepalive-permit-without-calls=1",
         "--grpc-http2-max-pings-without-data=0",
+        f"--grpc-http2-min-recv-ping-interval-without-data={_LEAST_PING_MS}",
         f"--log-info={str(options.log_verbose).lower()}",
         f"--http-restricted-api={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",
         f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",
     ]
+    if options.grpc_connection_age_s is not None:
+        command.append(f"--grpc-max-connection-age={options.grpc_connection_age_s * 1000}")
+    if repository.path is not None:
+        command.append(f"--model-repository={repository.path.absolute()}")
     if options.config is not None:
         command.append(f"--model-config-name={options.config}")
     if installation.embedded:

@@ -8,11 +8,11 @@ from the outside in; of the codes of one parent, the one whose span is surest co
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
-from dragoman_options.markup import Markup, PlacedCodes, Span
+from dragoman_options.markup import Code, Markup, PlacedCodes, Span
 
 from dragoman_serving.markup.areas import Area
 from dragoman_serving.markup.evidence import Evidence, Floats
@@ -29,20 +29,45 @@ _LEAST_LINK = 0.1
 """Between the units of a code and those at which it is placed; below it, the place is a guess."""
 
 
-def place(source: str, target: str, markup: Markup, evidence: Evidence) -> PlacedCodes:
+def place(source: str, target: str, markup: Markup, evidence: Evidence | None) -> PlacedCodes:
     """Place the codes of a sentence in its translation.
 
     Args:
         source: the sentence.
         target: its translation.
         markup: of the sentence; valid.
-        evidence: the soft alignment of the two; not looked at if no code needs it.
+        evidence: the soft alignment of the two; None: no code needs it, as each encloses the
+            sentence, or is empty at one of its ends.
     """
     if source == target:
         return PlacedCodes(tuple((code.begin, code.end) for code in markup.codes))
+    if evidence is None:
+        return PlacedCodes(tuple(_outer_spans(source, target, markup.codes)))
     placement = _Placement(source, target, markup, evidence)
     placement.run()
     return PlacedCodes(tuple(placement.spans), placement.uncertain)
+
+
+def _outer_spans(source: str, target: str, codes: Sequence[Code]) -> Iterator[Span]:
+    """The spans of codes that begin and end at the ends of a sentence."""
+    begin, end = _core(source)
+    found_begin, found_end = _core(target)
+
+    def moved(offset: int) -> int:
+        if offset <= begin:
+            return found_begin if offset == begin else min(offset, found_begin)
+        if offset == len(source) > end:
+            return len(target)
+        return min(found_end + offset - end, len(target))
+
+    for code in codes:
+        yield moved(code.begin), moved(code.end)
+
+
+def _core(text: str) -> Span:
+    """Where a text is without the white space at its ends."""
+    end = len(text.rstrip())
+    return min(len(text) - len(text.lstrip()), end), end
 
 
 class _Placement:

@@ -1,1 +1,1 @@
-"""Loading a bundle for serving, and choosing the direction of a request."""
+"""The bundles of a server: routes, loading, dropping, replacing; the direction of a request."""

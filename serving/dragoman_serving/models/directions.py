@@ -10,7 +10,6 @@ from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.language import Detected, OtherLanguage, detect_language
-from dragoman.kernel.manifest import Manifest
 
 Direction = tuple[str, str, Detected | None]
 """Source and target language, and what was detected, if something was to be."""
@@ -21,11 +20,11 @@ _UNDETECTED = Detected("", 0.0)
 
 
 class Directions:
-    """Those that a model was trained for."""
+    """Those that a model, or several together, were trained for."""
 
-    def __init__(self, manifest: Manifest) -> None:
-        """Know the model's languages."""
-        self._known, self._all = manifest.languages, manifest.all_directions
+    def __init__(self, languages: Sequence[str], directions: Sequence[tuple[str, ...]]) -> None:
+        """Know languages, and pairs of source and target language."""
+        self._known, self._all = languages, directions
 
     def of_texts(
         self, texts: Sequence[str], source: str | None, target: str | None, first: int = 0

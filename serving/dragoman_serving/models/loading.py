@@ -11,6 +11,7 @@ from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
 from dragoman.kernel.processors import usable_processors
 from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.cpu import exact_int8_products
 from dragoman_serving.engine.compiled.library import MOST_BEST, choose_instruction_set, load
@@ -68,6 +69,7 @@ def open_engine(
     settings: EngineSettings,
     special_ids: SpecialIds | None = None,
     on_failure: Callable[[EngineFailure], None] | None = None,
+    statistics: Statistics | None = None,
 ) -> Opened:
     """Load a bundle and start an engine over it.
 
@@ -77,6 +79,7 @@ def open_engine(
         settings: how to lay the engine out.
         special_ids: other than the manifest's.
         on_failure: see `Engine`.
+        statistics: see `Engine`.
 
     Raises:
         UsageError: the bundle cannot be loaded, or what was requested is not available here.
@@ -94,13 +97,16 @@ def open_engine(
         if settings.runtime != "auto" or layout.runtime not in GPU_RUNTIMES:
             raise
         log.warning("%s is not used: %s", layout.runtime, error)
-        layout = choose_cpu_layout(settings, manifest.dimensions)
+        layout = choose_cpu_layout(_trusted(settings, bundle, manifest), manifest.dimensions)
         network = _open_network(bundle, manifest, settings, layout)
     limits = batch_limits(settings, manifest.dimensions, layout.runtime)
     if network.most_rows is not None:
         limits = replace(limits, rows=min(limits.rows, network.most_rows))
     ids = special_ids or manifest.special_ids
-    engine = Engine(network, ids, _workers(settings, layout), limits, on_failure, settings.tuning)
+    engine = Engine(
+        *(network, ids, _workers(settings, layout), limits, on_failure, settings.tuning),
+        statistics,
+    )
     scoring = None
     if isinstance(network, NativeNetwork):
         scoring = NativeScoring(network, ids, manifest.alignment)
@@ -109,13 +115,18 @@ def open_engine(
 
 def _workers(settings: EngineSettings, layout: Layout) -> int:
     if layout.runtime not in GPU_RUNTIMES:
-        return settings.workers or min(settings.tuning.workers_most, len(usable_processors()))
+        return worker_threads(settings)
     if settings.workers not in (None, 1):
         raise UsageError(
             f"workers is {settings.workers}, but a GPU does one thing after another: "
             "serve with workers auto"
         )
     return 1
+
+
+def worker_threads(settings: EngineSettings) -> int:
+    """Workers of an engine on the CPU."""
+    return settings.workers or min(settings.tuning.workers_most, len(usable_processors()))
 
 
 def _open_network(
@@ -147,9 +158,29 @@ def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) ->
         if obstacle := runtime_obstacle(runtime, bundle, manifest, on_gpu):
             raise UsageError(f"runtime is {runtime}, but {obstacle}: serve with runtime auto")
         return Layout(runtime, on_gpu)
-    if runtime == "auto" and (found := choose_gpu_runtime(bundle, manifest, on_gpu)):
+    # Graphs and plans for GPUs are made of those in fp32.
+    trusted = settings.precision != "auto" or not manifest.failed_checks("fp32")
+    if runtime == "auto" and trusted and (found := choose_gpu_runtime(bundle, manifest, on_gpu)):
         return Layout(found, on_gpu)
-    return choose_cpu_layout(settings, manifest.dimensions)
+    return choose_cpu_layout(_trusted(settings, bundle, manifest), manifest.dimensions)
+
+
+def _trusted(settings: EngineSettings, bundle: Path, manifest: Manifest) -> EngineSettings:
+    """Settings for the CPU that use no precision whose check failed, unless they name it.
+
+    Raises:
+        UsageError: the checks of all of them failed.
+    """
+    failed = manifest.failed_checks("int8")
+    if settings.precision != "auto" or not failed:
+        return settings
+    if manifest.failed_checks("fp32"):
+        raise UsageError(
+            f"{bundle}: checks failed in int8 and in fp32: convert it again, or name a precision "
+            "to use it all the same"
+        )
+    log.warning("%s: int8 is not used: %d of its checks failed", bundle, failed)
+    return replace(settings, precision="fp32")
 
 
 def choose_cpu_layout(settings: EngineSettings, sizes: Dimensions) -> Layout:
@@ -194,7 +225,8 @@ def batch_limits(
     is_large = _is_large(sizes, tuning)
     on_cpu = tuning.rows_large if is_large else tuning.rows_small
     rows = settings.max_rows or (tuning.rows_gpu if runtime in GPU_RUNTIMES else on_cpu)
-    return BatchLimits(rows, settings.max_waiting, 0 if is_large else tuning.single_rows)
+    single_rows = 0 if is_large else tuning.single_rows
+    return BatchLimits(rows, settings.max_waiting, single_rows, settings.max_kinds)
 
 
 def _is_large(sizes: Dimensions, tuning: Tuning) -> bool:

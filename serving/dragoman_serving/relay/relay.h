@@ -58,7 +58,7 @@ void answer_error(const Slot *slot, TRITONSERVER_Error *error);
 /* Pass an answer on to its request, if that is still in flight. */
 void pass_answer(InFlight *in_flight, Reading *frame);
 
-enum { MOST_FIGURES = 128, MOST_LABELS = 4 };
+enum { MOST_FIGURES = 4096, MOST_LABELS = 4 };
 
 /* Figures on Triton's metrics port. Consecutive ones of one name share a family. */
 typedef struct {

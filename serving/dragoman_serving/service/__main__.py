@@ -1,8 +1,8 @@
-"""`python -m dragoman_serving.service SOCKET HEARTBEAT METRICS_PORT PARAMETERS`: the engine.
+"""`python -m dragoman_serving.service SOCKET HEARTBEAT METRICS_PORT PARAMETERS MODELS`: the engine.
 
 The first two are file descriptors: a socket that listens already, and the pipe for signs of life.
 The port is that of Triton's metrics; the parameters, a JSON object, come before those in the
-models' configurations.
+models' configurations. The last one is what `ModelsToServe` writes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dragoman_serving.service.engine_socket import remove
 from dragoman_serving.service.heartbeat import start_beating
+from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.server import Server
 
 
@@ -24,7 +25,12 @@ def main() -> None:
     # The log may be Triton's too, and never holds texts.
     logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
     listening = socket.socket(fileno=int(sys.argv[1]))
-    server = Server(listening, metrics_port=int(sys.argv[3]), parameters=json.loads(sys.argv[4]))
+    server = Server(
+        listening,
+        metrics_port=int(sys.argv[3]),
+        parameters=json.loads(sys.argv[4]),
+        to_serve=ModelsToServe.parse(sys.argv[5]),
+    )
     start_beating(int(sys.argv[2]), lambda: server.busy)
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     try:

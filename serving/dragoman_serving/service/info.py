@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dragoman_options.table import INFO
@@ -11,14 +11,16 @@ from dragoman_options.table import describe as options
 
 from dragoman import __version__
 from dragoman.kernel.errors import InvalidRequest
+from dragoman_serving.models.loading import Layout
+from dragoman_serving.models.routes import Bundle
 from dragoman_serving.request.checks import bounds
 from dragoman_serving.service import answers
+from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.frames import Answer, DataType, Hello, Request, Tensor
 from dragoman_serving.service.model_config import MODELS
 from dragoman_serving.service.served_model import Model, Send, parameters
 from dragoman_serving.translation.source_texts import MAX_REQUEST_CHARACTERS, MAX_TEXT_CHARACTERS
-from dragoman_serving.translation.translator import Translator
 
 
 class InfoModel(Model):
@@ -28,7 +30,7 @@ class InfoModel(Model):
         self,
         hello: Hello,
         send: Send,
-        translator: Callable[[], Translator],
+        bundles: Callable[[], Bundles],
         metrics_port: int | None,
     ) -> None:
         """Begin with nothing in flight.
@@ -36,7 +38,7 @@ class InfoModel(Model):
         Args:
             hello: from Triton's side.
             send: to it.
-            translator: gives the engine with its texts, or raises a `DragomanError`.
+            bundles: gives those that are served, or raises a `DragomanError`.
             metrics_port: of Triton.
 
         Raises:
@@ -44,7 +46,7 @@ class InfoModel(Model):
         """
         check_names(parameters(hello), RULES)
         super().__init__(hello)
-        self._send, self._translator, self._metrics_port = send, translator, metrics_port
+        self._send, self._bundles, self._metrics_port = send, bundles, metrics_port
 
     def ask(self, request: Request) -> None:
         """See `Model`."""
@@ -54,42 +56,59 @@ class InfoModel(Model):
                 raise InvalidRequest(f"{INFO} takes no text_input")
             if asked.wanted.options:
                 raise InvalidRequest(f"{INFO} takes no {next(iter(asked.wanted.options))}")
-            written = json.dumps(describe(self._translator(), self._metrics_port))
+            written = json.dumps(describe(self._bundles(), self._metrics_port))
             tensor = Tensor.of(INFO, DataType.BYTES, (1,), [written.encode()])
             self._send(Answer(request.number, (tensor,)).pack())
         except Exception as error:  # one request's error must not reach the others
             self._send(answers.of_error(error, request.number).pack())
 
 
-def describe(translator: Translator, metrics_port: int | None) -> dict[str, Any]:
+def describe(bundles: Bundles, metrics_port: int | None) -> dict[str, Any]:
     """What a server says of itself, as JSON has it.
 
+    What changes while a bundle is loaded or dropped stands apart, in `loaded`: what depends on the
+    bundles, as caches do, need not look there.
+
     Args:
-        translator: that it serves.
+        bundles: that it serves.
         metrics_port: of Triton; None: nobody knows.
     """
-    manifest = translator.manifest
-    limits = bounds(manifest.limits, manifest.dimensions.vocab_size)
+    routes = bundles.routes
+    limits = _limits(routes.bundles)
     return {
         "version": __version__,
         "models": MODELS,
-        "bundles": [
-            {
-                "identity": manifest.identity,
-                "precision": translator.layout.precision,
-                "runtime": translator.layout.runtime,
-                "instruction_set": translator.layout.instruction_set,
-                "directions": manifest.all_directions,
-            }
-        ],
-        "languages": manifest.languages,
-        "directions": manifest.all_directions,
+        "bundles": [_described(bundle, bundles.layout(bundle)) for bundle in routes.bundles],
+        "loaded": [one.name for one in bundles.keeper.residents if one.is_loaded],
+        "languages": routes.languages,
+        "directions": routes.directions,
         "options": options(limits),
         "limits": {
             **limits,
             "text_characters": MAX_TEXT_CHARACTERS,
             "request_characters": MAX_REQUEST_CHARACTERS,
-            "request_sentences": translator.most_sentences,
+            "request_sentences": bundles.most_sentences,
         },
         "metrics_port": metrics_port,
     }
+
+
+def _described(bundle: Bundle, layout: Layout | None) -> dict[str, Any]:
+    return {
+        "name": bundle.name,
+        "identity": bundle.manifest.identity,
+        "precision": layout and layout.precision,
+        "runtime": layout and layout.runtime,
+        "instruction_set": layout and layout.instruction_set,
+        "directions": bundle.manifest.all_directions,
+    }
+
+
+def _limits(bundles: Sequence[Bundle]) -> dict[str, float]:
+    """What a request may ask of some bundle; each refuses by itself what is too much for it."""
+    found: dict[str, float] = {}
+    for bundle in bundles:
+        manifest = bundle.manifest
+        for name, most in bounds(manifest.limits, manifest.dimensions.vocab_size).items():
+            found[name] = max(most, found.get(name, most))
+    return found

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from dragoman_serving.engine.histogram import BOUNDS_S, Histogram
+from dragoman_serving.models.keeper import Resident
+from dragoman_serving.service.bundles import Bundles, resident_bytes
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import Figure, pack_figures
-from dragoman_serving.translation.translator import Translator
 
 _EVERY_S = 0.5
-_RESIDENT_PAGES = 1
-"""Place of `resident` in /proc/self/statm.
-
-Source: https://man7.org/linux/man-pages/man5/proc_pid_statm.5.html
-"""
 
 
 @dataclass(frozen=True)
@@ -68,6 +62,40 @@ _GAUGES = (
     _Kind("dragoman_rows_limit", "Rows that may be in flight", "most_rows"),
     _Kind("dragoman_cache_bytes", "Bytes of keys and values held", "cache_bytes"),
 )
+
+
+@dataclass(frozen=True)
+class _OfModel:
+    name: str
+    description: str
+    value: Callable[[Resident], float]
+    is_gauge: bool = False
+
+
+_OF_MODELS = (
+    _OfModel("dragoman_bundle_loaded", "Whether the bundle is loaded", lambda r: r.is_loaded, True),
+    _OfModel(
+        "dragoman_bundle_bytes",
+        "The most memory that the loaded bundle takes, where --memory bounds it",
+        lambda r: r.bytes,
+        True,
+    ),
+    _OfModel(
+        "dragoman_bundle_requests_total", "Requests for the bundle", lambda r: r.record.requests
+    ),
+    _OfModel("dragoman_bundle_loads_total", "Times it was loaded", lambda r: r.record.loads),
+    _OfModel(
+        "dragoman_bundle_load_failures_total",
+        "Times it could not be loaded",
+        lambda r: r.record.failures,
+    ),
+    _OfModel(
+        "dragoman_bundle_evictions_total", "Times it was dropped", lambda r: r.record.evictions
+    ),
+    _OfModel(
+        "dragoman_bundle_load_seconds_total", "Time that its loads took", lambda r: r.record.load_s
+    ),
+)
 _Labels = tuple[tuple[str, str], ...]
 _PROCESSOR = "dragoman_process_cpu_seconds_total"
 _MEMORY = "dragoman_process_resident_memory_bytes"
@@ -80,9 +108,9 @@ class FigureReporter:
     long as that lasts. The next ones hold what counters have grown by meanwhile.
     """
 
-    def __init__(self, translator: Translator, connection: Connection) -> None:
+    def __init__(self, bundles: Bundles, connection: Connection) -> None:
         """Start the thread."""
-        self._translator = translator
+        self._bundles = bundles
         self._connection = connection
         self._sent: dict[tuple[str, _Labels], float] = {}
         self._stopped = threading.Event()
@@ -102,7 +130,7 @@ class FigureReporter:
                 return
 
     def _figures(self) -> Iterator[Figure]:
-        counts, load = self._translator.counts, self._translator.load
+        counts, load = self._bundles.statistics.counts, self._bundles.load
         for kind in _COUNTERS:
             now = float(getattr(counts, kind.source))
             yield self._increase(kind.name, kind.description, now)
@@ -113,7 +141,18 @@ class FigureReporter:
         for kind in _GAUGES:
             value = float(getattr(load, kind.source))
             yield Figure(True, kind.name, kind.description, value)
-        yield Figure(True, _MEMORY, "Memory of the engine's process", float(_resident_bytes()))
+        yield Figure(True, _MEMORY, "Memory of the engine's process", float(resident_bytes()))
+        residents = self._bundles.keeper.residents
+        for of_model in _OF_MODELS:  # figures of one name follow each other
+            for resident in residents:
+                yield self._of_model(of_model, resident)
+
+    def _of_model(self, kind: _OfModel, resident: Resident) -> Figure:
+        labels = (("bundle", resident.name),)
+        value = float(kind.value(resident))
+        if kind.is_gauge:
+            return Figure(True, kind.name, kind.description, value, labels)
+        return self._increase(kind.name, kind.description, value, labels)
 
     def _histogram(self, kind: _Kind, histogram: Histogram) -> Iterator[Figure]:
         """Counters, as Triton's C API has no histograms, under the names of a histogram's series.
@@ -131,9 +170,3 @@ class FigureReporter:
         increase = now - self._sent.get((name, labels), 0.0)
         self._sent[name, labels] = now
         return Figure(False, name, description, increase, labels)
-
-
-def _resident_bytes() -> int:
-    """Of this process, as Linux counts it."""
-    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
-    return int(fields[_RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE")

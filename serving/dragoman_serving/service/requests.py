@@ -44,6 +44,7 @@ class Wanted:
         timeout_us: None: the options name none.
         priority: of the request.
         plan: of a request of one text, kept by the model that has made it.
+        planned_by: whoever has made it, for whom alone it is right.
     """
 
     options: dict[str, Any]
@@ -51,6 +52,7 @@ class Wanted:
     timeout_us: Any
     priority: int
     plan: SearchPlan | None = None
+    planned_by: object = None
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """The model `score`: texts and translations of them in, what the model thinks of these out.
 
-It holds no weights: the engine of `translate` does it.
+It holds no weights: the engines of `translate` do it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.assessment import Assessment
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
+from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.frames import Answer, Hello
 from dragoman_serving.service.requests import Asked
@@ -21,26 +22,24 @@ from dragoman_serving.translation.translator import Submitted, Translator
 class ScoreModel(OneAnswerModel[Assessment]):
     """See `Model`."""
 
-    def __init__(self, hello: Hello, send: Send, translator: Callable[[], Translator]) -> None:
+    def __init__(self, hello: Hello, send: Send, bundles: Callable[[], Bundles]) -> None:
         """Begin with nothing in flight.
 
         Args:
             hello: from Triton's side.
             send: to it.
-            translator: gives the engine with its texts, or raises a `DragomanError`.
+            bundles: gives those that score, or raises a `DragomanError`.
 
         Raises:
             DragomanError: the configuration is not usable.
         """
         check_names(parameters(hello), RULES)
-        super().__init__(hello, send)
-        self._translator = translator
+        super().__init__(hello, send, bundles)
 
-    def begin(self, asked: Asked) -> Submitted[Assessment]:
+    def begin(self, translator: Translator, asked: Asked) -> Submitted[Assessment]:
         """See `OneAnswerModel`."""
-        translator = self._translator()
         return translator.score(asked.texts, asked.targets, asked.wanted.options, asked.urgency)
 
-    def answer(self, found: list[Assessment], plan: ScoringPlan, form: Form) -> Answer:
+    def answer(self, found: list[Assessment], plan: ScoringPlan, form: Form, bundle: str) -> Answer:
         """See `OneAnswerModel`."""
-        return answers.of_assessments(found, plan, form, self._translator().manifest.identity)
+        return answers.of_assessments(found, plan, form, bundle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -14,11 +14,12 @@ from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
+from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import request_rules
 from dragoman_serving.service.frames import Answer, Hello, Request
 from dragoman_serving.service.model_config import known_parameters
 from dragoman_serving.service.requests import Asked, RequestReader
-from dragoman_serving.translation.translator import Submitted
+from dragoman_serving.translation.translator import Submitted, Translator
 
 Send = Callable[[bytes], None]
 """Sends a frame to Triton's side of the model."""
@@ -101,42 +102,64 @@ def parameters(hello: Hello) -> dict[str, str]:
     return {name: entry["string_value"] for name, entry in entries.items()}
 
 
+class _UnderWay:
+    """A request, and who answers it: `plan` and `bundle` are known when somebody does."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.plan: ScoringPlan | None = None
+        self.bundle = ""
+        """Its identity."""
+
+
 class OneAnswerModel(Model, Generic[_Found]):
     """A model that answers each request once."""
 
-    def __init__(self, hello: Hello, send: Send) -> None:
-        """See `Model`; `send` sends to Triton's side."""
+    def __init__(self, hello: Hello, send: Send, bundles: Callable[[], Bundles]) -> None:
+        """See `Model`.
+
+        Args:
+            hello: from Triton's side.
+            send: to it.
+            bundles: gives those that answer, or raises a `DragomanError`.
+        """
         super().__init__(hello)
-        self._send = send
+        self._send, self._bundles = send, bundles
 
     @abstractmethod
-    def begin(self, asked: Asked) -> Submitted[_Found]:
+    def begin(self, translator: Translator, asked: Asked) -> Submitted[_Found]:
         """Begin to answer a request."""
 
     @abstractmethod
-    def answer(self, found: list[_Found], plan: ScoringPlan, form: Form) -> Answer:
-        """The answer to a request that was answered without an error."""
+    def answer(self, found: list[_Found], plan: ScoringPlan, form: Form, bundle: str) -> Answer:
+        """The answer of a bundle to a request that was answered without an error."""
 
     def ask(self, request: Request) -> None:
         """See `Model`."""
         try:
             asked = self._reader.read(request)
-            begun = self.begin(asked)
+            under_way = _UnderWay(Form(request.number, asked.wanted.outputs, asked.shape))
+
+            def begin(translator: Translator) -> Future[list[_Found]]:
+                begun = self.begin(translator, asked)
+                under_way.plan, under_way.bundle = begun.plan, translator.manifest.identity
+                return begun.future
+
+            future = self._bundles().start(asked, begin)
         except Exception as error:  # one request's error must not reach the others
             self._send(answers.of_error(error, request.number).pack())
             return
-        form = Form(request.number, asked.wanted.outputs, asked.shape)
-        self.in_flight.add(request.number, begun.future)
-        begun.future.add_done_callback(partial(self._answer, begun.plan, form))
+        self.in_flight.add(request.number, future)
+        future.add_done_callback(partial(self._answer, under_way))
 
-    def _answer(self, plan: ScoringPlan, form: Form, done: Future[list[_Found]]) -> None:
+    def _answer(self, under_way: _UnderWay, done: Future[list[_Found]]) -> None:
+        number = under_way.form.number
         try:
             failure = outcome_error(done)
-            answer = (
-                answers.of_error(failure, form.number)
-                if failure
-                else self.answer(done.result(), plan, form)
-            )
+            if failure is not None or under_way.plan is None:
+                self._send(answers.of_error(failure or CancelledError(), number).pack())
+                return
+            answer = self.answer(done.result(), under_way.plan, under_way.form, under_way.bundle)
             self._send(answer.pack())
         except Exception as error:  # the client must be answered, whatever it was
-            self._send(answers.of_error(error, form.number).pack())
+            self._send(answers.of_error(error, number).pack())

@@ -18,6 +18,7 @@ from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman_serving.engine.errors import Closed
+from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import (
     Hello,
@@ -29,11 +30,11 @@ from dragoman_serving.service.frames import (
 )
 from dragoman_serving.service.info import InfoModel
 from dragoman_serving.service.model_config import MODELS, model_config
+from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.score import ScoreModel
 from dragoman_serving.service.served_model import Model, model_name, with_parameters
-from dragoman_serving.service.translate import TranslateModel, load_translator
+from dragoman_serving.service.translate import TranslateModel, open_bundles
 from dragoman_serving.service.translate_stream import TranslateStreamModel
-from dragoman_serving.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class Server:
         on_failure: Callable[[Exception], None] = give_up,
         metrics_port: int | None = None,
         parameters: Mapping[str, str] = _NO_PARAMETERS,
+        to_serve: ModelsToServe | None = None,
     ) -> None:
         """Begin without a model.
 
@@ -70,12 +72,13 @@ class Server:
             on_failure: called when the engine, or what is between it and a model, broke.
             metrics_port: of Triton; None: unknown.
             parameters: of models, that come before those of their configurations.
+            to_serve: bundles; None: the one in the folder of the model `translate`.
         """
         self._listening, self._metrics_port = listening, metrics_port
-        self._parameters = parameters
+        self._parameters, self._to_serve = parameters, to_serve or ModelsToServe()
         self._on_failure = on_failure
-        self._translator: Translator | None = None
-        self._loaded: tuple[str, int, Any] | None = None
+        self._bundles: Bundles | None = None
+        self._opened: tuple[str, int, Any] | None = None
         self._models: list[Model] = []
         self._asking: set[Model] = set()
         self._attending: list[threading.Thread] = []
@@ -94,8 +97,8 @@ class Server:
             self._attending = [*living, thread]
         for thread in self._attending:
             thread.join()
-        if self._translator is not None:
-            self._translator.close()
+        if self._bundles is not None:
+            self._bundles.close()
 
     @property
     def busy(self) -> bool:
@@ -150,31 +153,31 @@ class Server:
     def _take_up(self, hello: Hello, connection: Connection) -> Model:
         name = model_name(hello)
         if name == TRANSLATE:
-            return TranslateModel(hello, connection, self._load(hello))
+            return TranslateModel(hello, connection, self._open(hello))
         if name == STREAM:
-            return TranslateStreamModel(hello, connection, self._get_translator)
+            return TranslateStreamModel(hello, connection, self._get_bundles)
         if name == SCORE:
-            return ScoreModel(hello, connection.send, self._get_translator)
+            return ScoreModel(hello, connection.send, self._get_bundles)
         if name == INFO:
-            return InfoModel(hello, connection.send, self._get_translator, self._metrics_port)
+            return InfoModel(hello, connection.send, self._get_bundles, self._metrics_port)
         raise UsageError(f"the backend dragoman has no model {name!r}: it has {', '.join(MODELS)}")
 
-    def _load(self, hello: Hello) -> Translator:
-        """The translator of a model; it stays loaded when Triton ends and is started again."""
+    def _open(self, hello: Hello) -> Bundles:
+        """The bundles of a model; they stay open when Triton ends and is started again."""
         wanted = (hello.folder, hello.version, json.loads(hello.config))  # its order may change
-        if self._translator is None or wanted != self._loaded:
-            if self._translator is not None:
-                self._translator.close()
-            self._translator = None
-            self._translator = load_translator(hello, self._on_failure)
-            self._loaded = wanted
+        if self._bundles is None or wanted != self._opened:
+            if self._bundles is not None:
+                self._bundles.close()
+            self._bundles = None
+            self._bundles = open_bundles(hello, self._to_serve, self._on_failure)
+            self._opened = wanted
             # What is loaded now stays: collecting garbage must not walk through it under load.
             gc.collect()
             gc.freeze()
             gc.set_threshold(_GARBAGE)
-        return self._translator
+        return self._bundles
 
-    def _get_translator(self) -> Translator:
-        if self._translator is None:
+    def _get_bundles(self) -> Bundles:
+        if self._bundles is None:
             raise Closed("the model translate is not there")
-        return self._translator
+        return self._bundles

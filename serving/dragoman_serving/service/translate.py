@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,71 +9,68 @@ from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
+from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import engine_settings, request_rules
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import Answer, Hello
 from dragoman_serving.service.metrics import FigureReporter
+from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.requests import Asked
 from dragoman_serving.service.served_model import OneAnswerModel, parameters
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Submitted, Translator
 
-log = logging.getLogger(__name__)
 
-
-def load_translator(hello: Hello, on_failure: Callable[[EngineFailure], None]) -> Translator:
-    """Load a model's bundle and translate once, so that "ready" means just that.
+def open_bundles(
+    hello: Hello, to_serve: ModelsToServe, on_failure: Callable[[EngineFailure], None]
+) -> Bundles:
+    """Open the bundles of a process, or else the one in a model's folder.
 
     Args:
         hello: from Triton's side.
-        on_failure: called if the engine breaks.
+        to_serve: what the process serves.
+        on_failure: called if an engine breaks.
 
     Raises:
-        DragomanError: the bundle or the configuration is not usable.
+        DragomanError: a bundle or the configuration is not usable.
     """
     given = parameters(hello)
     request_rules(given)
-    bundle = Path(hello.folder) / str(hello.version) / "bundle"
-    translator = Translator(bundle, engine_settings(given), on_failure)
-    try:
-        translator.translate(["1"])
-    except BaseException:
-        translator.close()
-        raise
-    log.info("%s", translator.description)
-    return translator
+    folders = [Path(folder) for folder in to_serve.bundles]
+    own = Path(hello.folder) / str(hello.version) / "bundle"
+    return Bundles(folders or [own], engine_settings(given), to_serve, on_failure)
 
 
 class TranslateModel(OneAnswerModel[Translation]):
     """See `Model`."""
 
-    def __init__(self, hello: Hello, connection: Connection, translator: Translator) -> None:
+    def __init__(self, hello: Hello, connection: Connection, bundles: Bundles) -> None:
         """Begin with nothing in flight.
 
         Args:
             hello: from Triton's side.
             connection: to it.
-            translator: of this model; it stays open when the model is closed.
+            bundles: that translate; they stay open when the model is closed.
         """
-        super().__init__(hello, connection.send)
-        self._translator = translator
-        self._reporter = FigureReporter(translator, connection)
+        super().__init__(hello, connection.send, lambda: bundles)
+        self._reporter = FigureReporter(bundles, connection)
 
-    def begin(self, asked: Asked) -> Submitted[Translation]:
+    def begin(self, translator: Translator, asked: Asked) -> Submitted[Translation]:
         """See `OneAnswerModel`."""
         wanted = asked.wanted
-        plan = wanted.plan if len(asked.texts) == 1 else None
+        is_known = len(asked.texts) == 1 and wanted.planned_by is translator
+        plan = wanted.plan if is_known else None
         if plan is None:
-            plan = self._translator.plan(wanted.options, len(asked.texts))
+            plan = translator.plan(wanted.options, len(asked.texts))
             if len(asked.texts) == 1 and not plan.draws_seed:
-                wanted.plan = plan
-        return self._translator.begin(asked.texts, plan, asked.urgency)
+                wanted.plan, wanted.planned_by = plan, translator
+        return translator.begin(asked.texts, plan, asked.urgency)
 
-    def answer(self, found: list[Translation], plan: ScoringPlan, form: Form) -> Answer:
+    def answer(
+        self, found: list[Translation], plan: ScoringPlan, form: Form, bundle: str
+    ) -> Answer:
         """See `OneAnswerModel`."""
-        return answers.of_translations(
-            found, plan.outputs, form, self._translator.manifest.identity
-        )
+        return answers.of_translations(found, plan.outputs, form, bundle)
 
     def close(self) -> None:
         """See `Model`."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form, of_stream_error
+from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import Hello, Request
+from dragoman_serving.service.requests import Asked
 from dragoman_serving.service.served_model import Model, parameters
 from dragoman_serving.translation.streaming import TextStream
+from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 
 
@@ -28,6 +33,7 @@ class _Growing:
         """Its identity."""
         self.sent: str | None = None
         """The beginning that was sent; the first event comes at once, without text."""
+        self.has_begun = False
         self.waits = False
         """To be looked at."""
 
@@ -36,14 +42,14 @@ class TranslateStreamModel(Model):
     """See `Model`. One thread tells what is new: what came in between goes out together."""
 
     def __init__(
-        self, hello: Hello, connection: Connection, translator: Callable[[], Translator]
+        self, hello: Hello, connection: Connection, bundles: Callable[[], Bundles]
     ) -> None:
         """Start the thread.
 
         Args:
             hello: from Triton's side.
             connection: to it.
-            translator: gives the engine with its texts, or raises a `DragomanError`.
+            bundles: gives those that translate, or raises a `DragomanError`.
 
         Raises:
             DragomanError: the configuration is not usable.
@@ -51,7 +57,7 @@ class TranslateStreamModel(Model):
         check_names(parameters(hello), RULES)
         super().__init__(hello)
         self._connection = connection
-        self._translator = translator
+        self._bundles = bundles
         self._changed: queue.SimpleQueue[_Growing | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="dragoman-streams", daemon=True)
         self._thread.start()
@@ -63,17 +69,32 @@ class TranslateStreamModel(Model):
             if len(asked.texts) != 1:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
             growing = _Growing(Form(request.number, asked.wanted.outputs, asked.shape))
-            translator = self._translator()
-            growing.bundle = translator.manifest.identity
-            stream = growing.stream = translator.stream(
-                *(asked.texts[0], asked.wanted.options),
-                *(lambda: self._look_at(growing), asked.urgency),
-            )
+            future = self._bundles().start(asked, lambda one: self._begin(one, asked, growing))
         except Exception as error:  # one request's error must not reach the others
             self._connection.send(of_stream_error(error, request.number).pack())
             return
-        self.in_flight.add(request.number, stream.future)
+        self.in_flight.add(request.number, future)
+        future.add_done_callback(partial(self._end, growing))
+
+    def _begin(
+        self, translator: Translator, asked: Asked, growing: _Growing
+    ) -> Future[list[Translation]]:
+        growing.bundle = translator.manifest.identity
+        stream = translator.stream(
+            *(asked.texts[0], asked.wanted.options),
+            *(lambda: self._look_at(growing), asked.urgency),
+        )
+        growing.stream, growing.has_begun = stream, True
         self._look_at(growing)  # what came before it had its stream
+        return stream.future
+
+    def _end(self, growing: _Growing, done: Future[list[Translation]]) -> None:
+        """Tell why a stream did not begin; of those that did, `_tell` tells the end."""
+        if growing.has_begun:
+            return
+        failure = outcome_error(done)
+        if failure is not None:
+            self._connection.send(of_stream_error(failure, growing.form.number).pack())
 
     def close(self) -> None:
         """See `Model`."""

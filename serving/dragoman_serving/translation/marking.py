@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
-import numpy as np
 from dragoman_options.markup import PlacedCodes
 
 from dragoman.kernel.hypothesis import Hypothesis
@@ -95,21 +94,17 @@ class Marker:
         marked = sentence.marked
         if marked is None or not marked.codes:
             return target, _NO_CODES
-        attention = None
+        evidence = None
         if marked.needs_alignment:
             known = scored if scored is not None and scored.attention is not None else next(rest)
-            attention = known.attention
-        evidence = self._evidence(sentence, found, attention)
+            assert known.attention is not None  # it was asked for
+            evidence = self._evidence(sentence, found, known.attention)
         return target, place(sentence.text, target, marked.markup, evidence)
 
-    def _evidence(
-        self, sentence: SourceSentence, found: Hypothesis, attention: Floats | None
-    ) -> Evidence:
+    def _evidence(self, sentence: SourceSentence, found: Hypothesis, attention: Floats) -> Evidence:
         source = [(one.begin, one.end) for one in self._tokenizer.pieces(sentence.text)]
         pieces = self._tokenizer.target.decoded_pieces(found.ids)
         target = [(one.begin, one.end) for one in pieces]
-        if attention is None:
-            return Evidence(np.zeros((len(target), len(source)), np.float32), source, target)
         # Without the language's tag and the end symbol.
         return Evidence(attention[:, self._tokenizer.tags : -1], source, target)
 

@@ -66,7 +66,7 @@ class SourceTexts:
     def __init__(self, manifest: Manifest, tokenizer: Tokenizer) -> None:
         """Begin with the model's limits and languages."""
         self._limits = manifest.limits
-        self._directions = Directions(manifest)
+        self._directions = Directions(manifest.languages, manifest.all_directions)
         self._tokenizer = tokenizer
 
     def pieces(self, texts: Sequence[str], part: range, plan: SearchPlan) -> list[SourceText]:
@@ -165,7 +165,7 @@ class SourceTexts:
                     *(src_ids, max_tokens, search),
                     *(plan.urgency.priority, plan.urgency.deadline_s),
                     text=line_breaks.line,
-                    altered=plan.terms.altered_placeholders(index, line_breaks.line),
+                    placeholders=plan.terms.kept_placeholders(index, line_breaks.line),
                     marked=of_sentence,
                 )
             )

@@ -13,7 +13,7 @@ from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest
 from dragoman_serving.engine.batching.line import Turns
-from dragoman_serving.engine.batching.statistics import Counts
+from dragoman_serving.engine.batching.statistics import Counts, Statistics
 from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.engine.futures import when_all_done
 from dragoman_serving.engine.settings import EngineSettings
@@ -83,6 +83,8 @@ class Translator:
         bundle: Path,
         settings: EngineSettings | None = None,
         on_failure: Callable[[EngineFailure], None] | None = None,
+        statistics: Statistics | None = None,
+        manifest: Manifest | None = None,
     ) -> None:
         """Check and load a bundle, and start its engine.
 
@@ -90,11 +92,13 @@ class Translator:
             bundle: folder of the bundle.
             settings: how to lay the engine out.
             on_failure: called once if the engine breaks.
+            statistics: where to count what is translated; None: nothing else counts there.
+            manifest: of the bundle, whose files were checked; None: they are checked here.
 
         Raises:
             UsageError: the bundle is damaged, or does not fit this program.
         """
-        self.manifest = Manifest.load(bundle)
+        self.manifest = manifest or Manifest.load(bundle)
         self._tokenizer = self.manifest.open_tokenizer(bundle)
         for language, tag_id in self.manifest.special_ids.tags.items():
             if self._tokenizer.tag_id(language) != tag_id:
@@ -105,7 +109,11 @@ class Translator:
         self._composer = Composer(self._tokenizer, self.manifest.alignment)
         self._texts = SourceTexts(self.manifest, self._tokenizer)
         self._settings = settings or EngineSettings()
-        opened = open_engine(bundle, self.manifest, self._settings, on_failure=on_failure)
+        opened = open_engine(
+            *(bundle, self.manifest, self._settings),
+            on_failure=on_failure,
+            statistics=statistics,
+        )
         self._engine, self.layout, self._limits = opened.engine, opened.layout, opened.limits
         self._scorer = Scorer(
             *(bundle, self.manifest, self._limits.waiting, self._settings.tuning),

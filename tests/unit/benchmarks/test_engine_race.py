@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_serving.translation.translator import Translator
-from dragoman_training.network.transformer import ModelConfig
+from dragoman_training.network.architecture import ModelConfig
 
 from benchmarks.peers import racing, same_translations
 from benchmarks.peers.base_model import (

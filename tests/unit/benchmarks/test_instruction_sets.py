@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_serving.engine.compiled.library import choose_instruction_set
-from dragoman_training.network.transformer import ModelConfig
+from dragoman_training.network.architecture import ModelConfig
 
 from benchmarks.conditions import conditions
 from benchmarks.peers import engine, instruction_sets

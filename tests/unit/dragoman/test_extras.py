@@ -32,6 +32,7 @@ CASES = (
     ("export", ["attention", "Hi.", "--target-language=de", "--model", BUNDLE, "--out=a.svg"]),
     ("tensorrt", ["export", "tensorrt", BUNDLE]),
     ("serve", ["publish", BUNDLE, "--to", "repository"]),
+    ("serve", ["models", "add", BUNDLE]),
     ("serve", ["serve"]),
     ("gateway", ["gateway"]),
     ("gateway", ["keys", "add"]),
@@ -44,7 +45,7 @@ CASES = (
 """An extra, and a command that needs it; some of them need what those before them made."""
 ON_ITS_OWN = (
     *("clean", "train", "distill", "evaluate", "export", "verify", "align-heads", "shortlist"),
-    *("attention", "publish", "doctor"),
+    *("attention", "publish", "models", "doctor"),
 )
 """Those that can be carried out without a server or the network."""
 TORCH = "; for a machine without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu"

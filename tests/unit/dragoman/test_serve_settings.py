@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, resolve
+from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, read_bytes, resolve
 from dragoman.kernel.errors import UsageError
 
 
@@ -49,6 +49,15 @@ def test_switches_may_be_switched_off() -> None:
     assert resolved(DRAGOMAN_LOAD="encoder decoder").values["load"] == ["encoder", "decoder"]
 
 
+def test_models_are_words_or_come_from_the_environment() -> None:
+    environment = {"DRAGOMAN_MODELS": "owner/a owner/b@v2"}
+    assert resolved(**environment).values["models"] == ["owner/a", "owner/b@v2"]
+    found = resolved("--http-port", "1", "c", "d", **environment)
+    assert found.values["models"] == ["c", "d"]
+    assert found.description.startswith("models ['c', 'd'] (MODELS), ")
+    assert resolved(DRAGOMAN_MODELS="").values["models"] == []
+
+
 @pytest.mark.parametrize(
     ("written", "message"),
     [
@@ -59,7 +68,7 @@ def test_switches_may_be_switched_off() -> None:
         ("address = 1", "address is 1: give text"),
         ("load = 1", "load is 1: give names"),
         ("http_prot = 1", "unknown setting 'http_prot'; did you mean http_port?"),
-        ("x = 1", "unknown setting 'x'; known: repository, address"),
+        ("x = 1", "unknown setting 'x'; known: models, offline, repository, address"),
         ("=", "cannot be read: Invalid"),
     ],
 )
@@ -88,3 +97,25 @@ def test_a_wrong_variable_is_named(name: str, value: str, message: str) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--settings .*none\.toml: cannot be read"):
         resolved("--settings", str(tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        *(
+            ("4GB", 4_000_000_000),
+            ("4 GiB", 4 << 30),
+            ("512MiB", 512 << 20),
+            ("1.5G", 1_500_000_000),
+        ),
+        *(("800k", 800_000), ("123456", 123_456), ("1TB", 10**12)),
+    ],
+)
+def test_bytes_have_units(text: str, size: int) -> None:
+    assert read_bytes("--memory", text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1GB", "0", "4GB!", "GB", "1e9"])
+def test_what_is_no_number_of_bytes_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="give bytes, such as 4GB or 512MiB"):
+        read_bytes("--memory", text)

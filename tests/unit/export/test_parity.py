@@ -14,7 +14,8 @@ import pytest
 import safetensors.torch
 import torch
 from dragoman_export.bundle import export_bundle
-from dragoman_export.parity import Outcome, in_turn, verify
+from dragoman_export.checks import Outcome, in_turn
+from dragoman_export.parity import verify
 from dragoman_export.publishing import publish
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.launch.repository import read_config

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dragoman_export.publishing import publish
+from dragoman_export.publishing import publish, repository_of
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.replacement import KEPT_PREFIX
@@ -29,3 +29,10 @@ def test_kept_codes_are_not_published_and_may_be_replaced(
     (served / "notes.txt").write_text("precious")
     with pytest.raises(UsageError, match=r"notes\.txt, which this command did not write"):
         publish(bundle, repository, force=True)
+
+
+def test_the_repository_of_a_bundle_is_found(random_bundle: Path, tmp_path: Path) -> None:
+    publish(random_bundle, tmp_path / "repository")
+    published = tmp_path / "repository" / "translate" / "1" / "bundle"
+    assert repository_of(published) == tmp_path / "repository"
+    assert repository_of(random_bundle) is None

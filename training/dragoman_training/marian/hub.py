@@ -9,18 +9,20 @@ Source: https://huggingface.co/docs/hub/models-downloading and huggingface_hub's
 
 from __future__ import annotations
 
+import email.utils
 import hashlib
-import http.client
+import http
+import logging
+import os
 import re
-import urllib.error
+import time
 import urllib.parse
-import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from email.message import Message
 from pathlib import Path
 
-from dragoman.kernel.errors import UsageError
+from dragoman.kernel.errors import UsageError, writing
 from dragoman_training.marian.importing import (
     LIST,
     SOURCE_PIECES,
@@ -29,18 +31,27 @@ from dragoman_training.marian.importing import (
     TOKENIZER_CONFIG,
 )
 from dragoman_training.marian.settings import CONFIG
-from dragoman_training.marian.weights import PICKLE, SAFETENSORS
-from dragoman_training.secure_http import Hop, is_secure, open_url
+from dragoman_training.marian.stored_tensors import PICKLE, SAFETENSORS, pickle_obstacle
+from dragoman_training.secure_http import Hop, is_secure
+from dragoman_training.transfer import BrokenOff, PartialFile, Refused, Unreachable, transfer
+
+log = logging.getLogger(__name__)
 
 ENDPOINT = "https://huggingface.co"
+MAIN = "main"
+"""The revision if none is named."""
 _NEEDED = (CONFIG, LIST, SOURCE_PIECES, TARGET_PIECES)
 _OPTIONAL = (TOKENIZER_CONFIG, TARGET_LIST)
-_WEIGHTS = (SAFETENSORS, PICKLE)
 _NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_CHUNK_BYTES = 1 << 20
+_TRUE = {"1", "true", "yes", "on"}
 _TIMEOUT_S = 30.0
+_BUSY = {408, 425, 429, 500, 502, 503, 504}
+"""Status codes after which the same request may succeed."""
+_TRIES = 6
+"""In a row, in which nothing of a file has come."""
+_FIRST_WAIT_S, _MOST_WAIT_S = 1.0, 120.0
 
 Told = Callable[[str, int, int | None], None]
 """Called with the file, the bytes that have come, and how many there will be."""
@@ -52,19 +63,32 @@ def is_hub_name(name: str) -> bool:
 
 
 @dataclass(frozen=True)
+class Fetched:
+    """The commit that files are of, if they are of a hub, and the digest of each."""
+
+    commit: str | None
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Hub:
     """A hub, or what answers like one.
 
     Attributes:
         endpoint: where its addresses begin.
         revision: branch, tag or commit.
+        token: sent to the endpoint alone.
+        offline: refuse to fetch anything.
 
     Raises:
-        UsageError: the endpoint is no address of HTTPS, or the revision is not UTF-8.
+        UsageError: the endpoint is no address of HTTPS, the revision is not UTF-8, or the token
+            cannot be sent.
     """
 
     endpoint: str = ENDPOINT
-    revision: str = "main"
+    revision: str = MAIN
+    token: str = field(default="", repr=False)
+    offline: bool = False
 
     def __post_init__(self) -> None:
         if not _is_address(self.endpoint):
@@ -73,77 +97,125 @@ class Hub:
             self.revision.encode()
         except UnicodeEncodeError as error:
             raise UsageError(f"--revision {self.revision!r}: is not UTF-8") from error
+        if not (self.token.isascii() and self.token.isprintable()) or " " in self.token:
+            raise UsageError("HF_TOKEN: is no token of a hub")
 
-    def fetch(self, name: str, folder: Path, told: Told) -> str:
+    @classmethod
+    def of_environment(
+        cls, revision: str = MAIN, endpoint: str | None = None, offline: bool = False
+    ) -> Hub:
+        """The hub of `HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE`."""
+        found = endpoint or os.environ.get("HF_ENDPOINT") or ENDPOINT
+        offline |= os.environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE
+        return cls(found, revision, os.environ.get("HF_TOKEN", "").strip(), offline)
+
+    def fetch(self, name: str, folder: Path, told: Told) -> Fetched:
         """Fetch a model's files.
 
         Args:
             name: `owner/model`.
-            folder: that gets them; it is there.
+            folder: that gets them; it is there. What an earlier call left in it is gone on with.
             told: see `Told`.
-
-        Returns:
-            The commit that they are of.
 
         Raises:
             UsageError: the hub has no such model, cannot be reached, stops in the middle, or does
                 not send what it states.
         """
-        pinned = replace(self, revision=self._need(name, _NEEDED[0], folder, told))
-        for file in _NEEDED[1:]:
-            pinned._need(name, file, folder, told)
-        for file in _OPTIONAL:
-            pinned._fetch(name, file, folder, told)
-        if not any(pinned._fetch(name, file, folder, told) for file in _WEIGHTS):
-            files = " and no ".join(_WEIGHTS)
-            raise UsageError(f"{self.endpoint}: {name} has no {files}")
-        return pinned.revision
+        first = self._first(name, folder, told)
+        pinned = replace(self, revision=first.commit)
+        digests = {_NEEDED[0]: first.digest}
 
-    def _need(self, name: str, file: str, folder: Path, told: Told) -> str:
-        """Fetch a file that must be there, and give its commit."""
-        commit = self._fetch(name, file, folder, told)
-        if commit is None:
-            raise UsageError(f"{self._address(name, file)}: there is no such file or model")
-        return commit
+        def fetch(file: str) -> bool:
+            if found := pinned._fetch(name, file, folder, told):
+                digests[file] = found.digest
+            return found is not None
+
+        for file in (*_NEEDED[1:], *_OPTIONAL):
+            if not fetch(file) and file in _NEEDED:
+                raise pinned._missing(name, file)
+        if not fetch(SAFETENSORS):
+            if obstacle := pickle_obstacle():
+                raise UsageError(
+                    f"{self.endpoint}: {name} has no {SAFETENSORS} but {PICKLE}, and {obstacle}"
+                )
+            if not fetch(PICKLE):
+                raise UsageError(f"{self.endpoint}: {name} has no {SAFETENSORS} and no {PICKLE}")
+        return Fetched(first.commit, digests)
+
+    def commit(self, name: str, folder: Path, told: Told) -> str:
+        """The commit that `fetch` would fetch; arguments and errors are those of `fetch`."""
+        return self._first(name, folder, told).commit
+
+    def _first(self, name: str, folder: Path, told: Told) -> _Stated:
+        if self.offline:
+            raise UsageError(f"{name}: is to be fetched, which HF_HUB_OFFLINE or --offline forbids")
+        found = self._fetch(name, _NEEDED[0], folder, told)
+        if found is None:
+            raise self._missing(name, _NEEDED[0])
+        return found
+
+    def _missing(self, name: str, file: str) -> UsageError:
+        return UsageError(f"{self._address(name, file)}: there is no such file or model")
 
     def _address(self, name: str, file: str) -> str:
         revision = urllib.parse.quote(self.revision, safe="")
         return f"{self.endpoint.rstrip('/')}/{name}/resolve/{revision}/{file}"
 
-    def _fetch(self, name: str, file: str, folder: Path, told: Told) -> str | None:
-        """Fetch a file, check it, and give its commit; None if there is no such file."""
+    def _fetch(self, name: str, file: str, folder: Path, told: Told) -> _Stated | None:
+        """Fetch a file, check it, and give what the hub states of it; None if there is none."""
         address = self._address(name, file)
-        hops: list[Hop] = []
+        partial = PartialFile(folder / file, folder / f".{file}.version")
         try:
-            with open_url(urllib.request.Request(address), _TIMEOUT_S, hops) as answer:  # noqa: S310
-                stated = self._stated(address, [*hops, (answer.url, answer.headers)])
-                done = 0
-                with (folder / file).open("wb") as out:
-                    while chunk := answer.read(_CHUNK_BYTES):
-                        out.write(chunk)
-                        done += len(chunk)
-                        told(file, done, stated.size_bytes)
-        except urllib.error.HTTPError as error:
-            error.close()
+            stated = self._transfer(address, partial, lambda done, size: told(file, done, size))
+        except Refused as error:
             if error.code == http.HTTPStatus.NOT_FOUND:
+                partial.path.unlink(missing_ok=True)
                 return None
-            reason = f"{error.code} {error.reason}"
+            reason = str(error)
             # The hub says so of models that are not there, too.
             if error.code in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN):
-                reason += "; there is no such model, or it is not public"
+                reason += "; there is no such model, or it is not public and needs HF_TOKEN"
+            if error.code in _BUSY:
+                reason += "; try again later"
             raise UsageError(f"{address}: {reason}") from error
-        except urllib.error.URLError as error:
+        except Unreachable as error:
             raise UsageError(
-                f"{address}: cannot be reached: {error.reason}; name a folder that has the files"
+                f"{address}: cannot be reached: {error}; name a folder that has the files"
             ) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise UsageError(f"{address}: broke off: {error}") from error
-        if stated.size_bytes is not None and done < stated.size_bytes:
-            raise UsageError(f"{address}: broke off after {done} of {stated.size_bytes} bytes")
-        found = _digest(folder / file, stated.digest)
+        except BrokenOff as error:
+            raise UsageError(f"{address}: {error}") from error
+        found = _digest(partial.path, stated.digest)
         if found != stated.digest:
+            partial.path.unlink()
             raise UsageError(f"{address}: has digest {found}, the hub states {stated.digest}")
-        return stated.commit
+        return stated
+
+    def _transfer(
+        self, address: str, partial: PartialFile, watch: Callable[[int, int | None], None]
+    ) -> _Stated:
+        """Bring a file in as many tries as it takes, as long as they bring something."""
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        stated: list[_Stated] = []
+
+        def accept(answers: list[Hop]) -> int | None:
+            stated.append(self._stated(address, answers))
+            return stated[-1].size_bytes
+
+        fruitless = 0
+        while True:
+            before = partial.size_bytes
+            try:
+                with writing(partial.path):
+                    transfer(address, partial, _TIMEOUT_S, headers, accept, watch)
+                return stated[-1]
+            except (Refused, BrokenOff) as error:
+                fruitless = 0 if partial.size_bytes > before else fruitless + 1
+                wait_s = _wait_s(error, fruitless)
+                busy = not isinstance(error, Refused) or error.code in _BUSY
+                if not busy or fruitless >= _TRIES or wait_s > _MOST_WAIT_S:
+                    raise
+                log.warning("%s: %s; trying again in %g s", address, error, wait_s)
+                time.sleep(wait_s)
 
     def _stated(self, address: str, answers: list[Hop]) -> _Stated:
         """What the hub states of a file; what is stated where it redirects to counts for nothing.
@@ -163,17 +235,31 @@ class Hub:
             )
         if _COMMIT.fullmatch(self.revision) and commit != self.revision:
             raise UsageError(f"{address}: the hub sends commit {commit}")
-        size = _first(own, "X-Linked-Size") or answers[-1][1]["Content-Length"] or ""
+        size = _first(own, "X-Linked-Size")
         return _Stated(commit, digest, int(size) if size.isdecimal() else None)
 
 
 @dataclass(frozen=True)
 class _Stated:
-    """What a hub states of a file; `digest` is a SHA-256, or Git's SHA-1."""
+    """What a hub states of a file; `digest` is a SHA-256, or Git's SHA-1.
+
+    `size_bytes` is None where only the length of the answer tells it.
+    """
 
     commit: str
     digest: str
     size_bytes: int | None
+
+
+def _wait_s(error: Refused | BrokenOff, fruitless: int) -> float:
+    """How long to wait before the next try, by `Retry-After` or by how many failed in a row."""
+    wanted = str(error.headers.get("Retry-After", "")) if isinstance(error, Refused) else ""
+    if wanted.isdecimal():
+        return float(wanted)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(wanted).timestamp() - time.time())
+    except ValueError:
+        return _FIRST_WAIT_S * 2.0 ** (fruitless - 1) if fruitless else 0.0
 
 
 def _first(answers: list[Message], name: str) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors.numpy import save_file
+
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.replacement import check_folder
 from dragoman.kernel.text import Tokenizer
@@ -21,12 +23,19 @@ from dragoman_training.marian.pieces import (
     write_sentencepiece,
 )
 from dragoman_training.marian.settings import CONFIG, MarianSettings, content_of, read_object
+from dragoman_training.marian.stored_tensors import PICKLE, SAFETENSORS
 from dragoman_training.marian.weights import convert
-from dragoman_training.run import checkpoint
+from dragoman_training.run import checkpoint_folder
+from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER, TOKENIZER, WEIGHTS
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"
 LIST, TARGET_LIST = "vocab.json", "target_vocab.json"
+FILES = (
+    *(CONFIG, TOKENIZER_CONFIG, LIST, TARGET_LIST, SOURCE_PIECES, TARGET_PIECES),
+    *(SAFETENSORS, PICKLE),
+)
+"""All that is read of a model's folder, as far as it is there."""
 _MOST_TOKENS = 512
 
 
@@ -75,23 +84,27 @@ def import_marian(
         ),
     )
     with writing(out), tempfile.TemporaryDirectory() as scratch:
-        paths = Path(scratch) / checkpoint.TOKENIZER, Path(scratch) / checkpoint.TGT_TOKENIZER
+        paths = (
+            Path(scratch) / TOKENIZER,
+            Path(scratch) / TGT_TOKENIZER,
+        )
         sides = (SOURCE_PIECES, src_entries), (TARGET_PIECES, tgt_entries)
         for path, (pieces, entries) in zip(paths, sides, strict=True):
             write_sentencepiece(source / pieces, entries, path)
         _check_pieces(source, *paths)
-        checkpoint.save(out, weights, config, paths[0], tgt_tokenizer=paths[1])
+        checkpoint_folder.save(
+            out, lambda folder: save_file(weights, folder / WEIGHTS), config, *paths
+        )
     return config
 
 
 def own_files(out: Path) -> tuple[str, ...]:
     """What `import_marian` wrote into a folder; see `replacement.OwnFiles`."""
-    if RunConfig.from_json(out / checkpoint.CONFIG).imported is None:
-        raise UsageError(f"{out / checkpoint.CONFIG} is of a model that was trained, not imported")
-    return (
-        *(checkpoint.WEIGHTS, checkpoint.CONFIG),
-        *(checkpoint.TOKENIZER, checkpoint.TGT_TOKENIZER),
-    )
+    if RunConfig.from_json(out / checkpoint_folder.CONFIG).imported is None:
+        raise UsageError(
+            f"{out / checkpoint_folder.CONFIG} is of a model that was trained, not imported"
+        )
+    return WEIGHTS, checkpoint_folder.CONFIG, TOKENIZER, TGT_TOKENIZER
 
 
 def _check_pieces(source: Path, path: Path, tgt_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Activation
 from dragoman.kernel.settings import read_json
-from dragoman_training.network.transformer import ModelConfig
+from dragoman_training.network.architecture import ModelConfig
 
 CONFIG = "config.json"
 

@@ -13,29 +13,26 @@ Source: the paper on Marian, Junczys-Dowmunt et al. 2018, https://aclanthology.o
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-import safetensors
-import safetensors.torch
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.positions import sinusoidal_positions
 from dragoman_training.marian.pieces import Entry
-from dragoman_training.marian.settings import CONFIG, MarianSettings
-from dragoman_training.network.transformer import NEVER, ModelConfig
-
-SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
+from dragoman_training.marian.settings import MarianSettings
+from dragoman_training.marian.stored_tensors import Floats, StoredTensors
+from dragoman_training.network.architecture import NEVER, ModelConfig
+from dragoman_training.run.checkpoint_folder import Arrays
 
 
 def convert(
     folder: Path, theirs: MarianSettings, src_entries: list[Entry], tgt_entries: list[Entry]
-) -> tuple[dict[str, Tensor], ModelConfig]:
+) -> tuple[Arrays, ModelConfig]:
     """Read a Marian model's weights, and put them where ours stand, in our order.
 
     Args:
@@ -50,66 +47,7 @@ def convert(
     Raises:
         UsageError: the file is missing, damaged or of another kind of model.
     """
-    return _Weights(_Tensors.read(folder), theirs, src_entries, tgt_entries).converted()
-
-
-class _Tensors:
-    """A file's tensors, taken one by one; what is left over at the end belongs to no such model."""
-
-    def __init__(self, path: Path, tensors: dict[str, Tensor]) -> None:
-        self.path, self._tensors = path, tensors
-
-    @classmethod
-    def read(cls, folder: Path) -> _Tensors:
-        if (path := folder / SAFETENSORS).exists():
-            try:
-                return cls(path, safetensors.torch.load_file(path))
-            except (OSError, safetensors.SafetensorError) as error:
-                raise UsageError(f"{path}: cannot be read: {error}") from error
-        if not (path := folder / PICKLE).exists():
-            raise UsageError(f"{folder}: has no {SAFETENSORS} and no {PICKLE}")
-        try:
-            tensors = torch.load(path, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError as error:
-            raise UsageError(
-                f"{path}: holds other things than tensors, maybe code, and is not loaded"
-            ) from error
-        # Nothing of the file runs, but what reads a damaged one fails in any way there is.
-        except Exception as error:
-            raise UsageError(f"{path}: cannot be read: {_first_line(error)}") from error
-        if not isinstance(tensors, dict) or not all(
-            isinstance(name, str) and isinstance(t, Tensor) for name, t in tensors.items()
-        ):
-            raise UsageError(f"{path}: is not a list of tensors by name")
-        return cls(path, tensors)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def take(self, name: str, *shape: int) -> Tensor:
-        """A tensor in fp32."""
-        tensor = self._tensors.pop(name, None)
-        if tensor is None:
-            raise UsageError(f"{self.path}: the tensor {name!r} is missing")
-        if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested:
-            raise UsageError(f"{self.path}: {name!r} is not stored number by number")
-        if tuple(tensor.shape) != shape:
-            raise UsageError(
-                f"{self.path}: {name!r} has shape {list(tensor.shape)}, "
-                f"{CONFIG} and the vocabulary say {list(shape)}"
-            )
-        if not tensor.is_floating_point():
-            raise UsageError(f"{self.path}: {name!r} is of {tensor.dtype}, not floating-point")
-        tensor = tensor.float()
-        if not tensor.isfinite().all():
-            raise UsageError(f"{self.path}: {name!r} holds numbers that are not finite")
-        return tensor
-
-    def check_empty(self) -> None:
-        """Refuse what nobody has taken."""
-        if self._tensors:
-            name = min(self._tensors)
-            raise UsageError(f"{self.path}: the tensor {name!r} is not part of a Marian model")
+    return _Weights(StoredTensors.read(folder), theirs, src_entries, tgt_entries).converted()
 
 
 class _Weights:
@@ -117,23 +55,23 @@ class _Weights:
 
     def __init__(
         self,
-        tensors: _Tensors,
+        tensors: StoredTensors,
         theirs: MarianSettings,
         src_entries: Sequence[Entry],
         tgt_entries: Sequence[Entry],
     ) -> None:
         self._tensors, self._theirs = tensors, theirs
         self._src_entries, self._tgt_entries = src_entries, tgt_entries
-        self._found: dict[str, Tensor] = {}
+        self._found: Arrays = {}
 
     @cached_property
-    def _order(self) -> Tensor:
+    def _order(self) -> npt.NDArray[np.int64]:
         """Sine and cosine of each frequency beside each other."""
         # Made once a tensor of this size was found: a file may say any number.
         size = self._theirs.sizes.model_size
-        return torch.arange(size).view(2, size // 2).T.flatten()
+        return np.arange(size).reshape(2, size // 2).T.flatten()
 
-    def converted(self) -> tuple[dict[str, Tensor], ModelConfig]:
+    def converted(self) -> tuple[Arrays, ModelConfig]:
         """All weights by our names, and the configuration that fits them."""
         sizes = self._theirs.sizes
         embeddings = self._embeddings()
@@ -148,22 +86,21 @@ class _Weights:
         """Embeddings, output projection and output bias; the configuration says which are alike."""
         theirs, size = self._theirs, self._theirs.sizes.model_size
         encoder, decoder, output = self._vocabulary_matrices()
-        bias = torch.zeros(1, len(decoder))
+        bias = np.zeros((1, len(decoder)), np.float32)
         if "final_logits_bias" in self._tensors:
             bias = self._tensors.take("final_logits_bias", *bias.shape)
         one_list = self._src_entries is self._tgt_entries
-        shared = one_list and torch.equal(encoder, decoder)
-        own_output = not theirs.scaled or not torch.equal(decoder, output)
+        shared = one_list and np.array_equal(encoder, decoder)
+        own_output = not theirs.scaled or not np.array_equal(decoder, output)
         scale = 1.0 if theirs.scaled else 1 / math.sqrt(size)
         self._found["embedding.weight"] = self._rows(decoder, self._tgt_entries) * scale
         if not shared:
             self._found["src_embedding.weight"] = self._rows(encoder, self._src_entries) * scale
         if own_output:
             self._found["own_output.weight"] = self._rows(output, self._tgt_entries)
-        said = torch.tensor([entry.is_said for entry in self._tgt_entries])
-        self._found["output_bias"] = torch.where(
-            said, _picked(bias[0], self._tgt_entries), torch.tensor(NEVER)
-        )
+        said = [entry.is_said for entry in self._tgt_entries]
+        picked = _picked(bias[0], self._tgt_entries)
+        self._found["output_bias"] = np.where(said, picked, np.float32(NEVER))
         return replace(
             theirs.sizes,
             vocab_size=len(self._tgt_entries),
@@ -171,7 +108,7 @@ class _Weights:
             own_output=own_output,
         )
 
-    def _vocabulary_matrices(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _vocabulary_matrices(self) -> tuple[Floats, Floats, Floats]:
         """Embeddings of encoder and decoder, and the output projection, in Marian's order."""
         theirs, size = self._theirs, self._theirs.sizes.model_size
         tgt_shape = theirs.tgt_vocab_size, size
@@ -196,8 +133,8 @@ class _Weights:
                 raise UsageError(f"{self._tensors.path}: the tensor {name!r} is missing")
         return found[encoder], found[decoder], found[output]
 
-    def _rows(self, matrix: Tensor, entries: Sequence[Entry]) -> Tensor:
-        return _picked(matrix, entries)[:, self._order].contiguous()
+    def _rows(self, matrix: Floats, entries: Sequence[Entry]) -> Floats:
+        return np.ascontiguousarray(_picked(matrix, entries)[:, self._order])
 
     def _check_positions(self, name: str) -> None:
         """Positions may be stored, but must be those that our models have."""
@@ -205,9 +142,7 @@ class _Weights:
             return
         length, size = self._theirs.max_tokens, self._theirs.sizes.model_size
         found = self._tensors.take(name, length, size)[:, self._order]
-        if not torch.allclose(
-            found, torch.from_numpy(sinusoidal_positions(length, size)), atol=1e-3
-        ):
+        if not np.allclose(found, sinusoidal_positions(length, size), atol=1e-3):
             raise UsageError(f"{self._tensors.path}: {name!r} holds other positions than sinusoids")
 
     def _layer(self, theirs: str, ours: str) -> None:
@@ -229,8 +164,8 @@ class _Weights:
             self._linear(f"{theirs}.{part}_proj", size, size) for part in ("q", "k", "v", "out")
         )
         self._put(f"{ours}.query", query[0][:, self._order], query[1])
-        joined = torch.cat((key[0], value[0]))[:, self._order]
-        self._put(f"{ours}.key_value", joined, torch.cat((key[1], value[1])))
+        joined = np.concatenate((key[0], value[0]))[:, self._order]
+        self._put(f"{ours}.key_value", joined, np.concatenate((key[1], value[1])))
         self._put(f"{ours}.output", output[0][self._order], output[1][self._order])
 
     def _norm(self, theirs: str, ours: str) -> None:
@@ -238,20 +173,17 @@ class _Weights:
         weight, bias = (self._tensors.take(f"{theirs}.{part}", size) for part in ("weight", "bias"))
         self._put(ours, weight[self._order], bias[self._order])
 
-    def _linear(self, name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
+    def _linear(self, name: str, outputs: int, inputs: int) -> tuple[Floats, Floats]:
         weight = self._tensors.take(f"{name}.weight", outputs, inputs)
         return weight, self._tensors.take(f"{name}.bias", outputs)
 
-    def _put(self, name: str, weight: Tensor, bias: Tensor) -> None:
-        self._found[f"{name}.weight"] = weight.contiguous()
-        self._found[f"{name}.bias"] = bias.contiguous()
+    def _put(self, name: str, weight: Floats, bias: Floats) -> None:
+        self._found[f"{name}.weight"] = np.ascontiguousarray(weight)
+        self._found[f"{name}.bias"] = np.ascontiguousarray(bias)
 
 
-def _picked(rows: Tensor, entries: Sequence[Entry]) -> Tensor:
+def _picked(rows: Floats, entries: Sequence[Entry]) -> Floats:
     """The row of each entry, and zeros for what only fills up."""
     ids = [-1 if entry.marian_id is None else entry.marian_id for entry in entries]
-    return torch.cat((rows, torch.zeros_like(rows[:1])))[ids]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__
+    picked: Floats = np.concatenate((rows, np.zeros_like(rows[:1])))[ids]
+    return picked

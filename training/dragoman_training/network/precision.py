@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
 
 import torch
 
-Precision = Literal["auto", "bf16", "fp32", "fp16"]
+from dragoman_training.network.architecture import Precision
+
 _LOWER = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 

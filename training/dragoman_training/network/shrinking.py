@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from dragoman_training.network.transformer import ModelConfig
+from dragoman_training.network.architecture import ModelConfig
 
 MAY_SHRINK = frozenset({"encoder_layers", "decoder_layers", "feed_forward_size"})
 """Settings that may be smaller than those of the model that the weights come from."""

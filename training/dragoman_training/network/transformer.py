@@ -15,120 +15,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import Activation
 from dragoman.kernel.positions import sinusoidal_positions
+from dragoman_training.network.architecture import ModelConfig
 
-NEVER = -(2.0**15)
-"""Output bias of what is never said: no probability is left of it, and fp16 can hold it."""
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "silu": F.silu,
     "gelu": F.gelu,
 }
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Dimensions of a Transformer.
-
-    What stands below `norm` is for models that were trained elsewhere.
-
-    Raises:
-        UsageError: a size that is not positive, heads that do not divide the model size, a dropout
-            outside [0, 1), or a `norm` that is neither "post" nor "pre".
-    """
-
-    vocab_size: int = 8000
-    model_size: int = 256
-    feed_forward_size: int = 1024
-    heads: int = 4
-    encoder_layers: int = 6
-    decoder_layers: int = 3
-    dropout: float = 0.1
-    norm: Literal["post", "pre"] = "post"
-    activation: Activation = "relu"
-    """Between the two linear maps of the feed-forward layers."""
-    attention_bias: bool = False
-    output_bias: bool = False
-    """Added to the logits."""
-    src_vocab_size: int | None = None
-    """Entries of an embedding that the encoder has for itself; None: it shares the decoder's."""
-    own_output: bool = False
-    """Whether the output projection is a matrix of its own instead of the decoder's embedding."""
-
-    def __post_init__(self) -> None:
-        sizes = ("vocab_size", "model_size", "feed_forward_size", "heads", "src_vocab_size")
-        for name in (*sizes, "encoder_layers", "decoder_layers"):
-            size = getattr(self, name)
-            if size is not None and size < 1:
-                raise UsageError(f"model.{name} is {size}: give a positive number")
-        if self.model_size % (2 * self.heads):
-            raise UsageError(
-                f"model.model_size is {self.model_size}: give an even multiple of "
-                f"model.heads, {self.heads}"
-            )
-        if not 0.0 <= self.dropout < 1.0:
-            raise UsageError(f"model.dropout is {self.dropout}: give a number from 0 up to below 1")
-        if self.norm not in ("post", "pre"):
-            raise UsageError(f"model.norm is {self.norm!r}: give 'post' (as in the paper) or 'pre'")
-        if self.activation not in _ACTIVATIONS:
-            known = ", ".join(map(repr, _ACTIVATIONS))
-            raise UsageError(f"model.activation is {self.activation!r}: give one of {known}")
-
-    @property
-    def head_size(self) -> int:
-        """Size D of one attention head."""
-        return self.model_size // self.heads
-
-
-PRESETS: dict[str, dict[str, object]] = {
-    "tiny": {
-        "model_size": 64,
-        "feed_forward_size": 256,
-        "heads": 4,
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-    },
-    "mini": {
-        "model_size": 128,
-        "feed_forward_size": 256,
-        "heads": 4,
-        "encoder_layers": 4,
-        "decoder_layers": 4,
-    },
-    "small": {
-        "model_size": 256,
-        "feed_forward_size": 1024,
-        "heads": 4,
-        "encoder_layers": 6,
-        "decoder_layers": 3,
-    },
-    "base": {
-        "model_size": 512,
-        "feed_forward_size": 2048,
-        "heads": 8,
-        "encoder_layers": 6,
-        "decoder_layers": 6,
-    },
-    "big": {
-        "model_size": 1024,
-        "feed_forward_size": 4096,
-        "heads": 16,
-        "encoder_layers": 6,
-        "decoder_layers": 6,
-        "dropout": 0.3,
-    },
-}
-"""Named dimensions. `base` and `big` are the paper's Table 3; `small` is what the project
-ships, and `mini` is for small text."""
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, keep_mask: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dragoman_training.config import OptimisationConfig
-from dragoman_training.run import checkpoint
+from dragoman_training.run import checkpoint, checkpoint_folder
 from dragoman_training.run.checkpoint import Kept, Progress
 from dragoman_training.run.validation import Found
 
@@ -48,9 +48,9 @@ class BestModels:
 
     def put_back(self) -> None:
         """Bring back what a kill has put aside."""
-        checkpoint.put_back(self._best)
+        checkpoint_folder.put_back(self._best)
         for former in self._several.glob(".step-*.former"):
-            checkpoint.put_back(former.with_name(former.name[1:].removesuffix(".former")))
+            checkpoint_folder.put_back(former.with_name(former.name[1:].removesuffix(".former")))
 
     def still_known(self, progress: Progress) -> Progress:
         """A checkpoint's progress, less what is unwanted, of another metric or has no model."""

@@ -7,8 +7,6 @@ go on from hold `optimizer.safetensors` and `progress.json` too.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,17 +18,16 @@ import torch
 from torch import Tensor
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
+from dragoman.kernel.manifest import Limits
 from dragoman.kernel.settings import from_mapping
 from dragoman.kernel.text import Tokenizer
 from dragoman_training.config import RunConfig
 from dragoman_training.network.transformer import Transformer
+from dragoman_training.run import checkpoint_folder
+from dragoman_training.run.checkpoint_folder import WEIGHTS
 from dragoman_training.steps.loss_scale import LossScale
 from dragoman_training.steps.optimizer import Optimizer
 
-WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
-TGT_TOKENIZER = "tokenizer_target.model"
-"""Of an imported model, which cuts the two sides into tokens in two ways."""
 FINAL, BEST = "final", "best"
 _OPTIMIZER, _PROGRESS = "optimizer.safetensors", "progress.json"
 _RANDOM_STATE = "random_state"
@@ -96,68 +93,19 @@ def save(
     progress: Progress | None = None,
     tgt_tokenizer: Path | None = None,
 ) -> None:
-    """Write a checkpoint under another name, flush it to the disk, then give it its name.
-
-    What stood there before is put aside until then; `put_back` brings it back after a kill.
+    """Write a checkpoint whole or not at all; see `checkpoint_folder.save`.
 
     Raises:
         UsageError: the disk is full or cannot be written; what stood there before still does.
     """
-    partial = folder.with_name(f".{folder.name}.partial")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        if tgt_tokenizer is not None:
-            shutil.copyfile(tgt_tokenizer, partial / TGT_TOKENIZER)
-        _write(partial, weights, config, tokenizer, optimizer, progress)
-        put_back(folder)
-        if folder.exists():
-            shutil.rmtree(_former(folder), ignore_errors=True)
-            os.replace(folder, _former(folder))
-        os.replace(partial, folder)
-        _flush(folder.parent)
-    except (OSError, safetensors.SafetensorError) as error:
-        put_back(folder)
-        shutil.rmtree(partial, ignore_errors=True)
-        raise UsageError(f"{folder}: cannot be written: {error}") from error
-    shutil.rmtree(_former(folder), ignore_errors=True)
 
+    def save_files(partial: Path) -> None:
+        safetensors.torch.save_file(weights, partial / WEIGHTS)
+        if optimizer is not None and progress is not None:
+            safetensors.torch.save_file(optimizer.state(), partial / _OPTIMIZER)
+            (partial / _PROGRESS).write_text(json.dumps(asdict(progress)), encoding="utf-8")
 
-def put_back(folder: Path) -> None:
-    """Give a checkpoint its name again that was put aside for one that never came."""
-    if not folder.exists() and _former(folder).exists():
-        os.replace(_former(folder), folder)
-
-
-def _former(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.former")
-
-
-def _write(
-    partial: Path,
-    weights: dict[str, Tensor],
-    config: RunConfig,
-    tokenizer: Path,
-    optimizer: Optimizer | None,
-    progress: Progress | None,
-) -> None:
-    safetensors.torch.save_file(weights, partial / WEIGHTS)
-    (partial / CONFIG).write_text(config.to_json(), encoding="utf-8")
-    shutil.copyfile(tokenizer, partial / TOKENIZER)
-    if optimizer is not None and progress is not None:
-        safetensors.torch.save_file(optimizer.state(), partial / _OPTIMIZER)
-        (partial / _PROGRESS).write_text(json.dumps(asdict(progress)), encoding="utf-8")
-    for path in (*partial.iterdir(), partial):
-        _flush(path)
-
-
-def _flush(path: Path) -> None:
-    """Make sure that a file or a folder's list of names survives a power failure."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    checkpoint_folder.save(folder, save_files, config, tokenizer, tgt_tokenizer)
 
 
 def load(folder: Path) -> Checkpoint:
@@ -167,27 +115,10 @@ def load(folder: Path) -> Checkpoint:
         UsageError: a file is missing or damaged, its tensors do not fit the configuration, or a
             bundle is not what its manifest lists.
     """
-    config = RunConfig.from_json(folder / CONFIG)
-    tokenizer = Tokenizer(*(folder / name for name in tokenizer_files(config)))
-    vocab_size = config.model.vocab_size
-    for one, name, size in (
-        (tokenizer, TOKENIZER, config.model.src_vocab_size or vocab_size),
-        (tokenizer.target, tokenizer_files(config)[-1], vocab_size),
-    ):
-        if one.vocab_size != size:
-            raise UsageError(
-                f"{folder / name}: has {one.vocab_size} entries, but {CONFIG} says {size}"
-            )
-    model = Transformer(config.model).eval()
+    found = checkpoint_folder.describe(folder)
+    model = Transformer(found.config.model).eval()
     load_weights(model, folder / WEIGHTS)
-    is_bundle = (folder / FILE_NAME).exists()
-    limits = Manifest.load(folder).limits if is_bundle else config.limits
-    return Checkpoint(model, config, tokenizer, limits)
-
-
-def tokenizer_files(config: RunConfig) -> tuple[str, ...]:
-    """A checkpoint's vocabularies, the source side's first."""
-    return (TOKENIZER, TGT_TOKENIZER) if config.imported else (TOKENIZER,)
+    return Checkpoint(model, found.config, found.tokenizer, found.limits)
 
 
 def load_weights(model: Transformer, path: Path) -> None:
@@ -197,16 +128,8 @@ def load_weights(model: Transformer, path: Path) -> None:
         UsageError: the file is missing or damaged, or its names or shapes do not fit.
     """
     weights = _read_tensors(path)
-    expected = model.state_dict()
-    for name in sorted(expected.keys() | weights.keys()):
-        if name not in weights or name not in expected:
-            side = "is missing" if name not in weights else "is not part of this model"
-            raise UsageError(f"{path}: the tensor {name!r} {side}")
-        if weights[name].shape != expected[name].shape:
-            raise UsageError(
-                f"{path}: {name!r} has shape {list(weights[name].shape)}, "
-                f"the configuration says {list(expected[name].shape)}"
-            )
+    shapes = {name: tensor.shape for name, tensor in weights.items()}
+    checkpoint_folder.check_shapes(path, shapes, model.config)
     model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import Tokenizer
+from dragoman_training.network.architecture import ModelConfig
 from dragoman_training.network.shrinking import MAY_SHRINK, shrink
-from dragoman_training.network.transformer import ModelConfig, Transformer
-from dragoman_training.run import checkpoint
+from dragoman_training.network.transformer import Transformer
+from dragoman_training.run import checkpoint, checkpoint_folder
 from dragoman_training.text.extension import Former
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class Start:
         """Its vocabulary, for the run's to begin with; None: a smaller model trains its own."""
         if self._config.vocab_size < self._found.model.config.vocab_size:
             return None
-        return Former(self._folder / checkpoint.TOKENIZER, self._found.config.data.languages)
+        return Former(self._folder / checkpoint_folder.TOKENIZER, self._found.config.data.languages)
 
     def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:
         """Fill the run's model, whose vocabulary may be another one.

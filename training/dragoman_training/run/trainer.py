@@ -17,7 +17,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman_training.config import RunConfig
 from dragoman_training.network.precision import lower_dtype
 from dragoman_training.network.transformer import Transformer
-from dragoman_training.run import checkpoint
+from dragoman_training.run import checkpoint, checkpoint_folder
 from dragoman_training.run.best_models import BestModels
 from dragoman_training.run.run_log import RunLog
 from dragoman_training.run.run_text import RunText
@@ -71,7 +71,7 @@ class Trainer:
         finished = checkpoint.former_steps(run, resume)
         if not config.data.train:
             raise UsageError("data.train is empty: name the text, such as --text my.en my.de")
-        self._tokenizer_path = run / checkpoint.TOKENIZER
+        self._tokenizer_path = run / checkpoint_folder.TOKENIZER
         if finished:
             start = None
         is_new = not self._tokenizer_path.exists()
@@ -106,7 +106,7 @@ class Trainer:
             )
         self._progress = checkpoint.Progress(drawn=self._train.drawn_by(1))
         if finished:
-            checkpoint.load_weights(self._model, finished[-1] / checkpoint.WEIGHTS)
+            checkpoint.load_weights(self._model, finished[-1] / checkpoint_folder.WEIGHTS)
             self._progress = self._gone_on_from(finished[-1])
             log.info("going on from %s", finished[-1])
         self._gradients = Gradients(
@@ -155,7 +155,7 @@ class Trainer:
         progress, anew = checkpoint.load_progress(folder, self._optimizer)
         if anew:
             log.info("another optimizer: it knows nothing yet of %d parameters", anew)
-        former, config = RunConfig.from_json(folder / checkpoint.CONFIG), self._config
+        former, config = RunConfig.from_json(folder / checkpoint_folder.CONFIG), self._config
         text, part_tokens = self._train.digest, self._part_tokens
         known = (progress.part_tokens or part_tokens, progress.text or text, _plan(former))
         if progress.drawn is None:  # as if the weights had always been these

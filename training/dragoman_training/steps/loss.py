@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from dragoman.kernel.text import PAD_ID
-from dragoman_training.network.precision import Precision, lower_dtype
+from dragoman_training.network.architecture import Precision
+from dragoman_training.network.precision import lower_dtype
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.text.examples import Batch
 

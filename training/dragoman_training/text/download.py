@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
 import logging
 import os
-import urllib.error
-import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from dragoman.kernel.errors import UsageError
-from dragoman_training.secure_http import is_secure, open_url
+from dragoman_training.secure_http import Hop, is_secure
+from dragoman_training.transfer import (
+    BrokenOff,
+    PartialFile,
+    Refused,
+    Unreachable,
+    Watch,
+    transfer,
+)
 
 log = logging.getLogger(__name__)
 
 LOCK = "corpora.lock.json"
 """Beside the text: what each URL gave the first time that it was fetched."""
 
-_PIECE_BYTES = 1 << 20
 _TIMEOUT_S = 60.0
-_PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 # Some servers refuse what calls itself Python.
 _AGENT = "Mozilla/5.0 (compatible; dragoman)"
 
@@ -65,10 +67,6 @@ class Download:
     sha256: str
 
 
-Watch = Callable[[int, int | None], None]
-"""Told how many bytes are there, and how many there will be."""
-
-
 def fetch(
     source: Source, folder: Path, lock: Path, watch: Watch = lambda done, total: None
 ) -> Download:
@@ -90,17 +88,17 @@ def fetch(
         if path.exists():
             return Download(source, path, _checked(source, path, lock))
         folder.mkdir(parents=True, exist_ok=True)
-        partial, version = _begun(source, folder)
-        _transfer(source, folder, watch)
+        partial = _begun(source, folder)
+        _transfer(source, partial, watch)
         try:
-            found = _checked(source, partial, lock)
+            found = _checked(source, partial.path, lock)
         finally:
-            if not partial.exists():
-                version.unlink(missing_ok=True)
-        with partial.open("rb") as file:
+            if not partial.path.exists():
+                partial.version.unlink(missing_ok=True)
+        with partial.path.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(partial, path)
-        version.unlink(missing_ok=True)
+        os.replace(partial.path, path)
+        partial.version.unlink(missing_ok=True)
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be written: {error.strerror}; run it again to go on"
@@ -137,95 +135,28 @@ def discard(download: Download, lock: Path) -> None:
         _write_lock(lock, known)
 
 
-def _transfer(source: Source, folder: Path, watch: Watch) -> None:
+def _transfer(source: Source, partial: PartialFile, watch: Watch) -> None:
     """Get the bytes that are missing."""
-    partial, version = _begun(source, folder)
-    known = _version(version)
-    there = partial.stat().st_size if partial.exists() and known else 0
-    request = urllib.request.Request(source.url, headers={"User-Agent": _AGENT})  # noqa: S310  (see Source)
-    if there:
-        request.add_header("Range", f"bytes={there}-")
-        request.add_header("If-Range", known)
+
+    def size_bytes(answers: list[Hop]) -> int | None:
+        return None if "Content-Length" in answers[-1][1] else source.size_bytes
+
     try:
-        response = open_url(request, _TIMEOUT_S)
-    except urllib.error.HTTPError as error:
-        if there and error.code == _RANGE_NOT_SATISFIABLE:
-            if error.headers.get("Content-Range", f"bytes */{there}") == f"bytes */{there}":
-                return  # nothing is missing
-            partial.unlink()
-            _transfer(source, folder, watch)
-            return
-        raise UsageError(f"{source.url}: the server says {error.code} {error.reason}") from error
-    except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
+        transfer(source.url, partial, _TIMEOUT_S, {"User-Agent": _AGENT}, size_bytes, watch)
+    except Refused as error:
+        raise UsageError(f"{source.url}: the server says {error}") from error
+    except Unreachable as error:
         raise UsageError(
-            f"{source.url}: cannot be reached: {reason}; text that was brought here by other means "
+            f"{source.url}: cannot be reached: {error}; text that was brought here by other means "
             "needs no network, see --data-dir of the other commands"
         ) from error
-    with response:
-        if response.status != _PARTIAL_CONTENT:
-            there = 0
-        _remember_version(response.headers, version)
-        length = response.headers.get("Content-Length")
-        total = there + int(length) if length and length.isdecimal() else source.size_bytes
-        done = _receive(source, response, partial, there, total, watch)
-    if total is not None and done < total:
-        raise _broken(source, done, total, "the server closed the connection")
+    except BrokenOff as error:
+        raise UsageError(f"{source.url}: {error}; run it again to go on") from error
 
 
-def _begun(source: Source, folder: Path) -> tuple[Path, Path]:
-    """What a transfer leaves that broke off: the bytes, and of which version of the file."""
-    return folder / f".{source.name}.partial", folder / f".{source.name}.version"
-
-
-def _receive(
-    source: Source,
-    response: http.client.HTTPResponse,
-    partial: Path,
-    there: int,
-    total: int | None,
-    watch: Watch,
-) -> int:
-    """Append to what is there, as long as something comes."""
-    with partial.open("r+b" if there else "wb") as file:
-        file.seek(there)
-        while True:
-            watch(there, total)
-            try:
-                piece = response.read(_PIECE_BYTES)
-            except (OSError, http.client.HTTPException) as error:
-                file.flush()
-                raise _broken(source, there, total, str(error) or type(error).__name__) from error
-            if not piece:
-                return there
-            file.write(piece)
-            there += len(piece)
-
-
-def _broken(source: Source, done: int, total: int | None, reason: str) -> UsageError:
-    of = f" of {total}" if total is not None else ""
-    return UsageError(
-        f"{source.url}: broke off after {done}{of} bytes: {reason}; run it again to go on"
-    )
-
-
-def _remember_version(headers: http.client.HTTPMessage, version: Path) -> None:
-    """Keep what tells the file on the server from another one; without it, one begins anew."""
-    tag = headers.get("ETag")
-    known = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
-    if known and known.isascii():
-        version.write_text(known, encoding="ascii")
-    else:
-        version.unlink(missing_ok=True)
-
-
-def _version(path: Path) -> str:
-    """Of which file on the server a transfer has left bytes; nothing where that is damaged."""
-    try:
-        known = path.read_text(encoding="ascii")
-    except (OSError, ValueError):
-        return ""
-    return known if known.isprintable() else ""
+def _begun(source: Source, folder: Path) -> PartialFile:
+    """What a transfer leaves that broke off."""
+    return PartialFile(folder / f".{source.name}.partial", folder / f".{source.name}.version")
 
 
 def _checked(source: Source, path: Path, lock: Path) -> str:

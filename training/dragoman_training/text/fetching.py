@@ -9,9 +9,10 @@ from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
 from dragoman_training.text.corpora import Corpus, FetchedText
-from dragoman_training.text.download import LOCK, Download, Source, Watch, discard, fetch, remember
+from dragoman_training.text.download import LOCK, Download, Source, discard, fetch, remember
 from dragoman_training.text.parallel_text import other_forms
 from dragoman_training.text.unpacking import Damaged, write_text
+from dragoman_training.transfer import Watch
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from typing import IO, cast
 
 from dragoman.kernel.errors import UsageError
 from dragoman_training.text.corpora import FetchedText, SideFile
-from dragoman_training.text.download import Watch
+from dragoman_training.transfer import Watch
 
 _LINES_A_REPORT = 10_000
 _SEGMENT = re.compile(rb"<seg[^>]*>(.*?)</seg>")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from dragoman.kernel.errors import DragomanError
 from dragoman_serving.engine.batching.acceptance import Arrival
-from dragoman_serving.engine.batching.job import Job
+from dragoman_serving.engine.batching.job import Job, Kind
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.scheduler import Decision, Scheduler
@@ -44,21 +44,21 @@ class Dispatcher:
             _raise(self._scheduler.add(arrivals, turns))
             self._wake()
 
-    def decide(self, worker: int, rows: int) -> Decision:
+    def decide(self, worker: int, rows: int, kinds: Collection[Kind] = ()) -> Decision:
         """What a worker does before its next step; one with nothing in flight sleeps until then."""
         with self._changed:
-            decision = self._decide(worker, rows)
+            decision = self._decide(worker, rows, kinds)
             self._wake()  # what others may take depends on these rows
             if decision.waits:
                 until_s = time.monotonic() + self._idle_s
                 while decision.waits and (left_s := until_s - time.monotonic()) > 0:
                     self._changed.wait(left_s)
-                    decision = self._decide(worker, rows)
+                    decision = self._decide(worker, rows, kinds)
             return decision
 
-    def _decide(self, worker: int, rows: int) -> Decision:
+    def _decide(self, worker: int, rows: int, kinds: Collection[Kind]) -> Decision:
         pace = self._meter.pace if self._scheduler.needs_pace(rows) else None
-        return self._scheduler.decide(worker, rows, time.monotonic(), pace)
+        return self._scheduler.decide(worker, rows, time.monotonic(), pace, kinds)
 
     def _wake(self) -> None:
         """Wake workers that sleep, if one of them may take something."""

@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 
 from dragoman.kernel.hypothesis import Hypothesis
@@ -15,13 +15,13 @@ from dragoman_serving.engine.batching.acceptance import Arrival
 from dragoman_serving.engine.batching.batch import Batch, length_groups
 from dragoman_serving.engine.batching.dispatcher import Dispatcher
 from dragoman_serving.engine.batching.heap import give_back
-from dragoman_serving.engine.batching.job import Job, Progress, State
+from dragoman_serving.engine.batching.job import Job, Kind, Progress, State
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.scheduler import Scheduler
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
-from dragoman_serving.engine.network import Network
+from dragoman_serving.engine.network import Measured, Network
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.settings import BatchLimits, Tuning
 
@@ -31,8 +31,6 @@ _SWEEP_S = 0.02
 """How often the waiting line is searched for sentences that nobody wants any more."""
 _SWEEP_PER_SENTENCE_S = 10e-6
 """So that a long line is not searched all the time."""
-_Kind = tuple[int, int]
-"""Of sentences that may step together: the width of a search, and the searches of a sentence."""
 
 
 class Engine:
@@ -46,6 +44,7 @@ class Engine:
         limits: BatchLimits | None = None,
         on_failure: Callable[[EngineFailure], None] | None = None,
         tuning: Tuning | None = None,
+        statistics: Statistics | None = None,
     ) -> None:
         """Start the worker threads.
 
@@ -57,18 +56,19 @@ class Engine:
             on_failure: called once, in a thread of the engine, after it broke and failed what it
                 held.
             tuning: numbers that were chosen by measurements.
+            statistics: where to count; None: nothing else counts there.
         """
         self._network = network
         self._special_ids = special_ids
         self._on_failure = on_failure
-        self.statistics = Statistics()
+        self.statistics = statistics or Statistics()
         self._limits = limits or BatchLimits()
         self._tuning = tuning or Tuning()
         self._meter = PaceMeter(workers)
         lone_rows = self._tuning.lone_rows if network.gains_alone else 0
         self._scheduler = Scheduler(self._limits, workers, lone_rows, self._tuning)
         self._dispatcher = Dispatcher(self._scheduler, self._meter, self._tuning.idle_s)
-        self._batches: list[dict[_Kind, Batch]] = [{} for _ in range(workers)]
+        self._batches: list[dict[Kind, Batch]] = [{} for _ in range(workers)]
         self._failed = threading.Lock()
         self._closed = threading.Event()
         self._workers = [
@@ -183,13 +183,7 @@ class Engine:
 
         Sentences have up to `widest` rows; or more with alternatives, but no more than a worker.
         """
-        return self.workers * max(
-            self._network.most_bytes(width, self._slots(width)) for width in range(1, widest + 1)
-        )
-
-    def _slots(self, width: int) -> int:
-        """Sentences of so many rows that a worker may have; one may have more than all its rows."""
-        return max(1, self._limits.rows // width)
+        return self.workers * most_bytes(self._network, self._limits, widest)
 
     @property
     def nbytes(self) -> int:
@@ -217,7 +211,7 @@ class Engine:
             while True:
                 rows = sum(batch.rows for batch in batches.values())
                 if rows != decided_rows or not rows or self._may_change():
-                    decision = self._dispatcher.decide(worker, rows)
+                    decision = self._dispatcher.decide(worker, rows, self._kinds(batches))
                     if decision.ends:
                         return
                     joining, alone = decision.joining, decision.alone
@@ -232,6 +226,12 @@ class Engine:
                 busy_since_s = self._measure(rows, busy_since_s)
         except BaseException as error:  # whatever it was, everyone who waits must hear of it
             self._fail(error, joining)
+
+    def _kinds(self, batches: Mapping[Kind, Batch]) -> Collection[Kind]:
+        """The kinds of searches that a worker has in flight, where their number is limited."""
+        if self._limits.kinds is None:
+            return ()
+        return [kind for kind, batch in batches.items() if batch.rows]
 
     def _may_change(self) -> bool:
         """Whether the decision for a worker may be another, though it has as many rows as before.
@@ -263,18 +263,18 @@ class Engine:
             job.give_up(why)
             self.statistics.gave_up(job)
 
-    def _begin(self, jobs: Sequence[Job], batches: dict[_Kind, Batch], alone: bool) -> None:
+    def _begin(self, jobs: Sequence[Job], batches: dict[Kind, Batch], alone: bool) -> None:
         """Let sentences join the batches of searches like theirs."""
         now_s = time.monotonic()
         most_padded = self._tuning.encoder_padding if self._network.pads_sources else None
-        for kind in sorted({_kind(job) for job in jobs}):
-            joining = sorted((job for job in jobs if _kind(job) == kind), key=_src_length)
+        for kind in sorted({job.kind for job in jobs}):
+            joining = sorted((job for job in jobs if job.kind == kind), key=_src_length)
             if kind not in batches:
                 for empty in [one for one, batch in batches.items() if not batch.rows]:
                     del batches[empty]  # gone before there is more
                 width, searches = kind
                 decoding = self._network.begin(
-                    width, self._special_ids, self._slots(width * searches), searches
+                    width, self._special_ids, slots(self._limits, width * searches), searches
                 )
                 batches[kind] = Batch(decoding, self.statistics, self._meter)
             lengths = [_src_length(job) for job in joining]
@@ -307,17 +307,23 @@ class Engine:
             self._on_failure(failure)
 
 
-def _step(batches: dict[_Kind, Batch], alone: bool) -> None:
+def most_bytes(network: Measured, limits: BatchLimits, widest: int) -> int:
+    """Bytes that the caches of one kind of search take at most in one worker."""
+    return max(network.most_bytes(width, slots(limits, width)) for width in range(1, widest + 1))
+
+
+def slots(limits: BatchLimits, width: int) -> int:
+    """Sentences of so many rows that a worker may have; one may have more than all its rows."""
+    return max(1, limits.rows // width)
+
+
+def _step(batches: dict[Kind, Batch], alone: bool) -> None:
     """Bring every sentence one token further."""
     # In a function of its own: a variable of the worker's would hold a batch that was dropped.
     for kind, batch in list(batches.items()):
         batch.step(alone)
         if not batch.rows and len(batches) > 1:
             del batches[kind]  # one may keep its memory for what comes next
-
-
-def _kind(job: Job) -> _Kind:
-    return job.sentence.options.beam_width, job.sentence.options.searches
 
 
 def _src_length(job: Job) -> int:

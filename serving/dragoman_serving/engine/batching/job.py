@@ -69,6 +69,10 @@ class Awaited(Generic[_Result]):
         self.settle(State.EXPIRED, DeadlineExceeded(why))
 
 
+Kind = tuple[int, int]
+"""Of sentences that may step together: the width of a search, and the searches of a sentence."""
+
+
 class Job(Awaited[Hypothesis]):
     """A sentence, and when it reached which step.
 
@@ -80,6 +84,7 @@ class Job(Awaited[Hypothesis]):
         """Begin to wait."""
         self.sentence, self.progress = sentence, progress
         self.rows = sentence.options.rows
+        self.kind: Kind = sentence.options.beam_width, sentence.options.searches
         work = self.rows * len(sentence.src_ids)
         super().__init__(work, sentence.priority, sentence.deadline_s)
         self.submitted_s = time.monotonic()

@@ -6,12 +6,12 @@ calls before it and its arguments, so a recorded sequence of calls can be replay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from dragoman.kernel.errors import DragomanError
 from dragoman_serving.engine.batching.acceptance import BoundedLine
-from dragoman_serving.engine.batching.job import Job, State
+from dragoman_serving.engine.batching.job import Job, Kind, State
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import Pace
 from dragoman_serving.engine.settings import BatchLimits, Tuning
@@ -94,7 +94,14 @@ class Scheduler:
         may_join = rows < self._limits.rows or self._lone_rows > 0
         return may_join and len(self.line) >= self._limits.rows
 
-    def decide(self, worker: int, rows: int, now_s: float, pace: Pace | None) -> Decision:
+    def decide(
+        self,
+        worker: int,
+        rows: int,
+        now_s: float,
+        pace: Pace | None,
+        kinds: Collection[Kind] = (),
+    ) -> Decision:
         """What a worker does before its next step.
 
         Args:
@@ -102,6 +109,7 @@ class Scheduler:
             rows: how many it has in flight.
             now_s: the time, on the clock of the deadlines.
             pace: how fast the engine works; see `needs_pace`.
+            kinds: of searches that it has in flight.
         """
         self._rows[worker] = rows
         room = self._room(worker)
@@ -115,7 +123,7 @@ class Scheduler:
             job = self.line.first()
             is_late = self._is_late(job, now_s, pace)
             too_wide = job.rows > self._limits.rows - self._rows[worker]
-            if too_wide and self._rows[worker] and not is_late:
+            if (too_wide or self._is_further(job, kinds)) and self._rows[worker] and not is_late:
                 break
             self.line.take()
             self._waiting_rows -= job.rows
@@ -124,6 +132,8 @@ class Scheduler:
                 continue
             job.state = State.RUNNING
             joining.append(job)
+            if self._limits.kinds is not None:
+                kinds = {*kinds, job.kind}
             self._rows[worker] += job.rows
             room -= job.rows
         return Decision(tuple(joining), tuple(late), self._alone(worker))
@@ -140,6 +150,11 @@ class Scheduler:
         if not self._lone_rows:
             return self._waiting_rows == 0
         return self._waiting_rows + self.rows <= self._lone_rows
+
+    def _is_further(self, job: Job, kinds: Collection[Kind]) -> bool:
+        """Whether a sentence would be of one kind more than a worker may have."""
+        most = self._limits.kinds
+        return most is not None and job.kind not in kinds and len(kinds) >= most
 
     def _is_late(self, job: Job, now_s: float, pace: Pace | None) -> bool:
         """Whether a sentence would take a row from others, and then miss its deadline.

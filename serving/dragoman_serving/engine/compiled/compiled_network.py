@@ -12,12 +12,56 @@ from dragoman.kernel.manifest import Manifest, SpecialIds
 from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
-from dragoman_serving.engine.compiled.scratch import Scratch
+from dragoman_serving.engine.compiled.scratch import Scratch, scores_size
 from dragoman_serving.engine.compiled.shortlists import Shortlists
-from dragoman_serving.engine.compiled.weights import load_weights
+from dragoman_serving.engine.compiled.weights import coded_bytes, load_weights
 
 _CAPACITIES = (64, 128, 256, 512)
 """Attention reads no more than there is, so that room costs nothing but memory."""
+
+
+class NativeMemory:
+    """What a model takes in compiled code, known from its manifest alone.
+
+    Attributes:
+        cache_shape: what a token's keys and values take.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        """Of a model that the compiled code can take."""
+        limits, sizes = manifest.limits, manifest.dimensions
+        self._manifest = manifest
+        self._aligns = manifest.alignment is not None
+        # Nothing is read past the end of the table, since no cache has more room than that.
+        self.longest = max(limits.max_source_tokens, limits.max_target_tokens)
+        self.cache_shape = CacheShape(
+            *(2 * sizes.decoder_layers, sizes.heads, sizes.head_size + library.TOKEN_BYTES),
+            *(whole_blocks(limits.max_source_tokens), whole_blocks(limits.max_target_tokens)),
+            *(np.uint8, _CAPACITIES),
+        )
+
+    def most_bytes(self, width: int, slots: int) -> int:
+        """See `Measured`."""
+        shape = self.cache_shape
+        weights = slots * width * shape.src_tokens * shape.tgt_tokens if self._aligns else 0
+        return shape.most_bytes(width, slots) + np.dtype(np.float32).itemsize * weights
+
+    def weights_bytes(self) -> int:
+        """Bytes of the coded weights."""
+        return coded_bytes(self._manifest.dimensions, self.longest, self._manifest.activation)[0]
+
+    def scratch_bytes(self, tokens: int, rows: int) -> int:
+        """Bytes that one thread computes in.
+
+        Args:
+            tokens: that it encodes at once.
+            rows: that it steps.
+        """
+        sizes = self._manifest.dimensions
+        _, of_rows = coded_bytes(
+            *(sizes, self.longest, self._manifest.activation), max(tokens, rows)
+        )
+        return of_rows + rows * scores_size(sizes.vocab_size) * np.dtype(np.float32).itemsize
 
 
 class NativeNetwork:
@@ -41,13 +85,12 @@ class NativeNetwork:
         """
         library.load()
         self._threads = threads
-        limits = manifest.limits
-        # Nothing is read past the end of the table, since no cache has more room than that.
-        longest = max(limits.max_source_tokens, limits.max_target_tokens)
+        memory = NativeMemory(manifest)
+        self.cache_shape, self.most_bytes = memory.cache_shape, memory.most_bytes
         self._weights = load_weights(
             bundle / manifest.weights,
             manifest.dimensions,
-            longest,
+            memory.longest,
             manifest.activation,
             sha256=manifest.files[manifest.weights],
         )
@@ -56,22 +99,11 @@ class NativeNetwork:
             self._shortlists = Shortlists(bundle / manifest.shortlist, manifest)
         self._of_thread = threading.local()
         sizes = self._weights.sizes
-        self.most_steps = limits.max_target_tokens
+        self.most_steps = manifest.limits.max_target_tokens
         self.aligns = manifest.alignment is not None
         self.aligning = np.zeros((sizes.decoder_layers, sizes.heads), np.uint8)
         for layer, head in manifest.alignment.heads if manifest.alignment else ():
             self.aligning[layer, head] = 1
-        self.cache_shape = CacheShape(
-            *(2 * sizes.decoder_layers, sizes.heads, sizes.head_size + library.TOKEN_BYTES),
-            *(whole_blocks(limits.max_source_tokens), whole_blocks(limits.max_target_tokens)),
-            *(np.uint8, _CAPACITIES),
-        )
-
-    def most_bytes(self, width: int, slots: int) -> int:
-        """See `Network`."""
-        shape = self.cache_shape
-        weights = slots * width * shape.src_tokens * shape.tgt_tokens if self.aligns else 0
-        return shape.most_bytes(width, slots) + np.dtype(np.float32).itemsize * weights
 
     @property
     def scratch(self) -> Scratch:

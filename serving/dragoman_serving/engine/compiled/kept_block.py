@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from dragoman.kernel.processors import usable_processors
 from dragoman.kernel.replacement import KEPT_PREFIX
+from dragoman.kernel.user_cache import user_cache_folder
 
 log = logging.getLogger(__name__)
 
@@ -66,18 +67,11 @@ class _UnusableFileError(OSError):
 
 
 def user_folder(bundle: Path) -> Path | None:
-    """Where this user may keep blocks of a bundle that cannot be written; None without a home.
-
-    Source: https://specifications.freedesktop.org/basedir-spec/latest
-    """
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        parent = given if given.is_absolute() else Path.home() / ".cache"
-    except RuntimeError:  # no home
-        return None
+    """Where this user may keep blocks of a bundle that cannot be written; None without a home."""
     # A folder for each bundle, so that its stale blocks are found.
     digest = hashlib.sha256(os.fsencode(bundle.resolve())).hexdigest()
-    return parent / "dragoman" / digest[:16]
+    folder = user_cache_folder()
+    return folder and folder / digest[:16]
 
 
 def load_block(recipe: Recipe, folders: Sequence[Path]) -> Block:

@@ -11,6 +11,11 @@ from dragoman_serving.engine.compiled.library import PANEL
 from dragoman_serving.engine.compiled.weights import NativeWeights
 
 
+def scores_size(vocab_size: int) -> int:
+    """Numbers of a row's scores, with the largest of each panel behind them."""
+    return -(-vocab_size // PANEL) * (PANEL + 1)
+
+
 class Scratch:
     """One thread's, for whatever it computes next."""
 
@@ -21,7 +26,7 @@ class Scratch:
         self._rows = 0
         self._memory: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._address = 0
-        self._scores: Floats = np.empty((0, weights.panels * (PANEL + 1)), np.float32)
+        self._scores: Floats = np.empty((0, scores_size(weights.sizes.vocab_size)), np.float32)
         self._scores_address = 0
         self.ticks: Ids = np.zeros(len(library.SECTIONS), np.int64)
         """Of the processor's clock, that steps have spent on each of `SECTIONS` so far."""

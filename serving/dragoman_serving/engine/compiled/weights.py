@@ -16,7 +16,7 @@ from pathlib import Path
 from dragoman.kernel import manifest
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Activation, Dimensions
-from dragoman.kernel.replacement import KEPT_PREFIX
+from dragoman.kernel.replacement import KEPT_PREFIX, file_state
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.coding import CODING_VERSION, Array, Tensors, write_block
 from dragoman_serving.engine.compiled.kept_block import (
@@ -30,7 +30,6 @@ from dragoman_serving.engine.compiled.library import (
     ACTIVATIONS,
     MOST_HEAD_SIZE,
     MOST_LAYERS,
-    PANEL,
     Sizes,
 )
 
@@ -57,11 +56,6 @@ class NativeWeights:
         self.address = ctypes.addressof(self._model)
         self.sizes = Sizes.from_buffer_copy(block[: ctypes.sizeof(Sizes)].tobytes())
         loaded.find_weights(block.ctypes.data, self.address)
-
-    @property
-    def panels(self) -> int:
-        """Panels of a step's scores."""
-        return -(-int(self.sizes.vocab_size) // PANEL)
 
 
 def load_weights(
@@ -95,6 +89,28 @@ def load_weights(
     return NativeWeights(block)
 
 
+def coded_bytes(
+    dimensions: Dimensions, longest: int, activation: Activation, rows: int = 0
+) -> tuple[int, int]:
+    """Bytes of a model's coded weights, and those that so many rows are computed in.
+
+    Args:
+        dimensions: of the network.
+        longest: tokens that a sentence may have, on either side.
+        activation: inside of the feed-forward layers.
+        rows: that are computed together.
+    """
+    return _coded_bytes(_sizes(dimensions, longest, activation), rows)
+
+
+def _coded_bytes(sizes: Sizes, rows: int) -> tuple[int, int]:
+    loaded = library.load()
+    model = ctypes.create_string_buffer(loaded.model_bytes())
+    # Only the sizes are read.
+    length = loaded.find_weights(ctypes.addressof(sizes), ctypes.addressof(model))
+    return length, loaded.scratch_bytes(ctypes.addressof(model), rows)
+
+
 def _sizes(dimensions: Dimensions, longest: int, activation: Activation) -> Sizes:
     """What is known without the weights: all but `norm_first`."""
     return Sizes(
@@ -113,10 +129,7 @@ def _sizes(dimensions: Dimensions, longest: int, activation: Activation) -> Size
 
 
 def _recipe(path: Path, sizes: Sizes, sha256: str | None) -> Recipe:
-    loaded = library.load()
-    model = ctypes.create_string_buffer(loaded.model_bytes())
-    # Only the sizes are read.
-    length = loaded.find_weights(ctypes.addressof(sizes), ctypes.addressof(model))
+    length, _ = _coded_bytes(sizes, rows=0)
     layout = hashlib.sha256(bytes(sizes)).hexdigest()[:_NAME_DIGITS]
     name = f"{KEPT_PREFIX}{CODING_VERSION}-{layout}-{(sha256 or '')[:_NAME_DIGITS]}"
     identity = hashlib.sha256(f"{CODING_VERSION} {bytes(sizes).hex()} {sha256}".encode()).digest()
@@ -164,18 +177,12 @@ def _unchanged(path: Path, sha256: str | None) -> Iterator[None]:
     if sha256 is None:
         yield
         return
-    before = _state(path)
+    before = file_state(path)
     with ThreadPoolExecutor(max_workers=1) as pool:
         digest = pool.submit(manifest.sha256, path)  # on another core meanwhile
         yield
-    if digest.result() != sha256 or _state(path) != before:
+    if digest.result() != sha256 or file_state(path) != before:
         raise UsageError(f"{path}: was changed while it was loaded: load it again")
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    """What is different once a file was written or replaced."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _open(path: Path) -> Tensors:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from dragoman_training.network.attention_weights import look
-from dragoman_training.run import checkpoint
+from dragoman_training.run import checkpoint, checkpoint_folder
 
 from dragoman.cli import main
 from dragoman.drawing.architecture import Architecture, draw_architecture
@@ -236,7 +236,7 @@ def test_checkpoints_that_cannot_be_are_not_drawn(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    config = random_checkpoint("post") / checkpoint.CONFIG
+    config = random_checkpoint("post") / checkpoint_folder.CONFIG
     values = json.loads(config.read_text(encoding="utf-8"))
     values[table] = {**values[table], name: value} if name else value
     config.write_text(json.dumps(values), encoding="utf-8")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from dragoman_export.bundle import add_attention_graph, export_bundle
-from dragoman_export.parity import TOLERANCE
+from dragoman_export.checks import TOLERANCE
 from dragoman_serving.engine.runtimes.onnx_session import load_graph
 from dragoman_serving.scoring.pair import Pair
 from dragoman_serving.scoring.score_graphs import AttentionGraph

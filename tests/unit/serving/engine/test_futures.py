@@ -30,7 +30,8 @@ def test_a_part_that_is_running_is_waited_for() -> None:
 def test_what_a_running_part_begins_is_cancelled_with_the_whole() -> None:
     part: Future[Future[int]] = Future()
     begun: Future[int] = Future()
-    whole = when_all_done([when_all_done([part], lambda parts: parts[0])], sum)
+    prepared: Future[int] = when_all_done([part], lambda parts: parts[0])
+    whole = when_all_done([prepared], sum)
     part.set_running_or_notify_cancel()
     whole.cancel()
     part.set_result(begun)

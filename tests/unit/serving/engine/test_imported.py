@@ -26,7 +26,7 @@ from dragoman_serving.translation.translator import Translator
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.network.attention_weights import look
 from dragoman_training.oracle.search import Translator as Oracle
-from dragoman_training.run import checkpoint
+from dragoman_training.run import checkpoint, checkpoint_folder
 
 from dragoman.cli import main
 from dragoman.kernel.errors import InvalidRequest
@@ -200,7 +200,7 @@ def test_a_manifest_tells_all_that_serving_needs(served: Served) -> None:
     manifest = served.translator.manifest
     assert manifest.limits.max_source_tokens == manifest.limits.max_target_tokens == 96
     assert manifest.activation == "silu"
-    assert manifest.tgt_tokenizer == checkpoint.TGT_TOKENIZER
+    assert manifest.tgt_tokenizer == checkpoint_folder.TGT_TOKENIZER
     assert set(manifest.special_ids.tags) == ({"de", "fr"} if manifest.special_ids.tags else set())
     assert isinstance(manifest, Manifest)
 

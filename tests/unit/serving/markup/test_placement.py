@@ -126,6 +126,27 @@ def diagonal(source: str, target: str) -> Evidence:
     return Evidence(weights, src, tgt, weights.T.copy())
 
 
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_codes_at_the_ends_need_no_evidence(data: st.DataObject) -> None:
+    source, target = data.draw(texts()), data.draw(texts().map(str.strip))
+    first, last = len(source) - len(source.lstrip()), len(source.rstrip())
+    before, around, behind = (data.draw(st.integers(0, 2)) for _ in range(3))
+    codes = [Code(0, 0)] * before
+    for depth in range(around if first < last else 0):
+        codes.append(Code(depth and first, last, before + depth - 1 if depth else None))
+    codes += [Code(len(source), len(source))] * behind
+    markup = Markup(tuple(codes))
+    markup.check(source)
+    placed = place(source, target, markup, None)
+    check_structure(markup, target, placed)
+    assert placed.uncertain == 0
+    if first == 0 and target:
+        src, tgt = tokens(source, 1), tokens(target, 1)
+        nothing = Evidence(np.zeros((len(tgt), len(src)), np.float32), src, tgt)
+        assert placed.codes == place(source, target, markup, nothing).codes
+
+
 @settings(deadline=None)
 @given(st.data())
 def test_an_unchanged_text_keeps_its_codes(data: st.DataObject) -> None:

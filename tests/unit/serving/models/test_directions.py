@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import cast
-
 import pytest
 from dragoman_options.table import AUTO
 from dragoman_serving.models.directions import Directions
 
 from dragoman.kernel.errors import InvalidRequest
-from dragoman.kernel.manifest import Manifest
 
 ONE_TO_MANY = (("en", "de"), ("en", "fr"))
 MANY_TO_ONE = (("de", "en"), ("fr", "en"))
@@ -23,8 +19,7 @@ def detected(
     text: str, target: str | None, directions: tuple[tuple[str, str], ...]
 ) -> tuple[str, str]:
     languages = sorted({language for direction in directions for language in direction})
-    manifest = SimpleNamespace(languages=tuple(languages), all_directions=directions)
-    ((source, into, found),) = Directions(cast(Manifest, manifest)).of_texts([text], AUTO, target)
+    ((source, into, found),) = Directions(languages, directions).of_texts([text], AUTO, target)
     assert found is not None
     assert found.language == source
     return source, into
@@ -75,8 +70,7 @@ def test_the_only_source_language_need_not_be_one_that_can_be_detected() -> None
 def test_codes_are_folded_to_those_of_the_model(
     source: str | None, target: str, found: tuple[str, str]
 ) -> None:
-    manifest = SimpleNamespace(languages=("en", "de", "fr"), all_directions=ONE_TO_MANY)
-    directions = Directions(cast(Manifest, manifest))
+    directions = Directions(("en", "de", "fr"), ONE_TO_MANY)
     ((*codes, _),) = directions.of_texts(["Hello."], source, target)
     assert tuple(codes) == found
     with pytest.raises(InvalidRequest, match="target_language 'pt-BR' is unknown; known: en, de"):

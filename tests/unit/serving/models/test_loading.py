@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ from dragoman_serving.models.loading import (
     Layout,
     batch_limits,
     choose_cpu_layout,
+    choose_layout,
     default_lone_threads,
     open_engine,
 )
 from dragoman_serving.service.configuration import engine_settings, request_rules
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import Dimensions, Manifest
+from dragoman.kernel.manifest import CheckedPrecision, Dimensions, Manifest
 from tests.conftest import REPOSITORY
 
 BASE = Dimensions(32_000, 512, 2048, 8, 6, 6)
@@ -68,6 +70,25 @@ def test_onnx_runtime_computes_in_int8_where_that_is_exact(exact: bool) -> None:
     else:
         with pytest.raises(UsageError, match="8-bit products saturate"):
             layout(runtime="onnxruntime", precision="int8")
+
+
+@pytest.mark.usefixtures("native")
+def test_a_precision_whose_check_failed_is_used_only_if_it_is_named(random_bundle: Path) -> None:
+    manifest = Manifest.load(random_bundle)
+
+    def chosen(failed: Sequence[CheckedPrecision], **settings: Any) -> str:
+        counts = {f"verify: failed checks in {one}": 1.0 for one in failed}
+        checked = replace(manifest, measured=counts)
+        return choose_layout(EngineSettings(**settings), random_bundle, checked).precision
+
+    assert chosen([]) == chosen(["fp32"]) == "int8"
+    assert chosen(["int8"]) == "fp32"
+    assert chosen(["int8"], precision="int8") == "int8"
+    assert chosen(["int8", "fp32"], precision="fp32") == "fp32"
+    with pytest.raises(UsageError, match="runtime is native, but it computes in int8"):
+        chosen(["int8"], runtime="native")
+    with pytest.raises(UsageError, match="checks failed in int8 and in fp32: convert it again"):
+        chosen(["int8", "fp32"])
 
 
 @pytest.mark.usefixtures("not_native")

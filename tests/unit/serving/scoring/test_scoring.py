@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from dragoman_export.parity import TOLERANCE
+from dragoman_export.checks import TOLERANCE
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from dragoman_serving.scoring import scorer as scorer_module
 from dragoman_serving.scoring.pair import (

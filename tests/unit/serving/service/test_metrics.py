@@ -15,11 +15,13 @@ from typing import cast
 import pytest
 from dragoman_serving.engine.batching.statistics import Counts
 from dragoman_serving.engine.histogram import BOUNDS_S
+from dragoman_serving.models.keeper import Record, Resident
 from dragoman_serving.service import metrics
+from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import FrameSplitter, Kind
 from dragoman_serving.service.metrics import FigureReporter
-from dragoman_serving.translation.translator import Load, Translator
+from dragoman_serving.translation.translator import Load
 
 from tests.conftest import REPOSITORY
 from tests.relay_frames import unpack_figures
@@ -30,12 +32,17 @@ PERIODS = 200
 WAIT_S = 60
 
 
+BUNDLES = 500
+
+
 class Busy:
-    """A translator that completes a sentence each time it is asked for its counts."""
+    """Bundles of which one completes a sentence each time they are asked for their counts."""
 
     load = Load(waiting=0, rows=1, most_rows=2, cache_bytes=3)
 
-    def __init__(self) -> None:
+    def __init__(self, bundles: int = 1) -> None:
+        self.statistics = self.keeper = self
+        self.residents = [Resident(str(n), n == 0, 5 * n, Record(n)) for n in range(bundles)]
         self._counts = Counts()
         self._lock = threading.Lock()
 
@@ -88,7 +95,7 @@ def test_who_does_not_read_is_sent_no_figures_and_loses_no_count(
     monkeypatch.setattr(metrics, "_EVERY_S", EVERY_S)
     connection, far = ends
     translator = Busy()
-    reporter = FigureReporter(cast(Translator, translator), connection)
+    reporter = FigureReporter(cast(Bundles, translator), connection)
     wait_for(lambda: connection.is_behind)
     packed = translator.completed
     time.sleep(PERIODS * EVERY_S)
@@ -113,7 +120,7 @@ def test_histograms_are_counters_of_cumulative_buckets(
     monkeypatch.setattr(metrics, "_EVERY_S", EVERY_S)
     connection, far = ends
     translator = Busy()
-    reporter = FigureReporter(cast(Translator, translator), connection)
+    reporter = FigureReporter(cast(Bundles, translator), connection)
     times_s = (0.0005, 0.0025, 0.02, 70.0, 80.0)
     for time_s in times_s:
         translator.observe(time_s)
@@ -144,13 +151,17 @@ def test_a_frame_has_no_more_figures_and_labels_than_the_relay_takes(
     ends: tuple[Connection, socket.socket],
 ) -> None:
     connection, far = ends
-    reporter = FigureReporter(cast(Translator, Busy()), connection)
+    reporter = FigureReporter(cast(Bundles, Busy(BUNDLES)), connection)
     splitter = FrameSplitter()
     frames: list[tuple[Kind, bytes]] = []
     while not frames:
         frames += splitter.feed(far.recv(1 << 16))
     reporter.close()
     figures = unpack_figures(frames[0][1])
+    requests = [one for one in figures if one.name == "dragoman_bundle_requests_total"]
+    assert [(one.labels, one.value) for one in requests] == [
+        ((("bundle", str(number)),), number) for number in range(BUNDLES)
+    ]
     header = (REPOSITORY / "serving/dragoman_serving/relay/relay.h").read_text()
     most = dict(re.findall(r"\b(MOST_(?:FIGURES|LABELS)) = (\d+)", header))
     assert len(figures) <= int(most["MOST_FIGURES"])

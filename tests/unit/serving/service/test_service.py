@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
-import socket
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM, TRANSLATE
+from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM
+from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.engine_socket import listen, remove
 from dragoman_serving.service.frames import (
     PROTOCOL,
     Answer,
     Damaged,
-    DataType,
     ErrorCode,
     Failure,
-    FrameSplitter,
     Hello,
     Kind,
     Tensor,
 )
-from dragoman_serving.service.server import Server, give_up
-from dragoman_serving.service.translate import load_translator
-from dragoman_serving.translation.translator import Translator
+from dragoman_serving.service.server import Server
+from dragoman_serving.service.translate import open_bundles
 
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY
@@ -37,97 +32,23 @@ from tests.relay_frames import (
     pack_hello,
     pack_request,
     request_of,
-    unpack_answer,
     unpack_figures,
     unpack_refused,
 )
+from tests.unit.serving.service.triton_side import (
+    FOLDER,
+    Connect,
+    Triton,
+    hello,
+    pairs,
+    request,
+    served,
+    texts_of,
+)
 
-FOLDER = REPOSITORY / "model_repository" / "translate"
 TEXT = "I would like a cup of coffee, but my brother does not want to go there."
 MUCH = [TEXT] * 5000
 """More than is translated before anything else is done."""
-
-
-class Triton:
-    """A model's connection from Triton's side."""
-
-    def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(60)
-        self._socket.connect(str(path))
-        self._splitter = FrameSplitter()
-        self._frames: Iterator[tuple[Kind, bytes]] = iter(())
-
-    def send(self, frame: bytes) -> None:
-        self._socket.sendall(frame)
-
-    def receive(self) -> tuple[Kind, bytes]:
-        """The next frame; raises EOFError if the other side has closed."""
-        while (frame := next(self._frames, None)) is None:
-            received = self._socket.recv(1 << 16)
-            if not received:
-                raise EOFError
-            self._frames = self._splitter.feed(received)
-        return frame
-
-    def answer(self) -> Answer | Failure:
-        """The next answer."""
-        while True:
-            kind, body = self.receive()
-            if kind is Kind.ANSWER:
-                return unpack_answer(body)
-
-    def introduce(self, hello: Hello) -> str | None:
-        """Say hello; why it is refused, or None."""
-        self.send(pack_hello(hello))
-        while True:
-            kind, body = self.receive()
-            if kind is Kind.READY:
-                return None
-            if kind is Kind.REFUSED:
-                return unpack_refused(body)
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-Connect = Callable[[], Triton]
-
-
-def hello(folder: Path = FOLDER, model: str = TRANSLATE, **parameters: str) -> Hello:
-    entries = {name: {"string_value": value} for name, value in parameters.items()}
-    config = {"name": model, "parameters": entries}
-    return Hello(str(folder), 1, json.dumps(config))
-
-
-def request(number: int, texts: list[str], **parameters: Any) -> bytes:
-    inputs = Tensor.of("text_input", DataType.BYTES, (len(texts),), [t.encode() for t in texts])
-    return pack_request(request_of(number, 0, parameters, ("text_output",), (inputs,)))
-
-
-def texts_of(answer: Answer | Failure) -> list[str]:
-    assert isinstance(answer, Answer), answer
-    (output,) = answer.outputs
-    return [value.decode() for value in output.values]
-
-
-@contextlib.contextmanager
-def served(on_failure: Callable[[Exception], None] = give_up) -> Iterator[Connect]:
-    """A server on a socket of its own, and what connects to it."""
-    threshold = gc.get_threshold()
-    listening, path = listen()
-    server = Server(listening, on_failure)
-    serving = threading.Thread(target=server.serve, daemon=True)
-    serving.start()
-    with listening:
-        with contextlib.ExitStack() as connected:
-            yield lambda: connected.enter_context(contextlib.closing(Triton(path)))
-            server.stop()
-        serving.join(60)
-        assert not serving.is_alive()
-    remove(path)
-    gc.unfreeze()
-    gc.set_threshold(*threshold)
 
 
 @pytest.fixture(scope="module")
@@ -294,15 +215,6 @@ def scoring_model(connect: Connect) -> Triton:
     return model
 
 
-def pairs(number: int, texts: list[str], targets: list[str], **parameters: Any) -> bytes:
-    inputs = tuple(
-        Tensor.of(name, DataType.BYTES, (1, len(given)), [text.encode() for text in given])
-        for name, given in (("text_input", texts), ("target_input", targets))
-    )
-    outputs = ("scores", "confidences", "token_scores", "alignments")
-    return pack_request(request_of(number, 0, parameters, outputs, inputs))
-
-
 def test_hanging_up_gives_everything_up(translate: Triton, stream: Triton) -> None:
     stream.send(request(1, [" ".join(MUCH[:100])], split_sentences=True, beam_width=8))
     stream.close()
@@ -416,11 +328,11 @@ def test_a_stopped_server_goes_on_until_all_have_hung_up() -> None:
 def test_what_is_loaded_outlives_a_triton_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[Hello] = []
 
-    def load(hello: Hello, on_failure: Callable[[Exception], None]) -> Translator:
+    def open_noted(hello: Hello, *more: Any) -> Bundles:
         loaded.append(hello)
-        return load_translator(hello, on_failure)
+        return open_bundles(hello, *more)
 
-    monkeypatch.setattr("dragoman_serving.service.server.load_translator", load)
+    monkeypatch.setattr("dragoman_serving.service.server.open_bundles", open_noted)
     with served() as connecting:
         for workers, loads in (("2", 1), ("2", 1), ("1", 2), ("1", 2)):
             model = connecting()

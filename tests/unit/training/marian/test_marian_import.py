@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import hashlib
-import http.server
 import json
 import math
 import os
 import pickle
 import shutil
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +19,7 @@ import torch
 from dragoman_training.config import RunConfig
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.marian.languages import Languages, find_languages
-from dragoman_training.run import checkpoint
+from dragoman_training.run import checkpoint_folder
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
@@ -247,7 +243,7 @@ def test_a_checkpoint_is_like_those_that_training_writes(
     assert main(words) == 2
     assert "exists: give --force to replace it" in capsys.readouterr().err
     assert main([*words, "--force"]) == 0
-    file = out / checkpoint.CONFIG
+    file = out / checkpoint_folder.CONFIG
     config = RunConfig.from_json(file)
     file.write_text(dataclasses.replace(config, imported=None).to_json())
     assert main([*words, "--force"]) == 2
@@ -363,155 +359,3 @@ def test_languages_come_from_files_name_or_options(
 ) -> None:
     source, tags, targets = found
     assert find_languages(wanted, pieces, words, name) == ((source,), tags, tuple(targets.split()))
-
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-class Hub(http.server.BaseHTTPRequestHandler):
-    """Serves a folder as a hub does, unless it shall misbehave.
-
-    `main` leads to one commit; files are asked for by the commit, all but the first. Weights lie on
-    another server, which is this one by another name.
-    """
-
-    misbehaves = ""
-    folder: Path
-
-    def do_GET(self) -> None:
-        *words, file = self.path.strip("/").split("/")
-        path = self.folder / file
-        revision = "main" if file == "config.json" else COMMIT
-        if words == ["elsewhere"]:
-            body = self.damaged(path.read_bytes(), "elsewhere")
-            self.answer(200, body, digest=hashlib.sha256(body).hexdigest())
-        elif words != ["owner", NAME, "resolve", revision] or not path.is_file():
-            self.send_error(401 if words[0] == "secret" else 404)
-        elif file == "model.safetensors":
-            elsewhere = os.environ["HF_ENDPOINT"].replace("127.0.0.1", "localhost")
-            there = "http://hub.example" if self.misbehaves == "leaves TLS" else elsewhere
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            digest = "" if self.misbehaves == "trusts others" else digest
-            self.answer(302, b"", digest=digest, Location=f"{there}/elsewhere/{file}")
-        else:
-            body = path.read_bytes()
-            git = hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest()
-            body = self.damaged(body, file)
-            if (file, self.misbehaves) == ("source.spm", "breaks off"):
-                body = body[:4]
-            self.answer(200, body, ETag=f'W/"{git}"', Content_Length=str(path.stat().st_size))
-
-    def damaged(self, body: bytes, file: str) -> bytes:
-        return body[:-1] + b"?" if self.misbehaves == f"damages {file}" else body
-
-    def answer(self, status: int, body: bytes, digest: str = "", **headers: str) -> None:
-        self.send_response(status)
-        if digest:
-            headers["X-Linked-Etag"] = f'"{digest}"'
-        if self.misbehaves != "states no commit":
-            other = self.misbehaves == "changes" and "config.json" not in self.path
-            headers["X-Repo-Commit"] = COMMIT[::-1] if other else COMMIT
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.wfile.write(body)  # whoever refuses an answer may hang up before its end
-
-    def log_message(self, *words: object) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def hub_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a hub that has a folder's model as `owner/opus-mt-en-de`."""
-    monkeypatch.setattr(Hub, "misbehaves", "")
-    monkeypatch.setattr(Hub, "folder", folder, raising=False)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        yield os.environ["HF_ENDPOINT"]
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture
-def hub(original: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with hub_of(original, monkeypatch) as address:
-        yield address
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        MarianModel(),
-        MarianModel(
-            separate_lists=True,
-            pickled=True,
-            settings={"share_encoder_decoder_embeddings": False},
-        ),
-    ],
-    ids=["one list, safetensors", "a list a side, pickled"],
-)
-def test_a_hub_gives_what_a_folder_does(
-    model: MarianModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_marian(tmp_path / "model", model)
-    import_marian(tmp_path / "model", tmp_path / "right", name=f"owner/{NAME}")
-    with hub_of(tmp_path / "model", monkeypatch):
-        assert main(["import-marian", f"owner/{NAME}", "--out", str(tmp_path / "found")]) == 0
-    names = {path.name for path in (tmp_path / "right").iterdir()}
-    assert names == {path.name for path in (tmp_path / "found").iterdir()}
-    assert checkpoint.TGT_TOKENIZER in names
-    for name in names:
-        right, found = ((tmp_path / side / name).read_bytes() for side in ("right", "found"))
-        assert found == right
-
-
-@pytest.mark.parametrize(
-    ("words", "misbehaves", "message"),
-    [
-        (
-            ["owner/none"],
-            "",
-            "/owner/none/resolve/main/config.json: there is no such file or model",
-        ),
-        (["secret/none"], "", "401 Unauthorized; there is no such model, or it is not public"),
-        ([f"owner/{NAME}", "--revision", "v2"], "", "there is no such file or model"),
-        ([f"owner/{NAME}"], "breaks off", "source.spm: broke off after 4 of "),
-        ([f"owner/{NAME}"], "damages source.spm", f"/{COMMIT}/source.spm: has digest "),
-        ([f"owner/{NAME}"], "damages elsewhere", "/model.safetensors: has digest "),
-        (
-            [f"owner/{NAME}"],
-            "leaves TLS",
-            "cannot be reached: it redirects to http://hub.example/elsewhere/model.safetensors",
-        ),
-        ([f"owner/{NAME}"], "states no commit", "the server states no commit and digest of it"),
-        ([f"owner/{NAME}"], "trusts others", "/model.safetensors: the server states no commit and"),
-        ([f"owner/{NAME}"], "changes", f"vocab.json: the hub sends commit {COMMIT[::-1]}"),
-        (["owner/none", "--endpoint", "http://hub.example"], "", "write it as https://"),
-        (["owner/none", "--endpoint", "file:///etc"], "", "--endpoint 'file:///etc': write it as"),
-        (["owner/none", "--endpoint", "http://127.0.0.1:1"], "", "cannot be reached: "),
-        (["owner/none", "--endpoint", "http://[bad"], "", "--endpoint 'http://[bad': write it as"),
-        (["owner/none", "--endpoint", "http://ä..example"], "", "..example': write it as"),
-        (["owner/none", "--endpoint", "http://a/ü"], "", "write it as"),
-        (["owner/none", "--endpoint", "http://a:b"], "", "write it as"),
-        (["owner/none", "--revision", "\udcff"], "", "--revision '\\udcff': is not UTF-8"),
-        (["Ünï/model"], "", "there is no such folder, and a hub's names read owner/model"),
-    ],
-)
-def test_what_a_hub_does_not_give_is_told_and_leaves_nothing(
-    hub: str,
-    tmp_path: Path,
-    words: list[str],
-    misbehaves: str,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(Hub, "misbehaves", misbehaves)
-    assert main(["import-marian", *words, "--out", str(tmp_path / "checkpoint")]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
-    assert not list(tmp_path.iterdir())

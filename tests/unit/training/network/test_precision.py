@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 from dragoman_training.network import precision
-from dragoman_training.network.precision import Precision, computes_bf16, lower_dtype
+from dragoman_training.network.architecture import Precision
+from dragoman_training.network.precision import computes_bf16, lower_dtype
 
 CPU = torch.device("cpu")
 

@@ -5,17 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from dragoman_training.network.architecture import PRESETS, ModelConfig, weight_shapes
 from dragoman_training.network.transformer import (
-    PRESETS,
     Dropout,
-    ModelConfig,
     MultiHeadAttention,
     Transformer,
     attention,
 )
 
 from dragoman.kernel.errors import UsageError
-from tests.conftest import tiny_config, tiny_model
+from tests.conftest import elaborate_config, tiny_config, tiny_model
 
 
 def assert_close(found: torch.Tensor, right: torch.Tensor) -> None:
@@ -138,3 +137,9 @@ def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
 def test_impossible_sizes_are_refused_by_name(change: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         replace(tiny_config(), **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("config", [tiny_config("post"), tiny_config("pre"), elaborate_config()])
+def test_shapes_are_known_without_the_network(config: ModelConfig) -> None:
+    tensors = Transformer(config).state_dict()
+    assert weight_shapes(config) == {name: tuple(one.shape) for name, one in tensors.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from dragoman_training.run import checkpoint
+from dragoman_training.run import checkpoint, checkpoint_folder
 
 from dragoman.kernel.errors import UsageError
 from tests.conftest import files_no_larger_than, tiny_model
@@ -27,10 +27,10 @@ def test_the_average_is_the_mean(tmp_path: Path) -> None:
         folder = tmp_path / str(index)
         folder.mkdir()
         tensors = {"w": torch.full((2,), value)}
-        safetensors.torch.save_file(tensors, folder / checkpoint.WEIGHTS)
+        safetensors.torch.save_file(tensors, folder / checkpoint_folder.WEIGHTS)
     mean = checkpoint.average([tmp_path / str(index) for index in range(3)])
     assert mean["w"].tolist() == [3.0, 3.0]
-    safetensors.torch.save_file({"w": torch.ones(3)}, tmp_path / "2" / checkpoint.WEIGHTS)
+    safetensors.torch.save_file({"w": torch.ones(3)}, tmp_path / "2" / checkpoint_folder.WEIGHTS)
     with pytest.raises(UsageError, match="'w' does not fit"):
         checkpoint.average([tmp_path / str(index) for index in range(3)])
     with pytest.raises(UsageError, match="no checkpoints"):
@@ -49,7 +49,7 @@ def test_a_full_disk_leaves_the_old_one(
         files_no_larger_than(room_bytes),
         pytest.raises(UsageError, match=f"{folder}: cannot be written: .*") as raised,
     ):
-        checkpoint.save(folder, weights, loaded.config, folder / checkpoint.TOKENIZER)
+        checkpoint.save(folder, weights, loaded.config, folder / checkpoint_folder.TOKENIZER)
     assert "\n" not in str(raised.value)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert list(folder.parent.iterdir()) == [folder]
@@ -60,9 +60,9 @@ def test_one_that_cannot_be_replaced_still_stands(
 ) -> None:
     folder = random_checkpoint("post")
     config = checkpoint.load(folder).config
-    before = (folder / checkpoint.WEIGHTS).read_bytes()
+    before = (folder / checkpoint_folder.WEIGHTS).read_bytes()
     copied = folder.with_name("tokenizer.model")
-    copied.write_bytes((folder / checkpoint.TOKENIZER).read_bytes())
+    copied.write_bytes((folder / checkpoint_folder.TOKENIZER).read_bytes())
     weights = tiny_model(seed=1).state_dict()
     rename = os.replace
 
@@ -76,19 +76,19 @@ def test_one_that_cannot_be_replaced_still_stands(
         patched.setattr(os, "replace", broken)
         with pytest.raises(UsageError, match="cannot be written: Input/output error"):
             checkpoint.save(folder, weights, config, copied)
-    assert (folder / checkpoint.WEIGHTS).read_bytes() == before
+    assert (folder / checkpoint_folder.WEIGHTS).read_bytes() == before
     # Killed between one name and the other.
     folder.rename(folder.with_name(f".{folder.name}.former"))
-    checkpoint.put_back(folder)
-    assert (folder / checkpoint.WEIGHTS).read_bytes() == before
+    checkpoint_folder.put_back(folder)
+    assert (folder / checkpoint_folder.WEIGHTS).read_bytes() == before
     checkpoint.save(folder, weights, config, copied)
-    assert (folder / checkpoint.WEIGHTS).read_bytes() != before
+    assert (folder / checkpoint_folder.WEIGHTS).read_bytes() != before
     assert sorted(path.name for path in folder.parent.iterdir()) == ["post", "tokenizer.model"]
 
 
 def test_damaged_checkpoints_are_named(random_checkpoint: Callable[[str], Path]) -> None:
     folder = random_checkpoint("post")
-    weights = folder / checkpoint.WEIGHTS
+    weights = folder / checkpoint_folder.WEIGHTS
     tensors = safetensors.torch.load_file(weights)
     tensors["surplus"] = torch.ones(1)
     safetensors.torch.save_file(tensors, weights)
@@ -106,8 +106,8 @@ def test_damaged_checkpoints_are_named(random_checkpoint: Callable[[str], Path])
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(UsageError, match=r"model\.safetensors: cannot be read"):
         checkpoint.load(folder)
-    config = json.loads((folder / checkpoint.CONFIG).read_text())
+    config = json.loads((folder / checkpoint_folder.CONFIG).read_text())
     config["model"]["vocab_size"] = 321
-    (folder / checkpoint.CONFIG).write_text(json.dumps(config))
+    (folder / checkpoint_folder.CONFIG).write_text(json.dumps(config))
     with pytest.raises(UsageError, match=r"has 320 entries, but config\.json says 321"):
         checkpoint.load(folder)

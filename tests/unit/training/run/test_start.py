@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 from dragoman_training.config import ImportConfig, RunConfig, VocabularyConfig
-from dragoman_training.network.transformer import ModelConfig, Transformer
+from dragoman_training.network.architecture import ModelConfig
+from dragoman_training.network.transformer import Transformer
 from dragoman_training.run import checkpoint
 from dragoman_training.run.start import Start
 from dragoman_training.text.vocabulary import train_vocabulary

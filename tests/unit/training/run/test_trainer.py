@@ -17,7 +17,8 @@ import pytest
 import safetensors.torch
 import torch
 from dragoman_training.config import CorpusConfig, OptimisationConfig, RunConfig, resolve
-from dragoman_training.network.transformer import ModelConfig, Transformer
+from dragoman_training.network.architecture import ModelConfig
+from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.search import Translator
 from dragoman_training.run import checkpoint
 from dragoman_training.run.best_models import BestModels

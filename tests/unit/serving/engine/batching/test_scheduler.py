@@ -49,6 +49,16 @@ def test_a_sentence_wider_than_the_limit_goes_alone() -> None:
     assert [job.rows for job in decide(scheduler, 0, 0)] == [1]
 
 
+def test_a_worker_has_only_so_many_kinds_at_a_time() -> None:
+    scheduler = Scheduler(BatchLimits(rows=64, kinds=2), workers=1)
+    waiting = jobs(1, 4, 1, 8, 1)
+    add(scheduler, waiting)
+    kinds = [(1, 1), (4, 1)]
+    assert scheduler.decide(0, 0, 0.0, None).joining == tuple(waiting[:3])
+    assert scheduler.decide(0, 6, 0.0, None, kinds).joining == ()
+    assert scheduler.decide(0, 1, 0.0, None, kinds[:1]).joining == tuple(waiting[3:])
+
+
 def test_workers_get_even_shares() -> None:
     scheduler = Scheduler(BatchLimits(rows=64), workers=2)
     add(scheduler, jobs(*[1] * 10))

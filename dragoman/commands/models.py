@@ -1,0 +1,126 @@
+"""`dragoman models`: the models that `dragoman serve` has fetched and converted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from dragoman.commands.hub_models import (
+    MODEL_HELP,
+    configure_languages,
+    configure_offline,
+    given_languages,
+    hub_progress,
+)
+from dragoman.kernel.errors import CheckFailed
+
+if TYPE_CHECKING:
+    from dragoman_export.models.model_cache import CachedModel
+
+HELP = "list, add, remove and verify the models that are kept for dragoman serve"
+EXTRA = "serve"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
+    what = "list the models that are kept, with their directions"
+    listed = kinds.add_parser("list", help=what, description=what)
+    listed.add_argument("--json", action="store_true", help="a JSON array instead of a table")
+    what = "fetch and convert models without serving them; newer ones, if a hub has them"
+    added = kinds.add_parser("add", help=what, description=what)
+    added.add_argument(
+        "models", nargs="*", metavar="MODEL", help=f"{MODEL_HELP} (default: $DRAGOMAN_MODELS)"
+    )
+    configure_languages(added)
+    configure_offline(added)
+    what = "remove models that are kept"
+    removed = kinds.add_parser("remove", help=what, description=what)
+    removed.add_argument("models", nargs="+", metavar="MODEL", help="as it was added")
+    what = "check models that are kept again, and record the outcome"
+    verified = kinds.add_parser("verify", help=what, description=what)
+    verified.add_argument("models", nargs="*", metavar="MODEL", help="as it was added; none: all")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked."""
+    kinds = {"list": _list, "add": _add, "remove": _remove, "verify": _verify}
+    kinds[arguments.kind](arguments)
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    from dragoman_export.models.model_cache import ModelCache
+
+    found = [_described(model) for model in ModelCache().models()]
+    if arguments.json:
+        print(json.dumps(found, indent=1))
+        return
+    for one in found:
+        directions = " ".join(one["directions"])
+        commit = (one["commit"] or "")[:12]
+        size = f"{one['size_bytes'] / 1e6:.0f} MB"
+        failed = ", ".join(f"{name} failed" for name in one["failed_precisions"]) or "checked"
+        print("\t".join((one["model"], directions, size, commit, failed)))
+
+
+def _described(model: CachedModel) -> dict[str, Any]:
+    from dragoman.kernel.manifest import CheckedPrecision, Manifest
+
+    manifest = Manifest.load(model.bundle)
+    precisions: tuple[CheckedPrecision, ...] = ("int8", "fp32")
+    return {
+        "model": model.record.model,
+        "directions": ["-".join(direction) for direction in manifest.all_directions],
+        "size_bytes": model.size_bytes,
+        "commit": model.record.commit,
+        "checked_against": model.record.reference,
+        "failed_precisions": [name for name in precisions if manifest.failed_checks(name)],
+        "bundle": str(model.bundle),
+    }
+
+
+def _add(arguments: argparse.Namespace) -> None:
+    from dragoman_export.models.conversion import Converter
+    from dragoman_export.models.model_cache import ModelCache
+    from dragoman_export.models.model_source import find_sources
+
+    sources = [source for word in _given(arguments.models) for source in find_sources(word)]
+    languages = given_languages(arguments)
+    with hub_progress(arguments.quiet) as told:
+        converter = Converter(ModelCache(), told, arguments.offline, languages)
+        for source in sources:
+            print(converter.add(source), flush=True)
+
+
+def _given(words: list[str]) -> list[str]:
+    """The models of a command line, or else of the environment, which may name none."""
+    return words or os.environ.get("DRAGOMAN_MODELS", "").split()
+
+
+def _remove(arguments: argparse.Namespace) -> None:
+    from dragoman_export.models.model_cache import ModelCache
+    from dragoman_export.models.model_source import one_source
+
+    for word in arguments.models:
+        ModelCache().remove(one_source(word))
+
+
+def _verify(arguments: argparse.Namespace) -> None:
+    from dragoman_export.models.conversion import verify_cached
+    from dragoman_export.models.model_cache import ModelCache
+    from dragoman_export.models.model_source import one_source
+
+    cache = ModelCache()
+    models = [cache.need(one_source(word)) for word in arguments.models] or cache.models()
+    failed = 0
+    for model in models:
+        report = verify_cached(model)
+        failed += bool(report.failures)
+        for outcome in report.outcomes:
+            passed = "ok  " if outcome.passed else "FAIL"
+            print(f"{passed}  {model.record.model}: {outcome.check}: {outcome.detail}", flush=True)
+    if failed:
+        raise CheckFailed(f"{failed} of {len(models)} models failed a check")

@@ -1,0 +1,238 @@
+"""What checks of a bundle share, whatever it is compared with; needs no PyTorch."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from dragoman_serving.engine.batching.engine import Engine
+from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
+from dragoman_serving.engine.compiled.weights import sizes_obstacle
+from dragoman_serving.engine.network import Network
+from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
+from dragoman_serving.engine.runtimes.session_decoding import Sessions
+from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_training.network.architecture import NEVER
+from onnxruntime import InferenceSession
+
+from dragoman.kernel.manifest import CheckedPrecision, GraphEntry, Manifest
+from dragoman.kernel.tensors import (
+    ATTENTION_GRAPH,
+    best_name,
+    cross_names,
+    past_names,
+)
+from dragoman.kernel.text import BEGIN_ID, END_ID
+
+Floats = npt.NDArray[np.float32]
+Ids = Sequence[int]
+LogitsAfter = Callable[[Ids, Ids], Floats]
+"""Logits [V] of the next token, of a source and a prefix of its translation, in fp32."""
+
+TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 5e-2}
+"""Largest difference of a value, absolute and relative to the largest of its tensor."""
+GRAPHS = ("encoder", "encoder_int8", "decoder", "decoder_int8", "reorder", "score")
+"""What a bundle must hold, beside the choice of the best; those of before have no `attention`."""
+_ONNX_TYPES = {"float32": "tensor(float)", "int64": "tensor(int64)"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One check: what it looked at, whether it held, and the figure."""
+
+    check: str
+    passed: bool
+    detail: str
+    precision: CheckedPrecision = "fp32"
+    """What must not be served if it failed."""
+
+
+def graph_names(manifest: Manifest) -> list[str]:
+    """The graphs of a bundle that are checked."""
+    names = [*GRAPHS, *map(best_name, manifest.limits.best_sizes)]
+    return [*names, ATTENTION_GRAPH] if ATTENTION_GRAPH in manifest.graphs else names
+
+
+def precision_of(graph: str) -> CheckedPrecision:
+    """The precision that a graph serves."""
+    return "int8" if graph.endswith("_int8") else "fp32"
+
+
+def in_turn(sources: Sequence[tuple[Sequence[int], str]]) -> list[Sequence[int]]:
+    """Sources, of each target language the first, then the second, and so on."""
+    by_target: dict[str, list[Sequence[int]]] = {}
+    for ids, target in sources:
+        by_target.setdefault(target, []).append(ids)
+    turns = itertools.zip_longest(*by_target.values())
+    return [ids for turn in turns for ids in turn if ids is not None]
+
+
+def interface(name: str, graph: InferenceSession, entry: GraphEntry) -> Outcome:
+    """Names, element types and shapes."""
+    found_names = [t.name for t in (*graph.get_inputs(), *graph.get_outputs())]
+    listed_names = [t.name for t in (*entry.inputs, *entry.outputs)]
+    check = f"{name}: names, types, shapes"
+    if found_names != listed_names:
+        return Outcome(check, False, f"{found_names}, listed {listed_names}", precision_of(name))
+    wrong = []
+    for found, listed in zip(
+        [*graph.get_inputs(), *graph.get_outputs()], [*entry.inputs, *entry.outputs], strict=True
+    ):
+        shape = tuple(map(str, found.shape))
+        if found.type != _ONNX_TYPES[listed.dtype] or shape != listed.shape:
+            wrong.append(
+                f"{found.name}: {found.type} {shape}, listed {listed.dtype} {listed.shape}"
+            )
+    tensors = len(entry.inputs) + len(entry.outputs)
+    return Outcome(check, not wrong, "; ".join(wrong) or f"{tensors} tensors", precision_of(name))
+
+
+def cached_logits(
+    graph: InferenceSession,
+    manifest: Manifest,
+    cross: Sequence[Floats],
+    src_lengths: npt.NDArray[np.int64],
+    tgt_in: npt.NDArray[np.int64],
+) -> Floats:
+    """Logits [B, T, V] of prefixes [B, T], one step of a decoder's graph after the other.
+
+    Args:
+        graph: the decoder's.
+        manifest: of its bundle.
+        cross: what the encoder's graph made of the sources.
+        src_lengths: of the sources [B].
+        tgt_in: ids [B, T], beginning with the start symbol.
+    """
+    sizes = manifest.dimensions
+    rows, length = tgt_in.shape
+    shape = (rows, sizes.heads, length, sizes.head_size)
+    past = [np.zeros(shape, np.float32) for _ in past_names(sizes.decoder_layers)]
+    logits = []
+    for position in range(length):
+        inputs = {
+            "input_ids": tgt_in[:, position],
+            "positions": np.full(rows, position),
+            "src_lengths": src_lengths,
+            **dict(zip(cross_names(sizes.decoder_layers), cross, strict=True)),
+            **dict(zip(past_names(sizes.decoder_layers), past, strict=True)),
+        }
+        *past, step = graph.run(None, inputs)
+        logits.append(step)
+    return np.stack(logits, axis=1)
+
+
+def compare(
+    check: str, found: Floats, right: Floats, precision: CheckedPrecision = "fp32"
+) -> Outcome:
+    """Compare arrays of one shape by the tolerance of a precision."""
+    difference = float(np.abs(right - found).max())
+    bound = TOLERANCE[precision] * max(1.0, float(np.abs(right).max()))
+    detail = f"largest difference {difference:.1e}, allowed {bound:.1e}"
+    return Outcome(check, difference <= bound, detail, precision)  # NaN is not <=
+
+
+def sayable(logits: Floats) -> Floats:
+    """Those of logits [V] that may be said; beside the others' no difference would count."""
+    return logits[logits > NEVER / 2]
+
+
+def int8_outcomes(
+    bundle: Path,
+    manifest: Manifest,
+    sources: Sequence[Ids],
+    right: Sequence[Ids],
+    logits_after: LogitsAfter,
+) -> Iterator[Outcome]:
+    """The engine's tokens in int8, by every runtime that has it here.
+
+    Args:
+        bundle: folder of the bundle.
+        manifest: its manifest.
+        sources: ids of sentences.
+        right: their greedy translations in fp32.
+        logits_after: see `LogitsAfter`.
+    """
+    int8: dict[str, Network] = {"int8": Sessions(OnnxSession(bundle, manifest, "int8"))}
+    if sizes_obstacle(manifest.dimensions) is None:
+        int8["int8, native"] = NativeNetwork(bundle, manifest)
+    for name, network in int8.items():
+        yield from _int8_tokens(name, network, manifest, sources, right, logits_after)
+
+
+def _int8_tokens(
+    name: str,
+    network: Network,
+    manifest: Manifest,
+    sources: Sequence[Ids],
+    right: Sequence[Ids],
+    logits_after: LogitsAfter,
+) -> Iterator[Outcome]:
+    """Whether neighbours make no difference, and whether all is near what is right."""
+    options = SearchOptions(1, 0.0)
+    with engine(network, manifest) as running:
+        found = translate(running, manifest, sources, options)
+        alone = [translate(running, manifest, [source], options)[0] for source in sources]
+    equal = sum(map(operator.eq, found, alone))
+    detail = f"{equal} of {len(sources)} sentences equal"
+    check = f"tokens: {name}, in a batch as alone"
+    yield Outcome(check, equal == len(sources), detail, "int8")
+    yield _near(name, sources, found, right, logits_after)
+
+
+def _near(
+    name: str,
+    sources: Sequence[Ids],
+    found: Sequence[Ids],
+    right: Sequence[Ids],
+    logits_after: LogitsAfter,
+) -> Outcome:
+    """Where int8 first takes another token, the scores of the two in fp32 must lie near."""
+    gaps, bound = [0.0], 0.0
+    for source, ours, theirs in zip(sources, found, right, strict=True):
+        if tuple(ours) == tuple(theirs):
+            continue
+        ours, theirs = (*ours, END_ID), (*theirs, END_ID)
+        first = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b)
+        logits = logits_after(source, [BEGIN_ID, *theirs[:first]])
+        gaps.append(float(logits[theirs[first]] - logits[ours[first]]))
+        largest = float(np.abs(sayable(logits)).max())
+        bound = max(bound, TOLERANCE["int8"] * max(1.0, largest))
+    equal = sum(map(operator.eq, map(tuple, found), map(tuple, right)))
+    detail = (
+        f"{equal} of {len(sources)} sentences equal; where not, the oracle's logits are at most "
+        f"{max(gaps):.2f} apart, allowed {bound:.2f}"
+    )
+    check = f"tokens: {name}, as the oracle or near it"
+    return Outcome(check, max(gaps) <= bound, detail, "int8")
+
+
+def fp32_network(bundle: Path, manifest: Manifest) -> Network:
+    """What runs a bundle's graphs in fp32."""
+    return Sessions(OnnxSession(bundle, manifest, "fp32"))
+
+
+@contextmanager
+def engine(network: Network, manifest: Manifest) -> Iterator[Engine]:
+    """An engine over a network, closed at the end."""
+    made = Engine(network, manifest.special_ids)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def translate(
+    running: Engine, manifest: Manifest, sources: Sequence[Ids], options: SearchOptions
+) -> list[tuple[int, ...]]:
+    """An engine's translations, each as long as its source lets it get by default."""
+    limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
+    sentences = [
+        Sentence(tuple(ids), limit, options) for ids, limit in zip(sources, limits, strict=True)
+    ]
+    return [future.result().ids for future in running.submit(sentences)]

@@ -1,0 +1,1 @@
+"""Models by name: found, fetched, converted, checked, and kept in the user's cache folder."""

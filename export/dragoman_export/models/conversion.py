@@ -1,0 +1,216 @@
+"""From a model's source to a checked bundle in the cache."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from dragoman_training.marian.hub import Fetched, Hub, Told
+from dragoman_training.marian.importing import FILES, import_marian
+from dragoman_training.marian.languages import Languages
+from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER, TOKENIZER, WEIGHTS
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import CheckedPrecision, Manifest, sha256
+from dragoman_export.bundle import export_bundle
+from dragoman_export.checks import Outcome
+from dragoman_export.graph_checks import digest, digest_outcome, fp32_tokens, verify_graphs
+from dragoman_export.models.model_cache import CachedModel, ModelCache, ModelRecord
+from dragoman_export.models.model_source import ModelSource
+from dragoman_export.models.probe_texts import probe_texts
+
+log = logging.getLogger(__name__)
+
+PYTORCH, GRAPHS = "PyTorch", "its graphs in fp32"
+_WITH_PYTORCH = 6
+"""Sentences that PyTorch translates: it computes each prefix anew, with a beam of 4 too."""
+
+
+@dataclass(frozen=True)
+class Converter:
+    """Makes bundles of what is none.
+
+    Attributes:
+        cache: keeps them.
+        told: of the progress of downloads.
+        offline: fetch nothing.
+        languages: of the model, where its files do not say which.
+    """
+
+    cache: ModelCache
+    told: Told
+    offline: bool = False
+    languages: Languages = field(default_factory=Languages)
+
+    def bundle(self, source: ModelSource) -> Path:
+        """The bundle of a source, checked; it is made if it is not there.
+
+        A hub's model that is there is used as it is; a checkpoint is converted again if it changed.
+
+        Raises:
+            UsageError: the source is damaged, of another kind, or cannot be fetched.
+        """
+        if source.kind == "bundle":
+            assert source.path is not None
+            Manifest.load(source.path)
+            return source.path
+        with self.cache.locked(source):
+            found = self.cache.find(source)
+            if found is None or self._is_outdated(source, found):
+                found = self._made(source)
+        return found.bundle
+
+    def add(self, source: ModelSource) -> Path:
+        """As `bundle`, but ask the hub whether its revision is another commit now.
+
+        Raises:
+            UsageError: see `bundle`.
+        """
+        if source.kind == "bundle":
+            return self.bundle(source)
+        with self.cache.locked(source):
+            found = self.cache.find(source)
+            named = self.languages != Languages()
+            if found is None or named or self._has_changed(source, found):
+                found = self._made(source)
+        return found.bundle
+
+    def _has_changed(self, source: ModelSource, found: CachedModel) -> bool:
+        if source.kind != "hub":
+            return self._is_outdated(source, found)
+        with self.cache.downloading(source) as folder:
+            commit = self._hub(source).commit(source.name, folder, self.told)
+        return commit != found.record.commit
+
+    def _is_outdated(self, source: ModelSource, found: CachedModel) -> bool:
+        """Whether a checkpoint's files are others than those that were converted."""
+        return source.path is not None and _digests(source.path) != found.record.files
+
+    def _hub(self, source: ModelSource) -> Hub:
+        return Hub.of_environment(source.revision, offline=self.offline)
+
+    def _made(self, source: ModelSource) -> CachedModel:
+        begin_s = time.monotonic()
+        if source.path is not None:
+            fetched = Fetched(None, _digests(source.path))
+            made = self._converted(source, source.path, fetched)
+        else:
+            with self.cache.downloading(source) as folder:
+                hub = self._hub(source)
+                log.info("%s: fetching from %s", source, hub.endpoint)
+                fetched = hub.fetch(source.name, folder, self.told)
+                log.info("%s: commit %s", source, fetched.commit)
+                try:
+                    made = self._converted(source, folder, fetched)
+                except UsageError as error:  # of a file whose folder nobody knows
+                    raise UsageError(str(error).replace(str(folder), source.name)) from error
+        log.info("%s: converted and checked in %.1f s", source, time.monotonic() - begin_s)
+        return made
+
+    def _converted(self, source: ModelSource, folder: Path, fetched: Fetched) -> CachedModel:
+        """Convert a folder with a checkpoint, ours or Marian's."""
+        log.info("%s: converting", source)
+        with self.cache.making(source) as scratch:
+            checkpoint, bundle = folder, scratch / "bundle"
+            if source.kind != "checkpoint":
+                checkpoint = scratch / "checkpoint"
+                name = source.name if source.kind == "hub" else None
+                import_marian(folder, checkpoint, self.languages, name)
+            manifest = export_bundle(checkpoint, bundle, "fp16")
+            report = check(bundle)
+            report.record(manifest, bundle)
+            report.log(str(source))
+            record = ModelRecord(
+                model=str(source),
+                name=source.short_name,
+                files=fetched.digests,
+                reference=report.reference,
+                fp32_tokens=report.fp32_tokens,
+                commit=fetched.commit,
+            )
+            return self.cache.put(source, bundle, record)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcomes of a bundle's checks.
+
+    Attributes:
+        reference: what it was compared with.
+        fp32_tokens: digest of what its graphs translate in fp32.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    reference: str
+    fp32_tokens: str
+
+    @property
+    def failures(self) -> list[Outcome]:
+        """The checks that failed."""
+        return [outcome for outcome in self.outcomes if not outcome.passed]
+
+    def record(self, manifest: Manifest, bundle: Path) -> None:
+        """Write the outcome into the bundle's manifest, which loading it goes by."""
+        failed: dict[CheckedPrecision, int] = {"fp32": 0, "int8": 0}
+        for outcome in self.failures:
+            failed[outcome.precision] += 1
+        manifest.record_checks(bundle, failed)
+
+    def log(self, name: str) -> None:
+        """Say how it went."""
+        for outcome in self.failures:
+            log.warning("%s: check failed: %s: %s", name, outcome.check, outcome.detail)
+        passed = len(self.outcomes) - len(self.failures)
+        log.info(
+            "%s: %d of %d checks passed, against %s",
+            *(name, passed, len(self.outcomes), self.reference),
+        )
+
+
+def check(bundle: Path, recorded: str | None = None) -> Report:
+    """Compare a bundle with PyTorch where that is installed, else its graphs with each other.
+
+    Args:
+        bundle: folder of the bundle.
+        recorded: digest of what its graphs translated in fp32 before, if that is known.
+
+    Raises:
+        UsageError: the bundle is damaged.
+    """
+    manifest = Manifest.load(bundle)
+    tokenizer = manifest.open_tokenizer(bundle)
+    texts = probe_texts(manifest, tokenizer)
+    sources = [tokenizer.encode_source(text, target) for text, target in texts]
+    most = manifest.limits.max_source_tokens
+    sources = [ids for ids in sources if len(ids) <= most]
+    tokens = fp32_tokens(bundle, manifest, sources)
+    if find_spec("torch") is None:
+        outcomes, reference = verify_graphs(bundle, manifest, sources, tokens), GRAPHS
+    else:
+        from dragoman_export.parity import verify
+
+        outcomes, reference = verify(bundle, texts[:_WITH_PYTORCH]), PYTORCH
+    found = list(outcomes)
+    if recorded is not None:
+        found.append(digest_outcome(tokens, recorded))
+    return Report(tuple(found), reference, digest(tokens))
+
+
+def verify_cached(model: CachedModel) -> Report:
+    """Check a model that is kept again, and record the outcome.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    report = check(model.bundle, model.record.fp32_tokens)
+    report.record(Manifest.load(model.bundle), model.bundle)
+    return report
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of the files of a checkpoint, ours or Marian's."""
+    names = dict.fromkeys((*FILES, WEIGHTS, TOKENIZER, TGT_TOKENIZER))
+    return {name: sha256(folder / name) for name in names if (folder / name).is_file()}

@@ -1,0 +1,193 @@
+"""Converted models in the user's cache folder, each with a record of what it was made of.
+
+A model appears whole or not at all, and one process at a time makes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.replacement import replace_folder
+from dragoman.kernel.settings import from_mapping, read_json
+from dragoman.kernel.user_cache import user_cache_folder
+from dragoman_export.models.model_source import ModelSource
+
+log = logging.getLogger(__name__)
+
+_RECORD = "model.json"
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """What a cached model was made of, and how that was checked."""
+
+    model: str
+    """Its source, as it is given on a command line."""
+    name: str
+    """By which requests choose it."""
+    files: dict[str, str]
+    """Digest of each file that it was made of: SHA-256, or Git's SHA-1 as a hub states it."""
+    reference: str
+    """What the conversion was compared with."""
+    fp32_tokens: str
+    """Digest of what its graphs translate in fp32."""
+    commit: str | None = None
+    """Of a hub's model: what its revision was."""
+
+
+@dataclass(frozen=True)
+class CachedModel:
+    """A model in the cache."""
+
+    folder: Path
+    record: ModelRecord
+
+    @property
+    def bundle(self) -> Path:
+        """Folder of its bundle, named as requests name the model."""
+        return self.folder / self.record.name
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes on the disk."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+
+class ModelCache:
+    """The folder of converted models."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Name it; None: the user's.
+
+        Raises:
+            UsageError: there is no home to have it in.
+        """
+        self.folder = folder or _user_folder()
+
+    def models(self) -> list[CachedModel]:
+        """All that are whole, by name."""
+        found = [self._read(path.parent) for path in self.folder.glob(f"*/{_RECORD}")]
+        return sorted((one for one in found if one), key=lambda one: one.record.model)
+
+    def find(self, source: ModelSource) -> CachedModel | None:
+        """A source's model, if it is there and this version can use it."""
+        return self._read(self.folder / source.key)
+
+    def need(self, source: ModelSource) -> CachedModel:
+        """A source's model.
+
+        Raises:
+            UsageError: it is not there.
+        """
+        if found := self.find(source):
+            return found
+        raise self._missing(source)
+
+    def _missing(self, source: ModelSource) -> UsageError:
+        return UsageError(f"{source}: is not in {self.folder}; see: dragoman models list")
+
+    def remove(self, source: ModelSource) -> None:
+        """Remove a model, and what is left of its download.
+
+        Raises:
+            UsageError: it is not there, or cannot be removed.
+        """
+        with self.locked(source):
+            folder, downloads = self.folder / source.key, self._downloads(source)
+            if not folder.exists() and not downloads.exists():
+                raise self._missing(source)
+            with writing(folder):
+                for path in (folder, downloads):
+                    if path.exists():
+                        shutil.rmtree(path)
+
+    @contextlib.contextmanager
+    def locked(self, source: ModelSource) -> Iterator[None]:
+        """Keep other processes from a source's model meanwhile, or wait for them."""
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.folder / f".{source.key}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                log.info("%s: waiting for another process that converts it", source)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def downloading(self, source: ModelSource) -> Iterator[Path]:
+        """A folder for a source's files; it stays if they were not of use yet."""
+        folder = self._downloads(source)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def making(self, source: ModelSource) -> Iterator[Path]:
+        """A folder to make things in, on the cache's disk."""
+        folder = self.folder / f".{source.key}.making"
+        shutil.rmtree(folder, ignore_errors=True)
+        with writing(folder):
+            folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def put(self, source: ModelSource, bundle: Path, record: ModelRecord) -> CachedModel:
+        """Give a bundle its place, instead of what is there.
+
+        Args:
+            source: of the model.
+            bundle: a folder within `making`, which is moved.
+            record: of the model.
+        """
+        whole = bundle.with_name("whole")
+        with writing(self.folder):
+            whole.mkdir()
+            os.replace(bundle, whole / record.name)
+            self._write(whole, record)
+            replace_folder(whole, self.folder / source.key)
+        return CachedModel(self.folder / source.key, record)
+
+    def _write(self, folder: Path, record: ModelRecord) -> None:
+        text = json.dumps(dataclasses.asdict(record), indent=1) + "\n"
+        (folder / _RECORD).write_text(text, encoding="utf-8")
+
+    def _downloads(self, source: ModelSource) -> Path:
+        return self.folder / ".downloads" / source.key
+
+    def _read(self, folder: Path) -> CachedModel | None:
+        path = folder / _RECORD
+        if not path.is_file():
+            return None
+        try:
+            record = from_mapping(ModelRecord, read_json(path), str(path))
+            found = CachedModel(folder, record)
+            Manifest.load(found.bundle)
+        except UsageError as error:
+            log.warning("%s; it is not used", error)
+            return None
+        return found
+
+
+def _user_folder() -> Path:
+    folder = user_cache_folder()
+    if folder is None:
+        raise UsageError("there is no home folder for models: set XDG_CACHE_HOME")
+    return folder / "models"

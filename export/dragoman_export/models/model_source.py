@@ -1,0 +1,103 @@
+"""What a word on the command line names: a bundle, a checkpoint, or a model of a hub."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dragoman_training.marian.hub import MAIN, is_hub_name
+from dragoman_training.marian.settings import CONFIG, read_object
+from dragoman_training.run import checkpoint_folder
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import FILE_NAME
+
+Kind = Literal["bundle", "checkpoint", "marian", "hub"]
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model comes from.
+
+    Attributes:
+        kind: a bundle, a checkpoint of ours, a folder of Marian's as `transformers` has it, or a
+            hub's name.
+        name: for a person: as it was given, but for the revision.
+        path: its folder, unless it is a hub's.
+        revision: of a hub's.
+    """
+
+    kind: Kind
+    name: str
+    path: Path | None = None
+    revision: str = MAIN
+
+    @property
+    def key(self) -> str:
+        """The name of its folder in the cache, another one for each source."""
+        if self.path is not None:
+            digest = hashlib.sha256(os.fsencode(self.path.resolve())).hexdigest()[:8]
+            return f"{self.path.resolve().name}-{digest}"
+        revision = "" if self.revision == MAIN else f"@{urllib.parse.quote(self.revision, '')}"
+        return self.name.replace("/", "--") + revision
+
+    @property
+    def short_name(self) -> str:
+        """Its folder's name, or that of a hub's model without the owner's."""
+        return self.path.resolve().name if self.path else self.name.rpartition("/")[2]
+
+    def __str__(self) -> str:
+        """As it is given on a command line."""
+        return self.name if self.revision == MAIN else f"{self.name}@{self.revision}"
+
+
+def find_sources(word: str) -> list[ModelSource]:
+    """What a word names; several for a folder of bundles.
+
+    Raises:
+        UsageError: it names nothing.
+    """
+    path = Path(word)
+    if path.is_dir():
+        return _in_folder(path)
+    name, _, revision = word.partition("@")
+    if is_hub_name(name):
+        return [ModelSource("hub", name, revision=revision or MAIN)]
+    raise UsageError(
+        f"{word}: there is no such folder, and a hub's names read owner/model or "
+        "owner/model@revision"
+    )
+
+
+def one_source(word: str) -> ModelSource:
+    """What a word names that is one model; a folder need not be there any more.
+
+    Raises:
+        UsageError: it names nothing, or several.
+    """
+    path = Path(word)
+    if not path.is_dir() and not is_hub_name(word.partition("@")[0]):
+        return ModelSource("checkpoint", word, path)
+    found = find_sources(word)
+    if len(found) > 1:
+        raise UsageError(f"{word}: holds {len(found)} bundles; name one")
+    return found[0]
+
+
+def _in_folder(path: Path) -> list[ModelSource]:
+    if (path / FILE_NAME).is_file():
+        return [ModelSource("bundle", str(path), path)]
+    if (path / checkpoint_folder.TOKENIZER).is_file():
+        return [ModelSource("checkpoint", str(path), path)]
+    if (path / CONFIG).is_file() and "model_type" in read_object(path / CONFIG):
+        return [ModelSource("marian", str(path), path)]
+    bundles = sorted(found.parent for found in path.glob(f"*/{FILE_NAME}"))
+    if not bundles:
+        raise UsageError(
+            f"{path}: is no bundle, no checkpoint, no Marian model, and no folder of bundles"
+        )
+    return [ModelSource("bundle", str(bundle), bundle) for bundle in bundles]

@@ -1,0 +1,482 @@
+"""Bundles that are loaded when requests want them, and dropped when there is no space for others.
+
+Has the lock, the clock and the threads; `residency` decides, and `routes` says which bundle a
+request is for. What a bundle is loaded as, it need not know.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from dragoman.kernel.errors import DragomanError
+from dragoman_serving.engine.batching.heap import give_back
+from dragoman_serving.engine.errors import Closed, DeadlineExceeded, ModelUnavailable, Overloaded
+from dragoman_serving.models.footprint import Footprint
+from dragoman_serving.models.residency import Decision, Holding, State, decide
+from dragoman_serving.models.routes import Bundle, Routes
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 0.02
+"""How often deadlines and clients are looked after while somebody waits."""
+_RETRY_S = 10.0
+"""After a bundle could not be loaded, the next request that wants it lets it be tried again."""
+
+
+class Loaded(Protocol):
+    """What a bundle is loaded as."""
+
+    def close(self) -> None:
+        """Let go of all that it holds."""
+
+
+_Loaded = TypeVar("_Loaded", bound=Loaded)
+
+
+@dataclass
+class Record:
+    """What became of a model so far, all its versions together."""
+
+    requests: int = 0
+    loads: int = 0
+    failures: int = 0
+    """Of loads."""
+    evictions: int = 0
+    load_s: float = 0.0
+    """Time that the loads took."""
+
+
+@dataclass(frozen=True)
+class Resident:
+    """A model at this moment."""
+
+    name: str
+    is_loaded: bool
+    bytes: int
+    """The most that it takes; 0 while it is not loaded."""
+    record: Record
+
+
+@dataclass(eq=False)
+class _Waiter(Generic[_Loaded]):
+    future: Future[Lease[_Loaded]]
+    deadline_s: float | None
+    size: int
+
+
+@dataclass(eq=False)
+class _Version(Generic[_Loaded]):
+    """A version of a bundle."""
+
+    key: int
+    bundle: Bundle
+    footprint: Footprint
+    record: Record
+    state: State = State.ABSENT
+    loaded: _Loaded | None = None
+    in_flight: int = 0
+    used_s: float = 0.0
+    loaded_s: float = 0.0
+    wanted_s: float | None = None
+    waiters: list[_Waiter[_Loaded]] = field(default_factory=list)
+    is_draining: bool = False
+    is_leaving: bool = False
+    failure: ModelUnavailable | None = None
+    """Why it could not be loaded last time."""
+    retry_s: float = 0.0
+
+    @property
+    def holding(self) -> Holding:
+        return Holding(
+            *(self.key, self.state, self.footprint.loaded_bytes, self.footprint.loading_bytes),
+            *(self.in_flight, self.used_s, self.loaded_s, self.wanted_s),
+            *(self.is_draining, self.is_leaving),
+        )
+
+
+class Lease(Generic[_Loaded]):
+    """A loaded bundle, which stays loaded until this is released, once.
+
+    Attributes:
+        loaded: the bundle.
+        is_used: whether somebody will release it.
+    """
+
+    def __init__(self, keeper: Keeper[_Loaded], version: _Version[_Loaded]) -> None:
+        """Of a version that is loaded."""
+        assert version.loaded is not None
+        self.loaded = version.loaded
+        self.is_used = False
+        self._keeper, self._version = keeper, version
+
+    def release(self) -> None:
+        """Let the bundle be dropped."""
+        self._keeper.release(self._version)
+
+
+class Keeper(Generic[_Loaded]):
+    """The bundles of a server."""
+
+    def __init__(
+        self,
+        bundles: Sequence[Bundle],
+        load: Callable[[Bundle], _Loaded],
+        measure: Callable[[Bundle], Footprint],
+        most_bytes: int | None = None,
+        most_waiting: int = 40_000,
+    ) -> None:
+        """Begin with nothing loaded.
+
+        Args:
+            bundles: in the order of preference.
+            load: loads a bundle, in a thread of its own.
+            measure: tells what a bundle takes, before it is loaded.
+            most_bytes: bound on what is loaded; None: there is none.
+            most_waiting: texts that may wait for bundles to be loaded.
+
+        Raises:
+            DragomanError: a bundle cannot be measured, or two have the same name.
+        """
+        self.routes = Routes(bundles)
+        """Which bundle translates what; replaced as a whole where the bundles change."""
+        self.most_bytes = most_bytes
+        self._load, self._measure = load, measure
+        self._most_waiting = most_waiting
+        self._keys = itertools.count()
+        self._changed = threading.Condition()
+        self._versions: list[_Version[_Loaded]] = []
+        self._current: dict[str, _Version[_Loaded]] = {}
+        self._records = {bundle.name: Record() for bundle in bundles}
+        """Of every name there ever was, in the order of preference."""
+        for bundle in bundles:
+            self._current[bundle.name] = self._add(bundle)
+        self._failed: list[tuple[list[_Waiter[_Loaded]], DragomanError]] = []
+        """Those who wait in vain."""
+        self._is_working = False
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="dragoman-models", daemon=True)
+        self._thread.start()
+
+    def is_usable(self, bundle: Bundle) -> bool:
+        """Whether nothing is known that would keep a bundle from being loaded."""
+        version = self._current.get(bundle.name)
+        return version is not None and version.failure is None
+
+    def take(self, name: str) -> Lease[_Loaded] | None:
+        """The bundle of a name, if it is loaded and may be used."""
+        with self._changed:
+            version = self._current.get(name)
+            if version is None or version.loaded is None or version.is_draining:
+                return None
+            version.record.requests += 1
+            return self._lease(version)
+
+    def wait(
+        self, name: str, deadline_s: float | None = None, size: int = 1
+    ) -> Future[Lease[_Loaded]]:
+        """The bundle of a name, as soon as it is loaded; cancelling the future gives it up.
+
+        Args:
+            name: of the bundle.
+            deadline_s: until when it is waited for, on the clock of `time.monotonic`.
+            size: texts that wait.
+
+        Raises:
+            Overloaded: too many texts wait for bundles.
+            ModelUnavailable: there is no such bundle any more, or it could not be loaded lately.
+            Closed: the bundles are not served any more.
+        """
+        with self._changed:
+            self._refuse(name, size)
+            version = self._current[name]
+            version.record.requests += 1
+            waiter = _Waiter[_Loaded](Future(), deadline_s, size)
+            version.waiters.append(waiter)
+            if version.wanted_s is None:
+                version.wanted_s = time.monotonic()
+            self._changed.notify_all()
+        return waiter.future
+
+    def release(self, version: _Version[_Loaded]) -> None:
+        """Count a request less that uses a version."""
+        with self._changed:
+            version.in_flight -= 1
+            if not version.in_flight:
+                version.used_s = time.monotonic()
+                if version.is_draining or version.is_leaving or self._is_wanted:
+                    self._changed.notify_all()
+
+    def replace(self, bundle: Bundle) -> None:
+        """Let a new version of a bundle take its name over as soon as it has been loaded.
+
+        If it cannot be loaded, the one before it goes on. A name that is new is served at once.
+
+        Raises:
+            DragomanError: it cannot be measured.
+        """
+        former = self._current.get(bundle.name)
+        footprint = self._measure(bundle)
+        with self._changed:
+            for version in self._versions:  # a newer one is there
+                version.is_leaving |= version.bundle.name == bundle.name and version is not former
+            version = self._add(bundle, footprint)
+            if former is None:
+                self._take_over(version)
+            else:
+                version.wanted_s = time.monotonic()
+            self._changed.notify_all()
+
+    def remove(self, name: str) -> None:
+        """Serve a bundle no more; requests that use it end first."""
+        with self._changed:
+            for version in self._versions:
+                version.is_leaving |= version.bundle.name == name
+            del self._current[name]
+            self._route()
+            self._changed.notify_all()
+
+    @property
+    def residents(self) -> list[Resident]:
+        """The models at this moment, in the order of preference; also those that were removed."""
+        with self._changed:
+            found = []
+            for name, record in self._records.items():
+                versions = [one for one in self._versions if one.bundle.name == name]
+                is_loaded = any(one.loaded is not None for one in versions)
+                found.append(Resident(name, is_loaded, sum(map(self._bytes, versions)), record))
+            return found
+
+    @property
+    def loaded(self) -> list[tuple[str, _Loaded]]:
+        """What is loaded, by name; of a model that is being replaced, both versions."""
+        with self._changed:
+            return [
+                (version.bundle.name, version.loaded)
+                for version in self._versions
+                if version.loaded is not None
+            ]
+
+    def close(self) -> None:
+        """Drop everything; what waits is refused."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._is_working)
+            waiters = [one for version in self._versions for one in version.waiters]
+        self._thread.join()
+        for waiter in waiters:
+            _settle(waiter.future, Closed("the engine has been shut down"))
+        for version in self._versions:
+            if version.loaded is not None:
+                version.loaded.close()
+
+    def _add(self, bundle: Bundle, footprint: Footprint | None = None) -> _Version[_Loaded]:
+        footprint = footprint or self._measure(bundle)
+        record = self._records.setdefault(bundle.name, Record())
+        version = _Version[_Loaded](next(self._keys), bundle, footprint, record)
+        self._versions.append(version)
+        return version
+
+    @staticmethod
+    def _bytes(version: _Version[_Loaded]) -> int:
+        return 0 if version.state is State.ABSENT else version.footprint.loaded_bytes
+
+    @property
+    def _is_wanted(self) -> bool:
+        """Whether some bundle is waited for."""
+        return any(version.wanted_s is not None for version in self._versions)
+
+    def _lease(self, version: _Version[_Loaded]) -> Lease[_Loaded]:
+        """Count a request that uses a version, with the lock held."""
+        version.in_flight += 1
+        version.used_s = time.monotonic()
+        return Lease(self, version)
+
+    def _refuse(self, name: str, size: int) -> None:
+        """Raise why nobody may wait for a bundle."""
+        if self._closed:
+            raise Closed("the engine has been shut down")
+        version = self._current.get(name)
+        if version is None:
+            raise ModelUnavailable(f"the model {name!r} was removed")
+        if version.failure is not None and time.monotonic() < version.retry_s:
+            raise version.failure
+        waiting = sum(waiter.size for one in self._versions for waiter in one.waiters)
+        if waiting + size > self._most_waiting:
+            raise Overloaded(
+                f"the server is busy: {waiting} texts wait for models to be loaded, and {size} "
+                f"more would exceed the limit of {self._most_waiting}"
+            )
+
+    def _take_over(self, version: _Version[_Loaded]) -> None:
+        """Let a version have its name, with the lock held."""
+        former = self._current.get(version.bundle.name)
+        self._current[version.bundle.name] = version
+        if former is not None:
+            former.is_leaving = True
+            version.waiters += former.waiters
+            former.waiters, former.wanted_s = [], None
+        self._route()
+
+    def _route(self) -> None:
+        self.routes = Routes([version.bundle for version in self._current.values()])
+
+    def _run(self) -> None:
+        """Look after those who wait, and let decisions be carried out."""
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                settled = list(self._settled(time.monotonic()))
+                decision = self._decide()
+                if not settled and decision is None and not self._failed:
+                    self._changed.wait(_LOOK_S if self._is_wanted else None)
+            for future, outcome in settled:
+                _settle(future, outcome)
+            if decision is not None:
+                threading.Thread(
+                    target=self._carry_out, args=decision, name="dragoman-loader", daemon=True
+                ).start()
+
+    def _settled(
+        self, now_s: float
+    ) -> Iterator[tuple[Future[Lease[_Loaded]], Lease[_Loaded] | DragomanError]]:
+        """Those who need not wait any more, with what they get, with the lock held."""
+        for waiters, failure in self._failed:
+            yield from ((waiter.future, failure) for waiter in waiters)
+        self._failed.clear()
+        for version in self._versions:
+            waiting = []
+            for waiter in version.waiters:
+                if waiter.future.cancelled():
+                    continue
+                if waiter.deadline_s is not None and now_s > waiter.deadline_s:
+                    what = f"the deadline passed while the model {version.bundle.name!r} was loaded"
+                    yield waiter.future, DeadlineExceeded(what)
+                elif version.loaded is not None and not version.is_draining:
+                    yield waiter.future, self._lease(version)
+                elif version.is_leaving:
+                    what = f"the model {version.bundle.name!r} was removed"
+                    yield waiter.future, ModelUnavailable(what)
+                else:
+                    waiting.append(waiter)
+            version.waiters = waiting
+            if not waiting and not self._takes_over(version):
+                version.wanted_s = None
+
+    def _takes_over(self, version: _Version[_Loaded]) -> bool:
+        """Whether a version is new, and has not taken its name over yet."""
+        return self._current.get(version.bundle.name) is not version and not version.is_leaving
+
+    def _decide(self) -> tuple[list[_Version[_Loaded]], _Version[_Loaded] | None] | None:
+        """What is to be carried out next, with the lock held: what to drop, and what to load."""
+        if self._is_working:
+            return None
+        self._versions = [
+            one for one in self._versions if not (one.is_leaving and one.state is State.ABSENT)
+        ]
+        holdings = [version.holding for version in self._versions]
+        decision = decide(holdings, self.most_bytes, time.monotonic())
+        by_key = {version.key: version for version in self._versions}
+        for version in self._versions:
+            version.is_draining = version.key in decision.drain
+        for key in decision.refuse:
+            self._fail(by_key[key], self._too_large(by_key[key]))
+        return self._begun(decision, by_key)
+
+    def _begun(
+        self, decision: Decision, by_key: dict[int, _Version[_Loaded]]
+    ) -> tuple[list[_Version[_Loaded]], _Version[_Loaded] | None] | None:
+        dropped = [by_key[key] for key in decision.drop]
+        loading = None if decision.load is None else by_key[decision.load]
+        for version in dropped:
+            version.state = State.CLOSING
+        if loading is not None:
+            loading.state = State.LOADING
+        if loading is None and not dropped:
+            return None
+        self._is_working = True
+        return dropped, loading
+
+    def _carry_out(
+        self, dropped: list[_Version[_Loaded]], loading: _Version[_Loaded] | None
+    ) -> None:
+        for version in dropped:
+            self._drop(version)
+        if loading is not None:
+            self._bring(loading)
+        with self._changed:
+            self._is_working = False
+            self._changed.notify_all()
+
+    def _drop(self, version: _Version[_Loaded]) -> None:
+        loaded, version.loaded = version.loaded, None
+        assert loaded is not None
+        loaded.close()
+        del loaded
+        give_back()
+        with self._changed:
+            version.state = State.ABSENT
+            version.record.evictions += 1
+        log.info("model %s: dropped", version.bundle.name)
+
+    def _bring(self, version: _Version[_Loaded]) -> None:
+        begin_s = time.monotonic()
+        name = version.bundle.name
+        try:
+            loaded = self._load(version.bundle)
+        except Exception as error:  # one bundle's error must not reach the others
+            if not isinstance(error, DragomanError):
+                log.exception("model %s", name)
+            why = str(error) if isinstance(error, DragomanError) else type(error).__name__
+            with self._changed:
+                self._fail(version, f"it cannot be loaded: {why}")
+            return
+        took_s = time.monotonic() - begin_s
+        with self._changed:
+            version.loaded, version.failure = loaded, None
+            version.state, version.loaded_s = State.LOADED, time.monotonic()
+            version.used_s = version.loaded_s
+            version.record.loads += 1
+            version.record.load_s += took_s
+            if self._takes_over(version):
+                self._take_over(version)
+        log.info("model %s: loaded in %.2f s", name, took_s)
+
+    def _too_large(self, version: _Version[_Loaded]) -> str:
+        needed = version.footprint.loaded_bytes + version.footprint.loading_bytes
+        most = self.most_bytes or 0
+        return (
+            f"it takes up to {needed / 1e6:.0f} MB, and models together at most {most / 1e6:.0f}: "
+            "serve with more --memory"
+        )
+
+    def _fail(self, version: _Version[_Loaded], why: str) -> None:
+        """Refuse those who wait for a version, with the lock held; a new one is forgotten."""
+        failure = ModelUnavailable(f"model {version.bundle.name!r}: {why}")
+        log.error("%s", failure)
+        if self._takes_over(version):
+            log.error("model %s: the version before it goes on", version.bundle.name)
+            version.is_leaving = True
+        version.state, version.wanted_s = State.ABSENT, None
+        version.failure, version.retry_s = failure, time.monotonic() + _RETRY_S
+        version.record.failures += 1
+        self._failed.append((version.waiters, failure))
+        version.waiters = []
+
+
+def _settle(future: Future[Lease[_Loaded]], outcome: Lease[_Loaded] | DragomanError) -> None:
+    if not future.set_running_or_notify_cancel():
+        if isinstance(outcome, Lease):
+            outcome.release()
+    elif isinstance(outcome, Lease):
+        future.set_result(outcome)
+    else:
+        future.set_exception(outcome)

@@ -1,0 +1,272 @@
+"""The bundles behind Triton's models: opened once, and found for each request by its options."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.replacement import file_state
+from dragoman_serving.engine.batching.statistics import Statistics
+from dragoman_serving.engine.errors import EngineFailure
+from dragoman_serving.engine.futures import outcome_error, when_all_done
+from dragoman_serving.engine.settings import BatchLimits, EngineSettings
+from dragoman_serving.models.changes import BundleWatch
+from dragoman_serving.models.footprint import Footprint, bounded, measure
+from dragoman_serving.models.keeper import Keeper, Lease
+from dragoman_serving.models.loading import Layout, choose_layout
+from dragoman_serving.models.routes import Bundle, Routes, read_bundles
+from dragoman_serving.service.models_to_serve import ModelsToServe
+from dragoman_serving.service.requests import Asked
+from dragoman_serving.translation.translator import Load, Translator
+
+log = logging.getLogger(__name__)
+
+_RESERVED_BYTES = 48 << 20
+"""For requests that wait and their answers, which are no bundle's."""
+_RESIDENT_PAGES = 1
+"""Place of `resident` in /proc/self/statm.
+
+Source: https://man7.org/linux/man-pages/man5/proc_pid_statm.5.html
+"""
+_Result = TypeVar("_Result")
+
+
+class Bundles:
+    """The bundles of a process, each loaded when it is first used."""
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        settings: EngineSettings,
+        to_serve: ModelsToServe,
+        on_failure: Callable[[EngineFailure], None],
+    ) -> None:
+        """Load the first bundle and those that are to be preloaded.
+
+        Args:
+            folders: of the bundles, in the order of preference.
+            settings: of the engines.
+            to_serve: which to preload, in how much memory.
+            on_failure: called if an engine breaks.
+
+        Raises:
+            DragomanError: a folder holds no bundle, or the only one cannot be loaded.
+        """
+        self._settings, self._on_failure = settings, on_failure
+        self._statistics = Statistics()
+        self._described: set[str] = set()
+        """Identities of bundles whose descriptions are in the log."""
+        self._checked: dict[str, list[tuple[int, ...]]] = {}
+        """States of the files of bundles that were found whole, by identity."""
+        self._most_bytes = None
+        if to_serve.memory_bytes is not None:
+            self._most_bytes = _most_of_bundles(to_serve.memory_bytes)
+        self._keeper = Keeper(
+            *(read_bundles(folders), self._load, self._measure, self._most_bytes),
+            settings.max_waiting,
+        )
+        try:
+            self._preload(to_serve.preload)
+        except BaseException:
+            self._keeper.close()
+            raise
+        self._watch = BundleWatch(folders, self._keeper)
+
+    @property
+    def routes(self) -> Routes:
+        """Which bundle translates what."""
+        return self._keeper.routes
+
+    @property
+    def statistics(self) -> Statistics:
+        """What all engines have done so far."""
+        return self._statistics
+
+    @property
+    def keeper(self) -> Keeper[Translator]:
+        """Loads and drops the bundles."""
+        return self._keeper
+
+    @property
+    def most_sentences(self) -> int:
+        """Sentences that one request may have."""
+        return BatchLimits(waiting=self._settings.max_waiting).most_of_request
+
+    @property
+    def load(self) -> Load:
+        """How busy all engines are together."""
+        loads = [translator.load for _, translator in self._keeper.loaded]
+        return Load(
+            sum(one.waiting for one in loads),
+            sum(one.rows for one in loads),
+            sum(one.most_rows for one in loads),
+            sum(one.cache_bytes for one in loads),
+        )
+
+    def layout(self, bundle: Bundle) -> Layout | None:
+        """What runs a bundle, or would if it was loaded; None: it cannot be loaded."""
+        for name, translator in self._keeper.loaded:
+            if name == bundle.name:
+                return translator.layout
+        try:
+            return choose_layout(self._settings, bundle.folder, bundle.manifest)
+        except UsageError:
+            return None
+
+    def start(
+        self, asked: Asked, begin: Callable[[Translator], Future[_Result]]
+    ) -> Future[_Result]:
+        """Begin to answer a request with the bundle that it is for, as soon as it is loaded.
+
+        Args:
+            asked: the request.
+            begin: begins; the bundle stays loaded until the future that it returns is done.
+
+        Returns:
+            What that future will be. Cancelling it gives the request up.
+
+        Raises:
+            DragomanError: no bundle fits, or what `begin` raises if the bundle is loaded.
+        """
+        name = self._choose(asked)
+        if lease := self._keeper.take(name):
+            return _use(lease, begin)
+        waiting = self._keeper.wait(name, asked.urgency.deadline_s, len(asked.texts))
+
+        def use(leases: list[Lease[Translator]]) -> Future[_Result]:
+            return _use(leases[0], begin)
+
+        whole: Future[_Result] = when_all_done([waiting], use)
+        waiting.add_done_callback(_release_unused)
+        return whole
+
+    def close(self) -> None:
+        """Drop all bundles."""
+        self._watch.close()
+        self._keeper.close()
+
+    def _choose(self, asked: Asked) -> str:
+        """The name of the bundle that a request is for."""
+        routes = self._keeper.routes
+        options = asked.wanted.options
+        source, target, name = (
+            _text(options.get(option)) for option in ("source_language", "target_language", "model")
+        )
+        chosen = routes.choose_for(asked.texts, source, target, name, self._keeper.is_usable)
+        return chosen.name
+
+    def _settings_of(self, bundle: Bundle) -> EngineSettings:
+        if self._most_bytes is None:
+            return self._settings
+        return bounded(self._settings, bundle.manifest, self._most_bytes)
+
+    def _measure(self, bundle: Bundle) -> Footprint:
+        if self._most_bytes is None:
+            return Footprint(0)
+        return measure(bundle.folder, bundle.manifest, self._settings_of(bundle))
+
+    def _load(self, bundle: Bundle) -> Translator:
+        """Load a bundle and translate once, so that "loaded" means just that."""
+        self._check(bundle)
+        translator = Translator(
+            *(bundle.folder, self._settings_of(bundle), self._on_failure, self._statistics),
+            manifest=bundle.manifest,
+        )
+        try:
+            translator.translate(["1"])
+        except BaseException:
+            translator.close()
+            raise
+        if bundle.manifest.identity not in self._described:
+            self._described.add(bundle.manifest.identity)
+            log.info("model %s: %s", bundle.name, translator.description)
+        return translator
+
+    def _check(self, bundle: Bundle) -> None:
+        """Check a bundle's files, unless they are the very ones that were checked before."""
+        manifest = Manifest.read(bundle.folder)
+        if manifest.identity != bundle.manifest.identity:
+            raise UsageError(f"{bundle.folder}: was replaced by another bundle")
+        try:
+            states = [file_state(bundle.folder / name) for name in manifest.own_files]
+        except OSError as error:
+            raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
+        if self._checked.get(manifest.identity) != states:
+            manifest.check_files(bundle.folder)
+            self._checked[manifest.identity] = states
+
+    def _preload(self, names: Sequence[str]) -> None:
+        bundles = self._keeper.routes.bundles
+        wanted = [bundles[0].name, *(self._named(name) for name in names)]
+        for name in dict.fromkeys(wanted):
+            try:
+                self._keeper.wait(name).result().release()
+            except DragomanError:  # it is in the log
+                if len(bundles) == 1:
+                    raise
+
+    def _named(self, name: str) -> str:
+        """The bundle of a name, or else of a direction such as en-de."""
+        routes = self._keeper.routes
+        if any(bundle.name == name for bundle in routes.bundles):
+            return name
+        source, _, target = name.partition("-")
+        if (source, target) not in routes.directions:
+            known = ", ".join(bundle.name for bundle in routes.bundles)
+            raise UsageError(f"--preload {name}: neither a direction nor a model; models: {known}")
+        return routes.choose(source, target).name
+
+
+def _use(
+    lease: Lease[Translator], begin: Callable[[Translator], Future[_Result]]
+) -> Future[_Result]:
+    lease.is_used = True
+    try:
+        future = begin(lease.loaded)
+    except BaseException:
+        lease.release()
+        raise
+    future.add_done_callback(lambda _: lease.release())
+    return future
+
+
+def _release_unused(waited: Future[Lease[Translator]]) -> None:
+    """Release a bundle that came for a request that was given up meanwhile."""
+    if outcome_error(waited) is None and not waited.result().is_used:
+        waited.result().release()
+
+
+def _text(value: Any) -> str | None:
+    """A text; what is none, the bundle refuses."""
+    return value if isinstance(value, str) and value else None
+
+
+def resident_bytes() -> int:
+    """Memory of this process, as Linux counts it."""
+    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return int(fields[_RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _most_of_bundles(memory_bytes: int) -> int:
+    """What is left for bundles of what the process may take.
+
+    Raises:
+        UsageError: nothing is.
+    """
+    own_bytes = resident_bytes() + _RESERVED_BYTES
+    left_bytes = memory_bytes - own_bytes
+    if left_bytes <= 0:
+        raise UsageError(
+            f"--memory {memory_bytes}: the engine itself takes {own_bytes} bytes; give more"
+        )
+    log.info(
+        "models take at most %.0f MB, the engine with them at most %.0f MB",
+        *(left_bytes / 1e6, memory_bytes / 1e6),
+    )
+    return left_bytes

@@ -1,0 +1,108 @@
+"""`dragoman serve` with the name of a hub's model: one command, and it translates."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dragoman_client import Translator
+
+from dragoman.cli import main
+from tests.conftest import REPOSITORY
+from tests.integration.test_serve_command import READY
+from tests.marian_hub import MODEL, Fault, MarianHub
+from tests.marian_models import MarianModel, sentences, write_marian
+
+SERVE = (
+    *("serve", MODEL, "--no-gateway", "--http-port=0", "--grpc-port=0", "--metrics-port=0"),
+    "--precision=fp32",
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def translated(
+    cache: Path, words: list[str], also: str | None = None, **environment: str
+) -> list[str]:
+    """Start a server, translate a sentence, stop it; only what `serve` requires is importable.
+
+    Args:
+        cache: folder of the user's cache.
+        words: the command.
+        also: another model of the same direction, to translate it too.
+        environment: of the command.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.only_extras", "serve", "--", *words],
+        cwd=REPOSITORY,
+        env={**os.environ, "XDG_CACHE_HOME": str(cache), **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr
+    told = []
+    try:
+        for line in process.stderr:
+            told.append(line)
+            if found := READY.search(line):
+                with Translator(found[2]) as client:
+                    text = sentences(2000)[0][-1]
+                    return [
+                        client.translate(text, max_tokens=20, repair=False, model=model).text
+                        for model in ((None, also) if also else (None,))
+                    ]
+        pytest.fail("".join(told))
+    finally:
+        process.terminate()
+        process.wait(60)
+        process.stderr.close()
+
+
+def test_from_a_hub_to_a_translation_in_one_command_without_torch(
+    cache: Path, random_bundle: Path, tmp_path: Path
+) -> None:
+    write_marian(tmp_path / "model", MarianModel())
+    faults = {"model.safetensors": [Fault(503, retry_after="0"), Fault(most_bytes=10_000)]}
+    with MarianHub(tmp_path / "model", faults=faults).run() as hub:
+        found = translated(cache, list(SERVE), HF_ENDPOINT=hub.address)
+        assert not hub.faults["model.safetensors"]
+    assert found[0]
+    # Kept: without a hub, and from a setting as Compose gives it; another model beside it.
+    words = [word for word in SERVE if word != MODEL]
+    offline = {"HF_ENDPOINT": "http://127.0.0.1:1", "HF_HUB_OFFLINE": "1"}
+    models = f"{MODEL} {random_bundle}"
+    both = translated(cache, words, random_bundle.name, DRAGOMAN_MODELS=models, **offline)
+    assert both[:1] == found
+    assert both[1] not in found
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no/such/model"], "no/such/model: there is no such folder, and a hub's names read"),
+        (["{0}", "{0}"], "two models are named "),
+        (["{0}", "--load", "any"], "--load: is for models of a repository; give --repository"),
+        (["{0}", "--repository", "any"], "--repository any: give it or models, not both"),
+        (["any/model", "--offline"], "any/model: is to be fetched, which HF_HUB_OFFLINE or"),
+    ],
+)
+def test_what_cannot_be_served_is_told_in_one_line(
+    words: list[str],
+    message: str,
+    random_bundle: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("dragoman_serving.launch.stop_signals.stop_on_signals", lambda: None)
+    assert main(["serve", *(word.format(random_bundle) for word in words), "--no-gateway"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"dragoman serve: {message}")
+    assert told.count("\n") == 1

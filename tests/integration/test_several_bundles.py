@@ -1,0 +1,84 @@
+"""Several bundles behind one Triton, as clients see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dragoman_client import Translator
+from dragoman_client.errors import InvalidRequest
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
+from dragoman_serving.service.models_to_serve import ModelsToServe
+from dragoman_serving.translation.translator import Translator as Engine
+
+from dragoman.kernel.manifest import Manifest
+from tests.integration.conftest import Served, wait_for
+from tests.small_bundles import make_bundles
+
+TEXTS = ["red blue green", "white grey"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    directions = {"first": "en-de de-en", "second": "en-de", "french": "en-fr"}
+    return make_bundles(tmp_path_factory.mktemp("several"), directions)
+
+
+@pytest.fixture(scope="module")
+def served(folders: list[Path]) -> Iterator[Served]:
+    to_serve = ModelsToServe(tuple(map(str, folders)), memory_bytes=1 << 30)
+    options = ServeOptions(None, http_port=0, grpc_port=0, metrics_port=0, to_serve=to_serve)
+    with (
+        TritonServer(options) as server,
+        Translator(server.grpc_url) as grpc,
+        Translator(server.http_url) as http,
+    ):
+        yield Served(server, grpc, http)
+
+
+@pytest.mark.parametrize(
+    ("options", "index"),
+    [({}, 0), ({"model": "second"}, 1), ({"target_language": "fr"}, 2)],
+)
+def test_clients_reach_each_bundle(
+    served: Served, folders: list[Path], options: dict[str, Any], index: int
+) -> None:
+    engine = Engine(folders[index])
+    expected = [one.text for one in engine.translate(TEXTS, options)]
+    engine.close()
+    identity = Manifest.read(folders[index]).identity
+    for client in (served.grpc, served.http):
+        found = client.translate(TEXTS, return_bundle=True, **options)
+        assert [(one.text, one.bundle) for one in found] == [(text, identity) for text in expected]
+        score = client.score(TEXTS[0], "red", return_bundle=True, **options)
+        assert score.bundle == identity
+    events = list(served.grpc.translate_stream(TEXTS[0], return_bundle=True, **options))
+    assert events[-1].bundle == identity
+
+
+def test_a_pair_that_there_is_not_is_refused_with_those_that_there_are(served: Served) -> None:
+    for client in (served.grpc, served.http):
+        with pytest.raises(InvalidRequest, match="from 'fr' into 'de': there are en-de, de-"):
+            client.translate("red", source_language="fr", target_language="de")
+
+
+def test_the_server_tells_of_all(served: Served) -> None:
+    info = served.grpc.info()
+    assert [one["name"] for one in info.bundles] == ["first", "second", "french"]
+    assert info.directions == (("en", "de"), ("de", "en"), ("en", "fr"))
+
+
+def test_metrics_tell_of_each_bundle(served: Served) -> None:
+    def value(name: str, bundle: str) -> float:
+        return served.metric(f"bundle_{name}", bundle=bundle)
+
+    before = value("requests_total", "second")
+    served.grpc.translate("red", model="second")
+    wait_for(lambda: value("requests_total", "second") > before)
+    assert value("loaded", "second") == value("loads_total", "second") == 1
+    assert value("bytes", "second") > 1e6
+    assert value("load_seconds_total", "second") > 0
+    assert value("evictions_total", "second") == value("load_failures_total", "second") == 0

@@ -1,0 +1,277 @@
+"""Models by name: found, fetched, converted, checked and kept."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import pytest
+from dragoman_export.bundle import export_bundle
+from dragoman_export.models import conversion
+from dragoman_export.models.conversion import GRAPHS, PYTORCH, Converter, check
+from dragoman_export.models.model_cache import CachedModel, ModelCache
+from dragoman_export.models.model_source import find_sources
+from dragoman_training.marian.languages import Languages
+
+from dragoman.cli import main
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest, digests
+from tests.marian_hub import COMMIT, MODEL, WEIGHTS, MarianHub
+from tests.marian_models import MarianModel, write_marian
+
+KEY = MODEL.replace("/", "--")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("original") / "opus-mt-en-de"
+    write_marian(folder, MarianModel())
+    return folder
+
+
+@pytest.fixture
+def hub(original: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MarianHub]:
+    with MarianHub(original).run() as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.address)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def whole_cache(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's cache folder with the hub's model in it."""
+    home = tmp_path_factory.mktemp("whole")
+    with MarianHub(original).run() as running, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HF_ENDPOINT", running.address)
+        patched.setenv("XDG_CACHE_HOME", str(home))
+        assert main(["models", "add", MODEL]) == 0
+    return home
+
+
+@pytest.fixture
+def cache(whole_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelCache:
+    """A copy of it, which may be changed."""
+    shutil.copytree(whole_cache, tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return ModelCache()
+
+
+def the_one(cache: ModelCache) -> CachedModel:
+    (model,) = cache.models()
+    return model
+
+
+def converter(cache: ModelCache, offline: bool = False) -> Converter:
+    return Converter(cache, lambda file, done, size: None, offline)
+
+
+def spoil(bundle: Path, graph: str) -> None:
+    """Let a graph compute something else, as the manifest lists it."""
+    manifest = Manifest.load(bundle)
+    path = bundle / manifest.graphs[graph].file
+    model = onnx.load(path, load_external_data=False)
+    norms = [node for node in model.graph.node if node.op_type.endswith("Normalization")]
+    (epsilon,) = (a for a in norms[-1].attribute if a.name == "epsilon")
+    epsilon.f = 5.0
+    path.write_bytes(model.SerializeToString())
+    replace(manifest, files=digests(bundle, manifest.files)).write(bundle)
+
+
+def test_a_models_record_says_what_it_was_made_of(
+    cache: ModelCache, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = the_one(cache)
+    assert (model.record.model, model.record.commit) == (MODEL, COMMIT)
+    assert model.record.reference == PYTORCH
+    assert WEIGHTS in model.record.files
+    manifest = Manifest.load(model.bundle)
+    assert manifest.failed_checks("fp32") == manifest.failed_checks("int8") == 0
+    assert [path.name for path in cache.folder.iterdir() if path.name[0] != "."] == [KEY]
+    assert not list(cache.folder.glob(".downloads/*"))
+    assert main(["models", "list", "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert listed["model"] == MODEL
+    assert listed["directions"] == ["en-de"]
+    assert listed["failed_precisions"] == []
+    assert main(["models", "list"]) == 0
+    assert capsys.readouterr().out.startswith(f"{MODEL}\ten-de\t")
+
+
+def test_what_is_kept_needs_no_hub(cache: ModelCache) -> None:
+    (source,) = find_sources(MODEL)
+    assert converter(cache, offline=True).bundle(source) == cache.folder / KEY / "opus-mt-en-de"
+    (other,) = find_sources(f"{MODEL}@v2")
+    with pytest.raises(UsageError, match="is to be fetched, which HF_HUB_OFFLINE or --offline"):
+        converter(cache, offline=True).bundle(other)
+
+
+def test_adding_follows_the_hubs_commit(cache: ModelCache, hub: MarianHub) -> None:
+    before = (the_one(cache).bundle / "manifest.json").stat().st_mtime_ns
+    assert main(["models", "add", MODEL]) == 0
+    assert (the_one(cache).bundle / "manifest.json").stat().st_mtime_ns == before
+    assert not hub.asked(WEIGHTS)
+    hub.commit = COMMIT[::-1]
+    assert main(["models", "add", MODEL]) == 0
+    assert the_one(cache).record.commit == COMMIT[::-1]
+    assert (the_one(cache).bundle / "manifest.json").stat().st_mtime_ns > before
+
+
+def test_a_folder_is_converted_again_when_it_changes(
+    original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+    folder = Path(shutil.copytree(original, tmp_path / original.name))
+    cache = ModelCache(tmp_path / "models")
+    (source,) = find_sources(str(folder))
+    bundle = converter(cache).bundle(source)
+    made = (bundle / "manifest.json").stat().st_mtime_ns
+    assert cache.models()[0].record.reference == GRAPHS
+    assert converter(cache).bundle(source) == bundle
+    assert (bundle / "manifest.json").stat().st_mtime_ns == made
+    words = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**words, "target_lang": "fra"}))
+    assert Manifest.load(converter(cache).bundle(source)).languages == ("en", "fr")
+
+
+def test_a_checkpoint_that_is_a_bundle_is_taken_as_it_is(
+    random_bundle: Path, tmp_path: Path
+) -> None:
+    cache = ModelCache(tmp_path / "models")
+    (tmp_path / "bundles").mkdir()
+    (tmp_path / "bundles" / "one").symlink_to(random_bundle)
+    (source,) = find_sources(str(tmp_path / "bundles"))
+    assert source == find_sources(str(tmp_path / "bundles" / "one"))[0]
+    assert converter(cache).bundle(source) == tmp_path / "bundles" / "one"
+    assert not cache.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("nowhere", "nowhere: there is no such folder, and a hub's names read owner/model or"),
+        ("a/b/c", "there is no such folder"),
+        ("empty", "empty: is no bundle, no checkpoint, no Marian model, and no folder of bundles"),
+    ],
+)
+def test_what_names_nothing_is_told(
+    word: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=message):
+        find_sources(word)
+
+
+def test_two_that_want_a_model_at_once_make_it_once(
+    original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+    made: list[Path] = []
+
+    def counted(source: Path, bundle: Path, storage: object) -> Manifest:
+        made.append(bundle)
+        return export_bundle(source, bundle, "fp16")
+
+    monkeypatch.setattr(conversion, "export_bundle", counted)
+    (source,) = find_sources(str(original))
+    cache = ModelCache(tmp_path / "models")
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: converter(cache).bundle(source), range(2))
+    assert first == second
+    assert len(made) == 1
+
+
+def test_what_cannot_be_converted_leaves_its_download_alone(
+    hub: MarianHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.folder = Path(shutil.copytree(hub.folder, tmp_path / "odd"))
+    config = json.loads((hub.folder / "config.json").read_text())
+    (hub.folder / "config.json").write_text(json.dumps({**config, "encoder_layers": 3}))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache = ModelCache()
+    (source,) = find_sources(MODEL)
+    with pytest.raises(UsageError, match=rf"^{MODEL}/{WEIGHTS}: the tensor .* is missing$"):
+        converter(cache).bundle(source)
+    assert not cache.models()
+    downloads = cache.folder / ".downloads" / KEY
+    assert (downloads / WEIGHTS).exists()
+    shutil.copyfile(hub.folder / WEIGHTS, tmp_path / WEIGHTS)
+    (hub.folder / "config.json").write_text(json.dumps(config))
+    assert converter(cache).bundle(source) == the_one(cache).bundle
+    size = (tmp_path / WEIGHTS).stat().st_size
+    assert hub.asked(WEIGHTS)[-1]["Range"] == f"bytes={size}-"
+    assert not downloads.exists()
+
+
+def test_languages_may_be_named(original: Path, tmp_path: Path) -> None:
+    (source,) = find_sources(str(original))
+    languages = Languages(("en",), (("nds", None),))
+    cache = ModelCache(tmp_path / "models")
+    made = replace(converter(cache), languages=languages).add(source)
+    assert Manifest.load(made).languages == ("en", "nds")
+
+
+@pytest.mark.parametrize(
+    ("graph", "precisions"),
+    [("encoder_int8", {"int8"}), ("decoder_int8", {"int8"}), ("score", {"fp32"})],
+)
+@pytest.mark.parametrize("reference", [PYTORCH, GRAPHS])
+def test_a_wrong_graph_fails_the_check_of_its_precision(
+    graph: str,
+    precisions: set[str],
+    reference: str,
+    cache: ModelCache,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if reference == GRAPHS:
+        monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+    spoil(the_one(cache).bundle, graph)
+    report = check(the_one(cache).bundle)
+    assert report.reference == reference
+    assert {outcome.precision for outcome in report.failures} == precisions
+
+
+def test_verifying_notices_that_the_graphs_translate_otherwise(
+    cache: ModelCache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+    assert main(["models", "verify"]) == 0
+    assert "ok    owner/opus-mt-en-de: tokens: greedy, as when the model was converted" in (
+        capsys.readouterr().out
+    )
+    bundle = the_one(cache).bundle
+    for graph in ("encoder", "decoder", "score"):
+        spoil(bundle, graph)
+    assert main(["models", "verify", MODEL]) == 1
+    told = capsys.readouterr()
+    assert "FAIL  owner/opus-mt-en-de: tokens: greedy, as when the model was" in told.out
+    assert told.err.endswith("dragoman models: 1 of 1 models failed a check\n")
+    assert Manifest.load(bundle).failed_checks("fp32") > 0
+    assert main(["models", "list"]) == 0
+    assert "fp32 failed" in capsys.readouterr().out
+
+
+def test_a_damaged_model_is_as_good_as_none(
+    cache: ModelCache, hub: MarianHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    (source,) = find_sources(MODEL)
+    (the_one(cache).bundle / WEIGHTS).write_bytes(b"")
+    assert cache.find(source) is None
+    assert "SHA-256 differs); it is not used" in caplog.text
+    assert Manifest.load(converter(cache).bundle(source))
+
+
+def test_removing_leaves_nothing_of_it(
+    cache: ModelCache, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["models", "remove", MODEL]) == 0
+    assert not cache.models()
+    assert not list(cache.folder.glob(f"{KEY}*"))
+    assert main(["models", "remove", MODEL]) == 2
+    assert f"{MODEL}: is not in {cache.folder}; see: dragoman models list" in (
+        capsys.readouterr().err
+    )

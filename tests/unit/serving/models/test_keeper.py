@@ -1,0 +1,305 @@
+"""Bundles that are loaded when they are wanted: with fakes that tell what happens to them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from dragoman_serving.engine.errors import Closed, DeadlineExceeded, ModelUnavailable, Overloaded
+from dragoman_serving.models import keeper as keeper_module
+from dragoman_serving.models.footprint import Footprint
+from dragoman_serving.models.keeper import Keeper
+from dragoman_serving.models.routes import Bundle
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
+from tests.conftest import REPOSITORY
+
+WAIT_S = 20
+MANIFEST = Manifest.read(REPOSITORY / "model_repository" / "translate" / "1" / "bundle")
+
+
+def bundle(name: str, version: int = 1) -> Bundle:
+    return Bundle(name, Path(f"{name}{version}"), MANIFEST)
+
+
+class World:
+    """Loads fakes, and sees that they never take more than they may."""
+
+    def __init__(self, most: int | None, *names: str) -> None:
+        self.broken: set[str] = set()
+        self.opened: list[str] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.most = most
+        self.taken = self.most_taken = 0
+        self.keeper = Keeper(
+            [bundle(name) for name in names], self.load, lambda _: Footprint(1), most, 10
+        )
+
+    def load(self, bundle: Bundle) -> Fake:
+        self.gate.wait(WAIT_S)
+        if bundle.folder.name in self.broken:
+            raise UsageError("it is broken")
+        if bundle.name == "odd":
+            raise ZeroDivisionError
+        self.opened.append(bundle.folder.name)
+        self.taken += 1
+        self.most_taken = max(self.taken, self.most_taken)
+        return Fake(self, bundle)
+
+
+class Fake:
+    def __init__(self, world: World, bundle: Bundle) -> None:
+        self.world, self.name = world, bundle.folder.name
+        self.is_closed = False
+
+    def close(self) -> None:
+        assert not self.is_closed
+        self.is_closed = True
+        self.world.taken -= 1
+
+
+Make = Callable[..., World]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    worlds: list[World] = []
+
+    def made(most: int | None, *names: str) -> World:
+        worlds.append(World(most, *names))
+        return worlds[-1]
+
+    yield made
+    for world in worlds:
+        world.gate.set()
+        world.keeper.close()
+        assert not world.taken
+        assert world.most is None or world.most_taken <= world.most
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.002)
+
+
+def use(world: World, name: str) -> str:
+    """Use a bundle for a moment, as soon as it is there; which version it was."""
+    lease = world.keeper.take(name) or world.keeper.wait(name).result(WAIT_S)
+    assert not lease.loaded.is_closed
+    lease.release()
+    return lease.loaded.name
+
+
+def test_a_bundle_is_loaded_when_it_is_first_wanted_and_then_is_there(make: Make) -> None:
+    world = make(None, "a", "b")
+    assert world.keeper.take("a") is None
+    assert use(world, "a") == use(world, "a") == "a1"
+    assert world.opened == ["a1"]
+    a, b = world.keeper.residents
+    assert (a.name, a.is_loaded, a.record.requests, a.record.loads) == ("a", True, 2, 1)
+    assert (b.name, b.is_loaded, b.record.requests, b.record.loads) == ("b", False, 0, 0)
+    assert a.bytes == 1
+    assert a.record.load_s > 0
+
+
+def test_all_who_wait_get_it_when_it_is_loaded(make: Make) -> None:
+    world = make(None, "a")
+    world.gate.clear()
+    waiting = [world.keeper.wait("a") for _ in range(5)]
+    world.gate.set()
+    for future in waiting:
+        future.result(WAIT_S).release()
+    assert world.opened == ["a1"]
+
+
+def test_the_least_recently_used_idle_one_is_dropped_and_never_one_in_use(make: Make) -> None:
+    world = make(2, "a", "b", "c")
+    held = world.keeper.wait("a").result(WAIT_S)
+    use(world, "b")
+    use(world, "c")
+    assert not held.loaded.is_closed
+    assert [one.is_loaded for one in world.keeper.residents] == [True, False, True]
+    assert [one.record.evictions for one in world.keeper.residents] == [0, 1, 0]
+    held.release()
+    assert use(world, "b") == "b1"
+
+
+def test_who_waits_for_space_gets_it_though_the_others_are_always_busy(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman_serving.models.residency.PATIENCE_S", 0.01)
+    world = make(1, "a", "b")
+    ends = threading.Event()
+
+    def always(name: str) -> int:
+        """Leases that overlap, so that the bundle is never idle unless it is drained."""
+        count, former = 0, world.keeper.wait(name).result(WAIT_S)
+        while not ends.is_set():
+            lease = world.keeper.take(name)
+            if lease is None:
+                former.release()
+                lease = world.keeper.wait(name).result(WAIT_S)
+            else:
+                former.release()
+            former, count = lease, count + 1
+        former.release()
+        return count
+
+    with ThreadPoolExecutor(2) as pool:
+        counts = [pool.submit(always, name) for name in ("a", "b")]
+        wait_for(lambda: min(one.record.loads for one in world.keeper.residents) > 3)
+        ends.set()
+        assert all(count.result(WAIT_S) for count in counts)
+
+
+def test_a_deadline_passes_while_another_goes_on(make: Make) -> None:
+    world = make(None, "a", "b")
+    use(world, "b")
+    world.gate.clear()
+    late = world.keeper.wait("a", time.monotonic() + 0.01)
+    patient = world.keeper.wait("a", time.monotonic() + WAIT_S)
+    with pytest.raises(DeadlineExceeded, match="deadline passed while the model 'a' was loaded"):
+        late.result(WAIT_S)
+    assert use(world, "b") == "b1"
+    assert not patient.done()
+    world.gate.set()
+    patient.result(WAIT_S).release()
+
+
+def test_who_gives_up_leaves_nothing_behind(make: Make) -> None:
+    world = make(1, "a", "b")
+    world.gate.clear()
+    given_up = world.keeper.wait("a")
+    assert given_up.cancel()
+    world.gate.set()
+    use(world, "b")  # drops `a`, if that was loaded in vain
+    with pytest.raises(CancelledError):
+        given_up.result()
+
+
+def test_a_bundle_that_cannot_be_loaded_fails_its_own_requests_and_is_tried_again(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make(None, "a", "b", "odd")
+    world.broken = {"a1"}
+    message = "model 'a': it cannot be loaded: it is broken"
+    with pytest.raises(ModelUnavailable, match=message):
+        use(world, "a")
+    assert not world.keeper.is_usable(bundle("a"))
+    world.broken.clear()
+    with pytest.raises(ModelUnavailable, match=message):
+        use(world, "a")  # not tried again so soon
+    assert use(world, "b") == "b1"
+    with pytest.raises(ModelUnavailable, match="model 'odd': it cannot be loaded: ZeroDivision"):
+        use(world, "odd")
+    assert world.keeper.residents[0].record.failures == 1
+    monkeypatch.setattr(keeper_module, "_RETRY_S", 0.0)
+    world.broken = {"b1"}
+    world.keeper.replace(bundle("c"))
+    assert use(world, "c") == "c1"
+
+
+def test_what_can_never_be_loaded_is_refused(make: Make) -> None:
+    world = make(0, "a")
+    with pytest.raises(ModelUnavailable, match=r"takes up to 0 MB.* with more --memory"):
+        use(world, "a")
+
+
+def test_only_so_many_may_wait(make: Make) -> None:
+    world = make(None, "a", "b")
+    world.gate.clear()
+    waiting = world.keeper.wait("a", size=9)
+    with pytest.raises(Overloaded, match="9 texts wait for models to be loaded, and 2 more"):
+        world.keeper.wait("b", size=2)
+    waiting.cancel()
+
+    def has_space() -> bool:
+        try:
+            return world.keeper.wait("b", size=10).cancel()
+        except Overloaded:
+            return False
+
+    wait_for(has_space)
+
+
+def test_a_new_version_takes_over_when_it_is_loaded_and_the_old_one_ends(make: Make) -> None:
+    world = make(2, "a")
+    old = world.keeper.wait("a").result(WAIT_S)
+    world.gate.clear()
+    world.keeper.replace(bundle("a", 2))
+    assert use(world, "a") == "a1"
+    world.gate.set()
+    wait_for(lambda: use(world, "a") == "a2")
+    assert not old.loaded.is_closed
+    old.release()
+    wait_for(lambda: old.loaded.is_closed)
+    assert world.keeper.routes.bundles[0].folder == Path("a2")
+    assert world.keeper.residents[0].record.loads == 2
+
+
+def test_a_broken_version_is_refused_and_the_old_one_goes_on(make: Make) -> None:
+    world = make(2, "a")
+    use(world, "a")
+    world.broken = {"a2"}
+    world.keeper.replace(bundle("a", 2))
+    wait_for(lambda: world.keeper.residents[0].record.failures == 1)
+    assert use(world, "a") == "a1"
+    assert world.keeper.is_usable(bundle("a"))
+    assert world.keeper.routes.bundles[0].folder == Path("a1")
+    world.keeper.replace(bundle("a", 3))
+    wait_for(lambda: use(world, "a") == "a3")
+
+
+def test_of_two_new_versions_the_last_one_stays(make: Make) -> None:
+    world = make(3, "a")
+    use(world, "a")
+    world.gate.clear()
+    for version in (2, 3):
+        world.keeper.replace(bundle("a", version))
+    world.gate.set()
+    wait_for(lambda: use(world, "a") == "a3" and world.taken == 1)
+
+
+def test_what_is_removed_ends_with_its_last_request(make: Make) -> None:
+    world = make(None, "a", "b")
+    lease = world.keeper.wait("a").result(WAIT_S)
+    world.keeper.remove("a")
+    assert world.keeper.take("a") is None
+    with pytest.raises(ModelUnavailable, match="the model 'a' was removed"):
+        world.keeper.wait("a")
+    assert [one.name for one in world.keeper.routes.bundles] == ["b"]
+    assert not lease.loaded.is_closed
+    lease.release()
+    wait_for(lambda: lease.loaded.is_closed)
+    assert not world.keeper.residents[0].is_loaded
+
+
+def test_who_waits_for_what_is_removed_hears_of_it(make: Make) -> None:
+    world = make(None, "a", "b")
+    world.gate.clear()
+    busy, waiting = world.keeper.wait("b"), world.keeper.wait("a")
+    world.keeper.remove("a")
+    with pytest.raises(ModelUnavailable, match="the model 'a' was removed"):
+        waiting.result(WAIT_S)
+    world.gate.set()
+    busy.result(WAIT_S).release()
+
+
+def test_the_end_refuses_those_who_wait() -> None:
+    world = World(1, "a", "b")
+    lease = world.keeper.wait("a").result(WAIT_S)
+    waiting = world.keeper.wait("b")
+    world.keeper.close()
+    with pytest.raises(Closed):
+        waiting.result(WAIT_S)
+    with pytest.raises(Closed):
+        world.keeper.wait("b")
+    assert lease.loaded.is_closed

@@ -1,0 +1,129 @@
+"""Which bundles are loaded and dropped: snapshots in, decisions out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from dragoman_serving.models.residency import PATIENCE_S, Decision, Holding, State, decide
+
+MB = 1 << 20
+
+
+def absent(key: int, wanted_s: float | None = None, size: int = 10, loading: int = 0) -> Holding:
+    return Holding(key, State.ABSENT, size * MB, loading * MB, wanted_s=wanted_s)
+
+
+def loaded(key: int, used_s: float = 0.0, in_flight: int = 0, size: int = 10) -> Holding:
+    return Holding(
+        key, State.LOADED, size * MB, in_flight=in_flight, used_s=used_s, loaded_s=used_s
+    )
+
+
+def decided(*holdings: Holding, most: int | None = 20, now_s: float = 100.0) -> Decision:
+    return decide(holdings, None if most is None else most * MB, now_s)
+
+
+def test_nothing_is_done_while_nothing_is_wanted() -> None:
+    assert decided(absent(1), loaded(2), loaded(3, in_flight=1)) == Decision()
+
+
+def test_what_is_wanted_is_loaded_in_the_order_in_which_it_was() -> None:
+    assert decided(absent(1, 99.0), absent(2, 98.0), absent(3)) == Decision(load=2)
+    assert decided(absent(1, 99.0), absent(2, 99.0)) == Decision(load=1)
+
+
+def test_one_is_loaded_at_a_time() -> None:
+    for state in (State.LOADING, State.CLOSING):
+        assert decided(replace(loaded(1), state=state), absent(2, 0.0)) == Decision()
+
+
+def test_without_a_bound_nothing_is_dropped() -> None:
+    many = [loaded(key) for key in range(1000)]
+    assert decided(*many, absent(1000, 99.9), most=None) == Decision(load=1000)
+
+
+def test_the_least_recently_used_idle_ones_are_dropped_and_no_more_than_needed() -> None:
+    wanted = absent(9, 99.9, size=15)
+    assert decided(loaded(1, 5.0), loaded(2, 4.0), wanted, most=35) == Decision(load=9)
+    assert decided(loaded(1, 5.0), loaded(2, 4.0), wanted, most=30) == Decision(9, (2,))
+    assert decided(loaded(1, 5.0), loaded(2, 4.0), wanted, most=20) == Decision(9, (2, 1))
+    busy = loaded(2, 4.0, in_flight=1)
+    assert decided(loaded(1, 5.0), busy, wanted, most=30) == Decision(9, (1,))
+
+
+def test_what_loading_takes_counts_until_it_is_loaded() -> None:
+    assert decided(loaded(1), absent(2, 99.9, loading=1)) == Decision(2, (1,))
+    assert decided(replace(loaded(1), loading_bytes=MB), absent(2, 99.9)) == Decision(2)
+
+
+def test_those_with_work_in_flight_are_drained_when_one_has_waited_long() -> None:
+    busy = [loaded(1, 5.0, in_flight=2), loaded(2, 4.0, in_flight=1)]
+    wanted = absent(9, 99.0)
+    assert decided(*busy, wanted, now_s=99.0 + PATIENCE_S / 2) == Decision()
+    later_s = 99.0 + PATIENCE_S
+    assert decided(*busy, wanted, now_s=later_s) == Decision(drain=(2,))
+    draining = replace(busy[1], is_draining=True)
+    assert decided(busy[0], draining, wanted, now_s=later_s) == Decision(drain=(2,))
+    # It is dropped though it is wanted again: its turn comes after that of the other.
+    drained = replace(draining, in_flight=0, used_s=99.5, wanted_s=99.2)
+    assert decided(busy[0], drained, wanted, now_s=later_s) == Decision(9, (2,))
+    # Nobody waits any more, so that it goes on.
+    assert decided(busy[0], draining, now_s=later_s) == Decision()
+
+
+def test_what_is_larger_than_the_bound_is_refused_and_keeps_nobody_waiting() -> None:
+    holdings = (absent(1, 90.0, size=21), absent(2, 95.0))
+    assert decided(*holdings) == Decision(load=2, refuse=(1,))
+    assert decided(absent(1, 99.0, size=20, loading=1)) == Decision(refuse=(1,))
+
+
+def test_a_former_version_is_dropped_as_soon_as_it_is_idle() -> None:
+    leaving = replace(loaded(1, in_flight=1), is_leaving=True)
+    assert decided(leaving, loaded(2)) == Decision()
+    assert decided(replace(leaving, in_flight=0), loaded(2)) == Decision(drop=(1,))
+    # It ends in any case: no other needs to be drained for its space.
+    wanted = absent(9, 90.0)
+    assert decided(leaving, loaded(2, in_flight=1), wanted) == Decision(drain=(1,))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bound_holds_and_all_have_their_turn(seed: int) -> None:
+    """A model of the world: requests come and end at random, for more bundles than there is space.
+
+    Every bundle that is wanted is loaded sooner or later, however busy the others are.
+    """
+    chance = random.Random(seed)
+    world = {key: absent(key, size=chance.randint(5, 12), loading=2) for key in range(8)}
+    longest_wait_s = 0.0
+    for tick in range(3000):
+        now_s = tick * 0.05
+        for key, one in world.items():
+            if chance.random() < 0.3:
+                takes = one.state is State.LOADED and not one.is_draining
+                wanted_s = one.wanted_s if one.wanted_s is not None else now_s
+                world[key] = (
+                    replace(one, in_flight=one.in_flight + 1, used_s=now_s)
+                    if takes
+                    else replace(one, wanted_s=wanted_s)
+                )
+            elif one.in_flight and chance.random() < 0.6:
+                world[key] = replace(one, in_flight=one.in_flight - 1)
+        decision = decide(list(world.values()), 30 * MB, now_s)
+        for key, one in world.items():
+            world[key] = replace(one, is_draining=key in decision.drain)
+        for key in decision.drop:
+            assert not world[key].in_flight
+            world[key] = replace(world[key], state=State.ABSENT, is_draining=False)
+        if decision.load is not None:
+            one = world[decision.load]
+            held = [other for other in world.values() if other.state is State.LOADED]
+            taken = sum(other.loaded_bytes for other in held)
+            assert taken + one.loaded_bytes + one.loading_bytes <= 30 * MB
+            assert one.wanted_s is not None
+            longest_wait_s = max(longest_wait_s, now_s - one.wanted_s)
+            world[one.key] = replace(one, state=State.LOADED, wanted_s=None, loaded_s=now_s)
+    waiting_s = [3000 * 0.05 - one.wanted_s for one in world.values() if one.wanted_s is not None]
+    assert max(waiting_s, default=0.0) < 20
+    assert 0 < longest_wait_s < 20

@@ -1,0 +1,117 @@
+"""Which bundle translates a request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dragoman_serving.models.routes import Bundle, Routes, read_bundle, read_bundles
+
+from dragoman.kernel.errors import InvalidRequest, UsageError
+from dragoman.kernel.manifest import Manifest
+from tests.conftest import REPOSITORY
+
+SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
+GERMAN = "Ich weiß nicht, was ich meiner Mutter sagen soll, die seit gestern krank ist."
+FRENCH = "Je ne sais pas quoi dire à ma mère, qui est malade depuis hier."
+
+
+def bundle(name: str, *directions: str) -> Bundle:
+    pairs = tuple(tuple(direction.split(">")) for direction in directions)
+    languages = tuple(dict.fromkeys(language for pair in pairs for language in pair))
+    manifest = replace(Manifest.read(SHIPPED), languages=languages, directions=pairs)
+    return Bundle(name, Path(name), manifest)
+
+
+@pytest.fixture(scope="module")
+def routes() -> Routes:
+    return Routes(
+        [
+            bundle("large", "en>de", "de>en"),
+            bundle("small", "en>de"),
+            bundle("romance", "en>pt", "en>fr", "fr>en"),
+            bundle("brazil", "en>pt-br"),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "name", "found"),
+    [
+        (None, None, None, "large"),
+        ("en", "de", None, "large"),
+        ("en", "de", "small", "small"),
+        ("EN", "de-AT", None, "large"),
+        ("de", None, None, "large"),
+        ("fr", None, None, "romance"),
+        (None, "fr", None, "romance"),
+        ("en", "pt", None, "romance"),
+        ("en", "pt-PT", None, "romance"),
+        ("en", "pt_BR", None, "brazil"),
+        ("en", "fr", "small", "small"),  # which says itself that it cannot
+    ],
+)
+def test_the_first_that_fits_best_is_chosen(
+    routes: Routes, source: str | None, target: str | None, name: str | None, found: str
+) -> None:
+    assert routes.choose(source, target, name).name == found
+    assert routes.choose(source, target, name).name == found  # remembered
+
+
+def test_one_that_cannot_be_loaded_is_passed_over_unless_it_is_the_only_one(
+    routes: Routes,
+) -> None:
+    assert routes.choose("en", "de", None, lambda one: one.name != "large").name == "small"
+    assert routes.choose("en", "fr", None, lambda one: one.name != "romance").name == "romance"
+    assert routes.choose("en", "de", "large", lambda one: one.name != "large").name == "large"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "name", "message"),
+    [
+        (
+            "de",
+            "fr",
+            None,
+            "no model translates from 'de' into 'fr': there are en-de, de-en, en-pt",
+        ),
+        ("xx", None, None, "no model translates from 'xx': there are en-de"),
+        (None, None, "huge", "model is 'huge': there are large, small, romance, brazil"),
+    ],
+)
+def test_what_there_is_not_is_refused_with_what_there_is(
+    routes: Routes, source: str | None, target: str | None, name: str | None, message: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        routes.choose(source, target, name)
+    assert str(caught.value).startswith(message)
+
+
+def test_the_languages_are_those_of_all(routes: Routes) -> None:
+    assert routes.languages == ("en", "de", "pt", "fr", "pt-br")
+    assert len(routes.directions) == 6
+
+
+def test_a_detected_language_chooses_too(routes: Routes) -> None:
+    def chosen(*texts: str, target: str | None = "en", name: str | None = None) -> str:
+        return routes.choose_for(texts, "Auto", target, name).name
+
+    assert chosen(GERMAN) == chosen(GERMAN, "", GERMAN) == "large"
+    assert chosen(FRENCH) == "romance"
+    assert chosen(FRENCH, name="large") == "large"  # which refuses it
+    assert chosen("  ", target="fr") == "romance"
+    with pytest.raises(InvalidRequest, match=r"different models translate \(de, fr\): send those"):
+        chosen(GERMAN, FRENCH)
+    with pytest.raises(InvalidRequest, match="text 0: the model does not translate from 'fr' into"):
+        chosen(FRENCH, target="de")
+
+
+def test_names_are_those_of_folders_or_links(tmp_path: Path, random_bundle: Path) -> None:
+    (tmp_path / "en-de").symlink_to(random_bundle)
+    found = read_bundle(tmp_path / "en-de")
+    assert (found.name, found.folder) == ("en-de", random_bundle.resolve())
+    with pytest.raises(UsageError, match=r"two models are named 'en-de': rename a folder of"):
+        Routes(read_bundles([tmp_path / "en-de"] * 2))
+    with pytest.raises(UsageError, match=r"nothing/manifest\.json"):
+        read_bundle(tmp_path / "nothing")

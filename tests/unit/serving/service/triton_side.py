@@ -1,0 +1,130 @@
+"""Triton's side of the socket at which models reach the engine's process."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dragoman_options.table import TRANSLATE
+from dragoman_serving.service.engine_socket import listen, remove
+from dragoman_serving.service.frames import (
+    Answer,
+    DataType,
+    Failure,
+    FrameSplitter,
+    Hello,
+    Kind,
+    Tensor,
+)
+from dragoman_serving.service.models_to_serve import ModelsToServe
+from dragoman_serving.service.server import Server, give_up
+
+from tests.conftest import REPOSITORY
+from tests.relay_frames import (
+    pack_hello,
+    pack_request,
+    request_of,
+    unpack_answer,
+    unpack_refused,
+)
+
+FOLDER = REPOSITORY / "model_repository" / "translate"
+
+
+class Triton:
+    """A model's connection from Triton's side."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(60)
+        self._socket.connect(str(path))
+        self._splitter = FrameSplitter()
+        self._frames: Iterator[tuple[Kind, bytes]] = iter(())
+
+    def send(self, frame: bytes) -> None:
+        self._socket.sendall(frame)
+
+    def receive(self) -> tuple[Kind, bytes]:
+        """The next frame; raises EOFError if the other side has closed."""
+        while (frame := next(self._frames, None)) is None:
+            received = self._socket.recv(1 << 16)
+            if not received:
+                raise EOFError
+            self._frames = self._splitter.feed(received)
+        return frame
+
+    def answer(self) -> Answer | Failure:
+        """The next answer."""
+        while True:
+            kind, body = self.receive()
+            if kind is Kind.ANSWER:
+                return unpack_answer(body)
+
+    def introduce(self, hello: Hello) -> str | None:
+        """Say hello; why it is refused, or None."""
+        self.send(pack_hello(hello))
+        while True:
+            kind, body = self.receive()
+            if kind is Kind.READY:
+                return None
+            if kind is Kind.REFUSED:
+                return unpack_refused(body)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+Connect = Callable[[], Triton]
+
+
+def hello(folder: Path = FOLDER, model: str = TRANSLATE, **parameters: str) -> Hello:
+    entries = {name: {"string_value": value} for name, value in parameters.items()}
+    config = {"name": model, "parameters": entries}
+    return Hello(str(folder), 1, json.dumps(config))
+
+
+def request(number: int, texts: list[str], **parameters: Any) -> bytes:
+    inputs = Tensor.of("text_input", DataType.BYTES, (len(texts),), [t.encode() for t in texts])
+    return pack_request(request_of(number, 0, parameters, ("text_output",), (inputs,)))
+
+
+def texts_of(answer: Answer | Failure) -> list[str]:
+    assert isinstance(answer, Answer), answer
+    (output,) = answer.outputs
+    return [value.decode() for value in output.values]
+
+
+@contextlib.contextmanager
+def served(
+    on_failure: Callable[[Exception], None] = give_up, to_serve: ModelsToServe | None = None
+) -> Iterator[Connect]:
+    """A server on a socket of its own, and what connects to it."""
+    threshold = gc.get_threshold()
+    listening, path = listen()
+    server = Server(listening, on_failure, to_serve=to_serve)
+    serving = threading.Thread(target=server.serve, daemon=True)
+    serving.start()
+    with listening:
+        with contextlib.ExitStack() as connected:
+            yield lambda: connected.enter_context(contextlib.closing(Triton(path)))
+            server.stop()
+        serving.join(60)
+        assert not serving.is_alive()
+    remove(path)
+    gc.unfreeze()
+    gc.set_threshold(*threshold)
+
+
+def pairs(number: int, texts: list[str], targets: list[str], **parameters: Any) -> bytes:
+    inputs = tuple(
+        Tensor.of(name, DataType.BYTES, (1, len(given)), [text.encode() for text in given])
+        for name, given in (("text_input", texts), ("target_input", targets))
+    )
+    outputs = ("scores", "confidences", "token_scores", "alignments")
+    return pack_request(request_of(number, 0, parameters, outputs, inputs))

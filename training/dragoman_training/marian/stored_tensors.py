@@ -1,0 +1,126 @@
+"""The tensors in a Marian model's files, as arrays; PyTorch is needed for pickles alone."""
+
+from __future__ import annotations
+
+import pickle
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.installation import install_command
+from dragoman_training.marian.settings import CONFIG
+from dragoman_training.run.checkpoint_folder import read_arrays
+
+SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
+
+Floats = npt.NDArray[np.float32]
+
+
+class StoredTensors:
+    """A file's tensors, taken one by one; what is left over at the end belongs to no such model."""
+
+    def __init__(self, path: Path, tensors: dict[str, Any]) -> None:
+        """Begin with what was read from a file."""
+        self.path, self._tensors = path, tensors
+
+    @classmethod
+    def read(cls, folder: Path) -> StoredTensors:
+        """Read the weights in a folder, from safetensors if there are any.
+
+        Raises:
+            UsageError: there are none, or they are damaged or hold other things.
+        """
+        if (path := folder / SAFETENSORS).exists():
+            return cls(path, read_arrays(path))
+        if (path := folder / PICKLE).exists():
+            return cls(path, _read_pickle(path))
+        raise UsageError(f"{folder}: has no {SAFETENSORS} and no {PICKLE}")
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a tensor is there and not taken."""
+        return name in self._tensors
+
+    def take(self, name: str, *shape: int) -> Floats:
+        """A tensor in fp32.
+
+        Raises:
+            UsageError: it is missing, or not what it should be.
+        """
+        tensor = self._tensors.pop(name, None)
+        if tensor is None:
+            raise UsageError(f"{self.path}: the tensor {name!r} is missing")
+        if not isinstance(tensor, np.ndarray):
+            raise UsageError(f"{self.path}: {name!r} is not stored number by number")
+        if tensor.shape != shape:
+            raise UsageError(
+                f"{self.path}: {name!r} has shape {list(tensor.shape)}, "
+                f"{CONFIG} and the vocabulary say {list(shape)}"
+            )
+        if tensor.dtype.kind != "f":
+            raise UsageError(f"{self.path}: {name!r} is of {tensor.dtype}, not floating-point")
+        with np.errstate(over="ignore"):
+            found: Floats = tensor.astype(np.float32)
+        if not np.isfinite(found).all():
+            raise UsageError(f"{self.path}: {name!r} holds numbers that are not finite")
+        return found
+
+    def check_empty(self) -> None:
+        """Refuse what nobody has taken.
+
+        Raises:
+            UsageError: there is such a tensor.
+        """
+        if self._tensors:
+            name = min(self._tensors)
+            raise UsageError(f"{self.path}: the tensor {name!r} is not part of a Marian model")
+
+
+def _read_pickle(path: Path) -> dict[str, Any]:
+    """Tensors by name; one that NumPy has no form for stays as it is."""
+    if obstacle := pickle_obstacle():
+        raise UsageError(f"{path}: {obstacle}")
+    import torch
+
+    try:
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise UsageError(
+            f"{path}: holds other things than tensors, maybe code, and is not loaded"
+        ) from error
+    # Nothing of the file runs, but what reads a damaged one fails in any way there is.
+    except Exception as error:
+        raise UsageError(f"{path}: cannot be read: {_first_line(error)}") from error
+    if not isinstance(tensors, dict) or not all(
+        isinstance(name, str) and isinstance(one, torch.Tensor) for name, one in tensors.items()
+    ):
+        raise UsageError(f"{path}: is not a list of tensors by name")
+    return {name: _as_array(tensor) for name, tensor in tensors.items()}
+
+
+def _as_array(tensor: Any) -> Any:
+    """A tensor of PyTorch's as an array, if it is stored number by number."""
+    import torch
+
+    if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested:
+        return tensor
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.float()
+    return tensor.detach().numpy()
+
+
+def pickle_obstacle() -> str | None:
+    """Why no pickle can be read here, and what helps; None if it can."""
+    if find_spec("torch") is not None:
+        return None
+    return (
+        f"reading it needs torch: {install_command('train')}; or name a revision that has "
+        f"{SAFETENSORS}"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -1,0 +1,156 @@
+"""Sizes of a Transformer and the tensors that follow from them; needs no PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Activation
+
+NEVER = -(2.0**15)
+"""Output bias of what is never said: no probability is left of it, and fp16 can hold it."""
+
+Precision = Literal["auto", "bf16", "fp32", "fp16"]
+"""What numbers products are computed in while training."""
+
+Shapes = dict[str, tuple[int, ...]]
+"""Shapes of tensors, by name."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Dimensions of a Transformer.
+
+    What stands below `norm` is for models that were trained elsewhere.
+
+    Raises:
+        UsageError: a size that is not positive, heads that do not divide the model size, a dropout
+            outside [0, 1), or a `norm` that is neither "post" nor "pre".
+    """
+
+    vocab_size: int = 8000
+    model_size: int = 256
+    feed_forward_size: int = 1024
+    heads: int = 4
+    encoder_layers: int = 6
+    decoder_layers: int = 3
+    dropout: float = 0.1
+    norm: Literal["post", "pre"] = "post"
+    activation: Activation = "relu"
+    """Between the two linear maps of the feed-forward layers."""
+    attention_bias: bool = False
+    output_bias: bool = False
+    """Added to the logits."""
+    src_vocab_size: int | None = None
+    """Entries of an embedding that the encoder has for itself; None: it shares the decoder's."""
+    own_output: bool = False
+    """Whether the output projection is a matrix of its own instead of the decoder's embedding."""
+
+    def __post_init__(self) -> None:
+        sizes = ("vocab_size", "model_size", "feed_forward_size", "heads", "src_vocab_size")
+        for name in (*sizes, "encoder_layers", "decoder_layers"):
+            size = getattr(self, name)
+            if size is not None and size < 1:
+                raise UsageError(f"model.{name} is {size}: give a positive number")
+        if self.model_size % (2 * self.heads):
+            raise UsageError(
+                f"model.model_size is {self.model_size}: give an even multiple of "
+                f"model.heads, {self.heads}"
+            )
+        if not 0.0 <= self.dropout < 1.0:
+            raise UsageError(f"model.dropout is {self.dropout}: give a number from 0 up to below 1")
+        if self.norm not in ("post", "pre"):
+            raise UsageError(f"model.norm is {self.norm!r}: give 'post' (as in the paper) or 'pre'")
+        if self.activation not in get_args(Activation):
+            known = ", ".join(map(repr, get_args(Activation)))
+            raise UsageError(f"model.activation is {self.activation!r}: give one of {known}")
+
+    @property
+    def head_size(self) -> int:
+        """Size D of one attention head."""
+        return self.model_size // self.heads
+
+
+PRESETS: dict[str, dict[str, object]] = {
+    "tiny": {
+        "model_size": 64,
+        "feed_forward_size": 256,
+        "heads": 4,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+    },
+    "mini": {
+        "model_size": 128,
+        "feed_forward_size": 256,
+        "heads": 4,
+        "encoder_layers": 4,
+        "decoder_layers": 4,
+    },
+    "small": {
+        "model_size": 256,
+        "feed_forward_size": 1024,
+        "heads": 4,
+        "encoder_layers": 6,
+        "decoder_layers": 3,
+    },
+    "base": {
+        "model_size": 512,
+        "feed_forward_size": 2048,
+        "heads": 8,
+        "encoder_layers": 6,
+        "decoder_layers": 6,
+    },
+    "big": {
+        "model_size": 1024,
+        "feed_forward_size": 4096,
+        "heads": 16,
+        "encoder_layers": 6,
+        "decoder_layers": 6,
+        "dropout": 0.3,
+    },
+}
+"""Named dimensions. `base` and `big` are the paper's Table 3; `small` is what the project
+ships, and `mini` is for small text."""
+
+
+def weight_shapes(config: ModelConfig) -> Shapes:
+    """Shapes of all tensors of a checkpoint, by their names in `Transformer.state_dict()`."""
+    size = config.model_size
+    found: Shapes = {"embedding.weight": (config.vocab_size, size)}
+    if config.src_vocab_size is not None:
+        found["src_embedding.weight"] = (config.src_vocab_size, size)
+    if config.own_output:
+        found["own_output.weight"] = (config.vocab_size, size)
+    if config.output_bias:
+        found["output_bias"] = (config.vocab_size,)
+    for layer in range(config.encoder_layers):
+        found |= _layer_shapes(config, f"encoder_layers.{layer}", ("self_attention",))
+    for layer in range(config.decoder_layers):
+        attentions = ("self_attention", "cross_attention")
+        found |= _layer_shapes(config, f"decoder_layers.{layer}", attentions)
+    if config.norm == "pre":
+        found |= _norm_shapes("encoder_norm", size) | _norm_shapes("decoder_norm", size)
+    return found
+
+
+def _layer_shapes(config: ModelConfig, name: str, attentions: tuple[str, ...]) -> Shapes:
+    size, inner = config.model_size, config.feed_forward_size
+    found: Shapes = {}
+    for attention in attentions:
+        for part, outputs in (("query", size), ("key_value", 2 * size), ("output", size)):
+            linear = f"{name}.{attention}.{part}"
+            found |= _linear_shapes(linear, outputs, size, config.attention_bias)
+        found |= _norm_shapes(f"{name}.{attention}_norm", size)
+    found |= _linear_shapes(f"{name}.feed_forward.inner", inner, size)
+    found |= _linear_shapes(f"{name}.feed_forward.outer", size, inner)
+    return found | _norm_shapes(f"{name}.feed_forward_norm", size)
+
+
+def _linear_shapes(name: str, outputs: int, inputs: int, bias: bool = True) -> Shapes:
+    shapes: Shapes = {f"{name}.weight": (outputs, inputs)}
+    return {**shapes, f"{name}.bias": (outputs,)} if bias else shapes
+
+
+def _norm_shapes(name: str, size: int) -> Shapes:
+    return {f"{name}.weight": (size,), f"{name}.bias": (size,)}

@@ -1,0 +1,188 @@
+"""A checkpoint's folder: the names of its files, its tensors as arrays, how it is written.
+
+Needs no PyTorch; `checkpoint` does the same with PyTorch's tensors and models.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
+from dragoman.kernel.text import Tokenizer
+from dragoman_training.config import RunConfig
+from dragoman_training.network.architecture import ModelConfig, weight_shapes
+
+WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
+TGT_TOKENIZER = "tokenizer_target.model"
+"""Of an imported model, which cuts the two sides into tokens in two ways."""
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+
+Arrays = dict[str, npt.NDArray[Any]]
+"""Tensors by name."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a checkpoint's folder says of its model."""
+
+    config: RunConfig
+    tokenizer: Tokenizer
+    limits: Limits
+    """Those of the bundle, if it is one."""
+
+
+def describe(folder: Path) -> Described:
+    """Read all of a checkpoint but its weights.
+
+    Raises:
+        UsageError: a file is missing or damaged, or a bundle is not what its manifest lists.
+    """
+    config = RunConfig.from_json(folder / CONFIG)
+    tokenizer = Tokenizer(*(folder / name for name in tokenizer_files(config)))
+    vocab_size = config.model.vocab_size
+    for one, name, size in (
+        (tokenizer, TOKENIZER, config.model.src_vocab_size or vocab_size),
+        (tokenizer.target, tokenizer_files(config)[-1], vocab_size),
+    ):
+        if one.vocab_size != size:
+            raise UsageError(
+                f"{folder / name}: has {one.vocab_size} entries, but {CONFIG} says {size}"
+            )
+    is_bundle = (folder / FILE_NAME).exists()
+    limits = Manifest.load(folder).limits if is_bundle else config.limits
+    return Described(config, tokenizer, limits)
+
+
+def tokenizer_files(config: RunConfig) -> tuple[str, ...]:
+    """A checkpoint's vocabularies, the source side's first."""
+    return (TOKENIZER, TGT_TOKENIZER) if config.imported else (TOKENIZER,)
+
+
+def load_weights(folder: Path, config: RunConfig) -> Arrays:
+    """Read a checkpoint's weights.
+
+    Raises:
+        UsageError: the file is missing or damaged, or its names or shapes do not fit.
+    """
+    path = folder / WEIGHTS
+    weights = read_arrays(path)
+    shapes = {name: array.shape for name, array in weights.items()}
+    check_shapes(path, shapes, config.model)
+    return weights
+
+
+def read_arrays(path: Path) -> Arrays:
+    """Read a safetensors file; bfloat16, which NumPy lacks, becomes fp32.
+
+    Raises:
+        UsageError: it cannot be read, or holds other numbers than floating-point ones.
+
+    Source: https://github.com/huggingface/safetensors#format
+    """
+    try:
+        entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    found: Arrays = {}
+    for name, entry in entries:
+        dtype, data = entry["dtype"], entry["data"]
+        if dtype == "BF16":
+            array = (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+        elif dtype in _FLOATS:
+            array = np.frombuffer(data, _FLOATS[dtype])
+        else:
+            raise UsageError(f"{path}: {name!r} is of {dtype}, not floating-point")
+        found[name] = array.reshape(entry["shape"])
+    return found
+
+
+def check_shapes(path: Path, found: Mapping[str, Sequence[int]], config: ModelConfig) -> None:
+    """See that a file's tensors are those of a model.
+
+    Raises:
+        UsageError: a name or a shape is not, by name.
+    """
+    expected = weight_shapes(config)
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in found or name not in expected:
+            side = "is missing" if name not in found else "is not part of this model"
+            raise UsageError(f"{path}: the tensor {name!r} {side}")
+        if tuple(found[name]) != expected[name]:
+            raise UsageError(
+                f"{path}: {name!r} has shape {list(found[name])}, "
+                f"the configuration says {list(expected[name])}"
+            )
+
+
+def save(
+    folder: Path,
+    save_files: Callable[[Path], object],
+    config: RunConfig,
+    tokenizer: Path,
+    tgt_tokenizer: Path | None = None,
+) -> None:
+    """Write a checkpoint under another name, flush it to the disk, then give it its name.
+
+    What stood there before is put aside until then; `put_back` brings it back after a kill.
+
+    Args:
+        folder: to make.
+        save_files: writes the weights, and what else there is, into a folder.
+        config: of the model.
+        tokenizer: file to copy.
+        tgt_tokenizer: of the target side, if that has one of its own.
+
+    Raises:
+        UsageError: the disk is full or cannot be written; what stood there before still does.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        save_files(partial)
+        (partial / CONFIG).write_text(config.to_json(), encoding="utf-8")
+        shutil.copyfile(tokenizer, partial / TOKENIZER)
+        if tgt_tokenizer is not None:
+            shutil.copyfile(tgt_tokenizer, partial / TGT_TOKENIZER)
+        for path in (*partial.iterdir(), partial):
+            _flush(path)
+        put_back(folder)
+        if folder.exists():
+            shutil.rmtree(_former(folder), ignore_errors=True)
+            os.replace(folder, _former(folder))
+        os.replace(partial, folder)
+        _flush(folder.parent)
+    except (OSError, safetensors.SafetensorError) as error:
+        put_back(folder)
+        shutil.rmtree(partial, ignore_errors=True)
+        raise UsageError(f"{folder}: cannot be written: {error}") from error
+    shutil.rmtree(_former(folder), ignore_errors=True)
+
+
+def put_back(folder: Path) -> None:
+    """Give a checkpoint its name again that was put aside for one that never came."""
+    if not folder.exists() and _former(folder).exists():
+        os.replace(_former(folder), folder)
+
+
+def _former(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.former")
+
+
+def _flush(path: Path) -> None:
+    """Make sure that a file or a folder's list of names survives a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
