@@ -169,13 +169,21 @@ def test_a_gateway_that_ends_is_started_again(server: Server, number: signal.Sig
     assert {**after, "gateway": 0} == {**before, "gateway": 0}
 
 
-def test_a_gateway_that_hangs_is_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("who", "noticed"),
+    [("gateway", "the gateway has hung for"), ("triton", "Triton has hung for")],
+)
+def test_what_hangs_is_replaced_and_the_engine_stays(
+    tmp_path: Path, who: str, noticed: str
+) -> None:
     with serving(tmp_path, "--engine-timeout=2.5") as server:
         before = server.pids()
-        os.kill(before["gateway"], signal.SIGSTOP)
-        server.wait_for(lambda: "the gateway has hung for" in server.log)
+        os.kill(before[who], signal.SIGSTOP)
+        server.wait_for(lambda: noticed in server.log)
         server.wait_for(server.gateway_translates)
-        assert server.pids()["engine"] == before["engine"]
+        after = server.pids()
+        assert after[who] != before[who]
+        assert {**after, who: 0} == {**before, who: 0}
 
 
 def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:
@@ -190,17 +198,6 @@ def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:
         server.wait_for(server.gateway_is_ready)
         assert server.pids()["engine"] != before["engine"]
         assert "the start failed" not in server.log
-
-
-def test_a_triton_that_hangs_is_replaced(tmp_path: Path) -> None:
-    with serving(tmp_path, "--engine-timeout=2.5") as server:
-        before = server.pids()
-        os.kill(before["triton"], signal.SIGSTOP)
-        server.wait_for(lambda: "Triton has hung for" in server.log)
-        server.wait_for(server.translates)
-        after = server.pids()
-        assert after["triton"] != before["triton"]
-        assert after["engine"] == before["engine"]
 
 
 def test_a_triton_that_has_grown_is_replaced_in_a_pause(tmp_path: Path) -> None:
