@@ -173,7 +173,7 @@ async function translate() {
     const asked = request();
     if (knownSource()) asked.source_language = knownSource();
     let found = await (isHtml() ? whole(asked, mine.signal) : follow(asked, mine.signal));
-    if (!isHtml() && FAULTS.some((fault) => found.warnings.includes(fault))) {
+    if (!isHtml() && found.warnings?.some((warning) => FAULTS.includes(warning))) {
       found = await withDetails(asked, (body) => whole(body, mine.signal));
     }
     if (source() === AUTO && !detected && found.detected_language) {
@@ -238,7 +238,7 @@ async function withDetails(asked, send) {
     return await send({ ...scored, return_alignments: "hard" });
   } catch (error) {
     // A model may have no heads that align.
-    if (error.code !== "invalid_input") throw error;
+    if (error.code !== "invalid_input" || !error.message.startsWith("return_alignments")) throw error;
     return send(scored);
   }
 }
