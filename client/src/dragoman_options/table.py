@@ -17,6 +17,7 @@ TRANSLATE: Final = "translate"
 STREAM: Final = "translate_stream"
 SCORE: Final = "score"
 """Names of Triton's models that take options."""
+_ALL: Final = (TRANSLATE, STREAM, SCORE)
 INFO: Final = "info"
 """Name of the one that says what the server is, and of its output."""
 AUTO: Final = "auto"
@@ -273,7 +274,6 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "switch",
             "return the translations' scores",
             default=False,
-            streams=False,
             scores=True,
             output="scores",
             not_with=("split_sentences",),
@@ -284,7 +284,6 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "switch",
             "return the log-probabilities of the translations' tokens",
             default=False,
-            streams=False,
             scores=True,
             output="token_scores",
             aliases=("--token-scores",),
@@ -295,7 +294,6 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "return links between words (hard), or the weights behind them (soft)",
             choices=("hard", "soft"),
             unset="none",
-            streams=False,
             scores=True,
             output="alignments",
             aliases=("--alignments",),
@@ -305,7 +303,6 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "switch",
             "return the mean log-probability of a translation's tokens",
             default=False,
-            streams=False,
             scores=True,
             output="confidences",
             aliases=("--confidence",),
@@ -364,16 +361,16 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             "`repetition`, `short`, `long`, `untranslated`, with commas; left out if there is none",
             (TRANSLATE, STREAM),
         ),
-        Output("scores", "FP32", "score of the translation", (TRANSLATE, SCORE), (SCORE,)),
+        Output("scores", "FP32", "score of the translation", _ALL, (SCORE,)),
         Output(
             "confidences",
             "FP32",
             "mean log-probability of a token",
-            (TRANSLATE, SCORE),
+            _ALL,
             (SCORE,),
         ),
-        Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", (TRANSLATE, SCORE)),
-        Output("alignments", "BYTES", "links of words, or weights in JSON", (TRANSLATE, SCORE)),
+        Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", _ALL),
+        Output("alignments", "BYTES", "links of words, or weights in JSON", _ALL),
         Output("attention", "BYTES", "attention of every head, JSON", (TRANSLATE, SCORE)),
         Output(
             "codes",
@@ -388,7 +385,7 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             (TRANSLATE, STREAM),
         ),
         Output("detected_probability", "FP32", "probability of that language", (TRANSLATE, STREAM)),
-        Output("bundle", "BYTES", "identity of the bundle", (TRANSLATE, STREAM, SCORE)),
+        Output("bundle", "BYTES", "identity of the bundle", _ALL),
     )
 }
 """By name; each has an element for each translation."""
@@ -426,8 +423,7 @@ def takes(model: str, option: Option) -> bool:
 def describe(limits: Limits) -> list[dict[str, Any]]:
     """All options as JSON has them, with the bounds of a model and the models that take them."""
     return [
-        option.describe(limits)
-        | {"models": [model for model in (TRANSLATE, STREAM, SCORE) if takes(model, option)]}
+        option.describe(limits) | {"models": [model for model in _ALL if takes(model, option)]}
         for option in OPTIONS.values()
     ]
 
