@@ -123,7 +123,8 @@ class Jobs:
         Raises:
             WrongMediaType: a format that is not translated.
             TooLarge: a document above the bound of a file.
-            InvalidInput: a document that is not of its format, or an option that does not fit.
+            InvalidInput: a document that is not of its format, an option that does not fit, or
+                languages between which nothing is translated.
             TooManyRequests: the store is full, or the caller's part of it.
             Unsupported: another gateway has the folder.
         """
@@ -131,6 +132,7 @@ class Jobs:
             raise Unsupported(_TAKEN)
         name = _checked_name(file_name, self.formats)
         options = _checked_options(options)
+        await self._translations.check_direction(options)
         self._check_number(caller)
         job_id = secrets.token_hex(16)
         upload = self._receiving[job_id] = _Upload(caller.name)

@@ -77,7 +77,7 @@ class Translating:
             caller,
             _listed(body.fields.text),
             _with_glossaries(body),
-            store=body.fields.store and not _is_no_store(request),
+            store=body.fields.store,
         )
         return reply(
             TranslateAnswer([translation_answer(one) for one in found], request.request_id)
@@ -210,7 +210,3 @@ def _aligned(found: PairScore) -> str | SoftAlignmentAnswer:
 
 def _listed(texts: Texts) -> list[str]:
     return [texts] if isinstance(texts, str) else texts
-
-
-def _is_no_store(request: GatewayRequest) -> bool:
-    return "no-store" in request.headers.get("cache-control", "").lower()
