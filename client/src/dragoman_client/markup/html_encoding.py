@@ -140,7 +140,7 @@ class PageDecoder:
                 is_exact = text.encode(self._encoding, self._errors) == pending
                 found.append(text if is_exact else pending.decode("ascii", self._errors))
                 pending = held
-        return "".join(found)
+        return "".join((*found, pending.decode("ascii", self._errors)))
 
 
 def _looked_up(label: str) -> str:
