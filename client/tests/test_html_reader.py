@@ -270,3 +270,22 @@ def test_codes_that_cannot_be_placed_are_moved(
 def test_a_translation_adds_no_space_at_the_ends() -> None:
     found = written(HtmlReader(), b"<p>a<b> b</b></p>", lambda _: (" x y ", PlacedCodes(((2, 5),))))
     assert found == b"<p>x<b> y</b></p>"
+
+
+@pytest.mark.parametrize(
+    ("page", "wanted"),
+    [
+        (
+            "<nav><a>Home</a><a>New <b>books</b></a> <a>Help</a></nav>",
+            ["Home", "New books", "Help"],
+        ),
+        ("<p><a><img src=x>Home</a> <span><a>New</a> <a>Help</a></span>", ["Home", "New", "Help"]),
+        ("<p>See <a>Home</a> <a>Help</a>", ["See Home Help"]),
+        ("<p><a>Home</a> and <a>Help</a> <a>us</a>", ["Home and Help us"]),
+        ("<p><a>Home</a>, <a>Help</a>", ["Home, Help"]),
+        ("<p><a translate=no>Home</a> <a>Help</a>", ["Home Help"]),
+    ],
+)
+def test_links_with_no_words_between_are_texts_of_their_own(page: str, wanted: list[str]) -> None:
+    assert texts(HtmlReader(), page.encode()) == wanted
+    check_html(page.encode(), "<b>", Random(0))

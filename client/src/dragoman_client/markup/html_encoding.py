@@ -140,6 +140,7 @@ class PageDecoder:
                 is_exact = text.encode(self._encoding, self._errors) == pending
                 found.append(text if is_exact else pending.decode("ascii", self._errors))
                 pending = held
+        # What this decoder holds has been read: the other one knows what follows.
         return "".join((*found, pending.decode("ascii", self._errors)))
 
 
