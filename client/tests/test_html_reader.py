@@ -176,6 +176,7 @@ def test_elements_in_each_other_without_end(open_tag: str) -> None:
         ("<a href=1>A<a href=2>B</a>C", ["A", "B", "C"]),
         ("<p><a>A</p><a>B</a>C", ["A", "B", "C"]),
         ("a\0b", ["ab"]),
+        ("<p>a&#13;b", ["a\rb"]),
         ("<a class=notranslate><code>a<a>b</a></code>C", ["C"]),
         ("a<a>b<html>c<a>d</a>e", ["b", "c", "d", "e"]),
         ("<svg><desc><![CDATA[></g]]><b>a</b></desc></svg>B", ["B"]),
@@ -229,6 +230,7 @@ def test_what_looks_like_a_reference_in_an_attribute_is_none() -> None:
         (b"<meta charset=shift_jis><p>a\x87\x90\x81\xe0", "a\ufffd\ufffd\u2252"),
         ("\ufeff<p>a".encode("utf-16-le") + b"\x00\xd8b\x00\x41", "a\ufffdb"),
         (b"\xef\xbb\xbfA", "A"),
+        (b"<p>a\xe2\x80 b\xff\xff c", "a\ufffd b\ufffd\ufffd c"),
         (b"<meta charset=shift_jis>a\xfa\x8b\x87\xef", "a\ufffd\ufffd\ufffd"),
     ],
 )

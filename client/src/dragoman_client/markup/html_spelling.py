@@ -12,6 +12,7 @@ from dragoman_client.markup.segments import Spelling
 _SPACES = re.compile(r"[ \t\n\f\r]+")
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|([a-zA-Z][a-zA-Z0-9]*;?)(=?))")
 _LINE_END = re.compile(r"\r\n?")
+_ESCAPED = re.compile("[\udc80-\udcff]+")
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 _IN_TEXT = {
     ord("&"): "&amp;",
@@ -73,4 +74,9 @@ def _referenced(found: re.Match[str]) -> str:
 
 def _readable(text: str) -> str:
     """Text without what no document can have: NUL, and bytes that are not of its encoding."""
-    return _UNWRITABLE.sub("\ufffd", text)
+    return _UNWRITABLE.sub("\ufffd", _ESCAPED.sub(_replaced, text))
+
+
+def _replaced(found: re.Match[str]) -> str:
+    """What browsers show for bytes that are not of the encoding."""
+    return found[0].encode("ascii", "surrogateescape").decode("utf-8", "replace")
