@@ -182,6 +182,8 @@ def test_elements_in_each_other_without_end(open_tag: str) -> None:
         ("<svg><desc><![CDATA[></g]]><b>a</b></desc></svg>B", ["B"]),
         ("<a>A<math><a></a><b>B<a>C</a>D", ["A", "B", "C", "D"]),
         ("<svg><a>a</svg>B", ["B"]),
+        ("A<svg><svg><code><b title='b'>c", ["A"]),
+        ("<img alt='a\r\nb'>C", ["C"]),
         ("<code><a></code><code><a>a</code>B", ["B"]),
         ("<pre>a\rb</pre>", ["a\nb"]),
     ],
