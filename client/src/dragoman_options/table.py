@@ -21,6 +21,8 @@ INFO: Final = "info"
 """Name of the one that says what the server is, and of its output."""
 AUTO: Final = "auto"
 """The source language of texts whose languages are to be detected."""
+DETECTED_OUTPUTS: Final = ("detected_language", "detected_probability")
+"""Outputs of a request with that source language."""
 MOST_SEQUENCES: Final = 64
 MOST_LENGTH_PENALTY: Final = 10
 
@@ -59,6 +61,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "most tokens of a sentence's translation, end symbol included",
             range=Range(1, "max_target_tokens"),
             unset="in proportion to the sentence",
+            legs="last",
         ),
         Option(
             "beam_width",
@@ -112,6 +115,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             streams=False,
             not_with=("split_sentences", "keep_placeholders"),
             aliases=("--alternatives",),
+            legs="last",
         ),
         Option(
             "return_alternatives",
@@ -124,6 +128,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
                 *SAMPLING,
             ),
             only_with="num_return_sequences",
+            legs="last",
         ),
         Option(
             "prefix",
@@ -131,6 +136,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "how a translation begins: one for all texts, or one for each",
             unset="none",
             not_with=("split_sentences", "keep_placeholders"),
+            legs="last",
         ),
         Option(
             "min_tokens",
@@ -139,6 +145,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, "max_target_tokens"),
             default=0,
             at_most="max_tokens",
+            legs="last",
         ),
         Option(
             "max_length_ratio",
@@ -147,6 +154,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, 100, above=True),
             unset="as max_tokens",
             not_with=("max_tokens",),
+            legs="none",
         ),
         Option(
             "min_length_ratio",
@@ -155,6 +163,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, 100),
             default=0.0,
             at_most="max_length_ratio",
+            legs="none",
         ),
         Option(
             "temperature",
@@ -162,6 +171,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "sample; divides the logits: above 1 flattens the distribution, below 1 sharpens it",
             range=Range(0.001, 100),
             unset="1 with sampling",
+            legs="last",
         ),
         Option(
             "top_k",
@@ -169,6 +179,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "sample from the k most probable tokens",
             range=Range(1, "vocabulary"),
             unset="all",
+            legs="last",
         ),
         Option(
             "top_p",
@@ -177,6 +188,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, 1, above=True),
             unset="1 with sampling",
             source="[Holtzman et al. 2020](https://arxiv.org/abs/1904.09751)",
+            legs="last",
         ),
         Option(
             "seed",
@@ -186,6 +198,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             unset="random",
             source="[Salmon et al. 2011](https://doi.org/10.1145/2063384.2063405)",
             aliases=("--sampling-seed",),
+            legs="last",
         ),
         Option(
             "repetition_penalty",
@@ -208,6 +221,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "words that no translation contains; case-sensitive",
             items=Items(100, 100, "word"),
             default=(),
+            legs="last",
         ),
         Option(
             "glossary",
@@ -217,6 +231,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             default={},
             not_with=SAMPLING,
             needs_beam=True,
+            legs="none",
         ),
         Option(
             "keep_placeholders",
@@ -238,6 +253,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
                 *("num_return_sequences", "return_alternatives", "prefix", "keep_placeholders"),
                 *SAMPLING,
             ),
+            legs="none",
         ),
         Option(
             "shortlist",
@@ -278,6 +294,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             output="scores",
             not_with=("split_sentences",),
             aliases=("--scores",),
+            legs="last",
         ),
         Option(
             "return_token_scores",
@@ -288,6 +305,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             scores=True,
             output="token_scores",
             aliases=("--token-scores",),
+            legs="last",
         ),
         Option(
             "return_alignments",
@@ -309,6 +327,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             scores=True,
             output="confidences",
             aliases=("--confidence",),
+            legs="last",
         ),
         Option(
             "return_attention",
@@ -319,6 +338,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             scores=True,
             output="attention",
             not_with=("split_sentences",),
+            legs="none",
         ),
         Option(
             "return_bundle",
@@ -327,6 +347,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             default=False,
             scores=True,
             output="bundle",
+            legs="last",
         ),
     )
 }
@@ -388,7 +409,18 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             (TRANSLATE, STREAM),
         ),
         Output("detected_probability", "FP32", "probability of that language", (TRANSLATE, STREAM)),
-        Output("bundle", "BYTES", "identity of the bundle", (TRANSLATE, STREAM, SCORE)),
+        Output(
+            "bundle",
+            "BYTES",
+            "identity of the bundle; of both, with a comma, through a pivot language",
+            (TRANSLATE, STREAM, SCORE),
+        ),
+        Output(
+            "via",
+            "BYTES",
+            "the pivot language; left out if the translation is a direct one",
+            (TRANSLATE, STREAM),
+        ),
     )
 }
 """By name; each has an element for each translation."""
@@ -409,7 +441,7 @@ def requested_outputs(options: Mapping[str, Any]) -> list[str]:
     """Names of the outputs that options, by name, ask for."""
     found = [output for name in options if (output := OPTIONS[name].output) is not None]
     if str(options.get("source_language")).lower() == AUTO:
-        found += ("detected_language", "detected_probability")
+        found += DETECTED_OUTPUTS
     return found
 
 

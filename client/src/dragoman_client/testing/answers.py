@@ -42,6 +42,10 @@ INFORMATION: dict[str, Any] = {
     "version": __version__,
     "languages": ["en", "de"],
     "directions": [["en", "de"], ["de", "en"]],
+    "pairs": [
+        {"source": "en", "target": "de", "via": None, "models": []},
+        {"source": "de", "target": "en", "via": None, "models": []},
+    ],
     "bundles": [],
     "models": ["translate", "translate_stream", "score", "info"],
     "options": describe(_LIMITS),

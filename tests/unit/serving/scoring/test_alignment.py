@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dragoman_serving.scoring.alignment import Linked, Words, moses_pairs, soft_json
+from dragoman_serving.scoring.alignment import Linked, Words, piece_weights, word_links
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +59,7 @@ def test_words_are_those_of_split(text: str) -> None:
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_every_index_is_in_range(shipped: Tokenizer, source: str, given: str) -> None:
     target = shipped.decode(shipped.encode(given))
-    found = links(moses_pairs(source, target, [linked(shipped, source, given)]))
+    found = links(str(word_links(source, target, [linked(shipped, source, given)])))
     assert found == sorted(set(found))
     for src, tgt in found:
         assert 0 <= src < len(source.split())
@@ -90,7 +90,7 @@ def test_each_word_comes_from_itself_where_each_piece_does(
     text = space.join(words)
     pieces = shipped.pieces(text)
     same = Linked(pieces, pieces, np.eye(len(pieces), dtype=np.float32))
-    found = links(moses_pairs(text, text, [same]))
+    found = links(str(word_links(text, text, [same])))
     # What NFKC drops altogether has no piece, and so no link.
     assert all(source == target for source, target in found)
     plain = [index for index, word in enumerate(words) if word.isascii()]
@@ -105,7 +105,7 @@ def test_sentences_are_counted_in_their_texts(shipped: Tokenizer) -> None:
         weights = np.eye(len(pieces), dtype=np.float32)
         sentences.append(Linked(pieces, pieces, weights, at, at))
         at += len(part) + len(space)
-    assert moses_pairs(text, text, sentences) == "0-0 1-1 2-2 3-3 4-4"
+    assert str(word_links(text, text, sentences)) == "0-0 1-1 2-2 3-3 4-4"
 
 
 def test_a_link_is_what_a_piece_looked_at_most(shipped: Tokenizer) -> None:
@@ -115,12 +115,12 @@ def test_a_link_is_what_a_piece_looked_at_most(shipped: Tokenizer) -> None:
     for row, piece in enumerate(tgt):
         from_word = 0 if piece.begin >= len("bitte") else 1
         weights[row, [p.begin >= len("coffee") for p in src].index(bool(from_word))] = 1
-    assert moses_pairs(source, target, [Linked(src, tgt, weights)]) == "0-1 1-0"
+    assert str(word_links(source, target, [Linked(src, tgt, weights)])) == "0-1 1-0"
 
 
 def test_soft_weights_of_other_sentences_are_nothing(shipped: Tokenizer) -> None:
     one, two = linked(shipped, "red", "blue"), linked(shipped, "green white", "black")
-    soft = json.loads(soft_json([one, two]))
+    soft = json.loads(str(piece_weights("red green white", "blue black", [one, two])))
     weights = np.array(soft["weights"])
     assert weights.shape == (len(soft["target"]), len(soft["source"]))
     rows, columns = one.weights.shape
@@ -132,8 +132,8 @@ def test_soft_weights_of_other_sentences_are_nothing(shipped: Tokenizer) -> None
 
 def test_nothing_said_is_linked_to_nothing(shipped: Tokenizer) -> None:
     nothing = Linked(shipped.pieces("red"), [], np.zeros((0, 1), np.float32))
-    assert moses_pairs("red", "", [nothing]) == ""
-    assert json.loads(soft_json([nothing]))["weights"] == []
+    assert str(word_links("red", "", [nothing])) == ""
+    assert json.loads(str(piece_weights("red", "", [nothing])))["weights"] == []
 
 
 def test_punctuation_links_nothing_where_its_word_has_letters(shipped: Tokenizer) -> None:
@@ -144,5 +144,5 @@ def test_punctuation_links_nothing_where_its_word_has_letters(shipped: Tokenizer
     for row, piece in enumerate(tgt):
         word = words.get(piece.text.strip("▁"), "red")  # punctuation looks at the first word
         weights[row, [one.text.strip("▁") for one in src].index(word)] = 1
-    found = links(moses_pairs(source, target, [Linked(src, tgt, weights)]))
+    found = links(str(word_links(source, target, [Linked(src, tgt, weights)])))
     assert found == [(0, 2), (1, 0), (3, 1)]
