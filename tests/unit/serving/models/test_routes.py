@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dragoman_serving.models.routes import Bundle, Route, Routes, read_bundle, read_bundles
+from dragoman_serving.models.routes import Bundle, Pair, Route, Routes, read_bundle, read_bundles
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.manifest import Manifest
@@ -109,6 +109,64 @@ def test_a_detected_language_chooses_too(routes: Routes) -> None:
         chosen(GERMAN, FRENCH)
     with pytest.raises(InvalidRequest, match="text 0: the model does not translate from 'fr' into"):
         chosen(FRENCH, target="de")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "name", "found", "via"),
+    [
+        ("de", "fr", None, "large romance", "en"),
+        ("fr", "DE-at", None, "romance large", "en"),
+        ("de", "pt_BR", None, "large brazil", "en"),
+        ("fr", "en", None, "romance", None),
+        ("en", "fr", None, "romance", None),
+        ("de", None, None, "large", None),
+        (None, "fr", None, "romance", None),
+        ("fr", "pt", "romance", "romance romance", "en"),
+        ("de", "fr", "large", "large", None),  # which says itself that it cannot
+        ("de", "de", "large", "large", None),
+    ],
+)
+def test_two_are_joined_where_none_is_direct(
+    routes: Routes,
+    source: str | None,
+    target: str | None,
+    name: str | None,
+    found: str,
+    via: str | None,
+) -> None:
+    route = Routes(routes.bundles, "EN").choose(source, target, name)
+    assert (names(route), route.via) == (found, via)
+
+
+def test_the_models_of_both_legs_are_usable_if_there_are_such() -> None:
+    both = Routes(
+        [bundle("large", "de>en"), bundle("small", "de>en"), bundle("french", "en>fr")], "en"
+    )
+    assert names(both.choose("de", "fr", None, lambda one: one.name != "large")) == "small french"
+    assert names(both.choose("de", "fr", None, lambda one: False)) == "large french"
+    with pytest.raises(InvalidRequest, match="from 'de' into 'de': there are de-en, en-fr, de-fr"):
+        both.choose("de", "de")
+
+
+def test_the_pairs_tell_which_way_they_go(routes: Routes) -> None:
+    assert Routes(routes.bundles, "xx").pairs == routes.pairs
+    found = Routes(routes.bundles, "en").pairs
+    assert found[: len(routes.pairs)] == routes.pairs
+    assert Pair("de", "fr", ("large", "romance"), "en") in found
+    assert len({(one.source, one.target) for one in found}) == len(found)
+
+
+def test_a_detected_language_goes_through_a_pivot_too(routes: Routes) -> None:
+    pivoted = Routes(routes.bundles, "en")
+    route = pivoted.choose_for([GERMAN, " "], "auto", "fr")
+    assert (names(route), route.languages) == ("large romance", ("de", "en", "fr"))
+    assert [one and one.language for one in route.detected] == ["de", ""]
+    one_bundle = Routes([bundle("all", "en>de", "de>en", "en>fr", "fr>en")], "en")
+    assert one_bundle.choose_for([FRENCH], "auto", "de").via == "en"
+    direct = one_bundle.choose_for([FRENCH], "auto", "en")
+    assert (direct.via, direct.detected) == (None, ())
+    with pytest.raises(InvalidRequest, match=r"different models translate \(de, fr\)"):
+        pivoted.choose_for([GERMAN, FRENCH], "auto", "pt")
 
 
 def test_names_are_those_of_folders_or_links(tmp_path: Path, random_bundle: Path) -> None:

@@ -7,12 +7,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dragoman_serving.scoring.alignment import Linked, Words, piece_weights, word_links
+from dragoman_serving.scoring.alignment import (
+    Linked,
+    WordLinks,
+    Words,
+    composed,
+    piece_weights,
+    word_links,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.sentences import split_sentences
-from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.text import Piece, Tokenizer
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
@@ -146,3 +153,35 @@ def test_punctuation_links_nothing_where_its_word_has_letters(shipped: Tokenizer
         weights[row, [one.text.strip("▁") for one in src].index(word)] = 1
     found = links(str(word_links(source, target, [Linked(src, tgt, weights)])))
     assert found == [(0, 2), (1, 0), (3, 1)]
+
+
+def test_links_are_composed_over_the_words_between() -> None:
+    first = WordLinks(frozenset({(0, 0), (1, 0), (2, 3)}))
+    second = WordLinks(frozenset({(0, 1), (3, 0), (4, 2)}))
+    assert str(second.after(first)) == "0-1 1-1 2-0"
+
+
+def test_weights_are_composed_whatever_the_pieces_and_line_breaks_between(
+    shipped: Tokenizer,
+) -> None:
+    """With one vocabulary of words, and another one of letters."""
+    between = "good morning all"
+    words = [
+        Piece(word, 0, begin, begin + len(word))
+        for word, begin in zip(between.split(), (0, 5, 13), strict=True)
+    ]
+    letters = [
+        Piece(one, 0, at, at + 1)
+        for at, one in enumerate(between.replace(" ", "\r\n", 1))
+        if one.strip()
+    ]
+    source, target = shipped.pieces("a b c"), shipped.pieces("a b c")
+    assert len(source) == len(target) == 3
+    into = piece_weights("a b c", between, [Linked(source, words, np.eye(3, dtype=np.float32))])
+    of_letters = np.repeat(np.eye(3, dtype=np.float32) / [[4], [7], [3]], (4, 7, 3), axis=1)
+    onward = piece_weights(
+        *(between.replace(" ", "\r\n", 1), "a b c"), [Linked(letters, target, of_letters)]
+    )
+    np.testing.assert_allclose(onward.after(into).weights, np.eye(3), atol=1e-6)
+    assert composed(into, onward) is not None
+    assert composed(None, onward) is None

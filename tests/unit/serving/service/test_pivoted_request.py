@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,19 @@ import numpy as np
 import pytest
 from dragoman_options.table import INFO, OUTPUTS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.request.urgency import DEFAULT_URGENCY
 from dragoman_serving.scoring.alignment import composed
 from dragoman_serving.service import bundles as bundles_module
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
 from dragoman_serving.service.models_to_serve import ModelsToServe
+from dragoman_serving.service.pivoted_request import PivotedRequest
+from dragoman_serving.service.requests import Asked, Wanted
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from tests.relay_frames import pack_cancel, pack_request, request_of
 from tests.small_bundles import make_bundles
 from tests.unit.serving.service.triton_side import Connect, Triton, hello, pairs, served
@@ -36,7 +41,13 @@ WAIT_S = 60
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return make_bundles(tmp_path_factory.mktemp("pivot"), DIRECTIONS)
+    made = make_bundles(tmp_path_factory.mktemp("pivot"), DIRECTIONS)
+    for folder in made:
+        replace(
+            Manifest.read(folder),
+            alignment=AlignmentHeads(((0, 1),), False, "anchors", 1.0, 1, "nothing"),
+        ).write(folder)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +77,12 @@ def outputs(answer: Answer | Failure) -> dict[str, list[Any]]:
 
 
 def legs(
-    first: Path, last: Path, texts: Sequence[str], of_first: Any = None, **options: Any
+    folders: Sequence[Path], texts: Sequence[str], of_first: Any = None, **options: Any
 ) -> tuple[list[Translation], list[Translation]]:
     """What two bundles by themselves make of texts, one after the other."""
-    found = []
-    for folder, more in ((first, TO_ENGLISH | (of_first or {})), (last, TO_FRENCH | options)):
+    found: list[list[Translation]] = []
+    each: list[dict[str, Any]] = [TO_ENGLISH | (of_first or {}), TO_FRENCH | options]
+    for folder, more in zip(folders, each, strict=True):
         translator = Translator(folder)
         found.append(translator.translate(texts, more))
         translator.close()
@@ -83,7 +95,7 @@ def test_two_legs_are_joined_where_no_bundle_is_direct(
     connect: Connect, folders: list[Path], name: str | None
 ) -> None:
     first, last = (folders[2], folders[2]) if name else (folders[0], folders[1])
-    before, expected = legs(first, last, TEXTS, return_confidence=True)
+    before, expected = legs((first, last), TEXTS, return_confidence=True)
     model = ready(connect)
     named = {"model": name} if name else {}
     ask(model, TEXTS, **GERMAN_TO_FRENCH, return_bundle=True, return_confidence=True, **named)
@@ -111,7 +123,7 @@ def test_options_of_the_translation_are_of_the_second_leg(
     connect: Connect, folders: list[Path]
 ) -> None:
     options = {"num_return_sequences": 3, "return_scores": True, "max_tokens": 5}
-    _, expected = legs(*folders[:2], TEXTS[:1], {"beam_width": 5}, beam_width=5, **options)
+    _, expected = legs(folders[:2], TEXTS[:1], {"beam_width": 5}, beam_width=5, **options)
     model = ready(connect)
     ask(model, TEXTS[:1], **GERMAN_TO_FRENCH, beam_width=5, **options)
     found = outputs(model.answer())
@@ -127,7 +139,7 @@ def test_options_of_the_translation_are_of_the_second_leg(
 def test_alignments_are_composed(connect: Connect, folders: list[Path], form: str) -> None:
     wanted = {"return_alignments": form}
     expected = []
-    for one, two in zip(*legs(*folders[:2], TEXTS, wanted, **wanted), strict=True):
+    for one, two in zip(*legs(folders[:2], TEXTS, wanted, **wanted), strict=True):
         assert one.assessment is not None
         assert two.assessment is not None
         expected.append(composed(one.assessment.alignment, two.assessment.alignment))
@@ -143,7 +155,7 @@ def test_alignments_are_composed(connect: Connect, folders: list[Path], form: st
 
 
 def test_a_stream_is_that_of_the_second_leg(connect: Connect, folders: list[Path]) -> None:
-    _, expected = legs(*folders[:2], TEXTS[1:2], repair=False)
+    _, expected = legs(folders[:2], TEXTS[1:2], repair=False)
     stream = ready(connect, STREAM)
     ask(stream, TEXTS[1:2], **GERMAN_TO_FRENCH, return_bundle=True)
     texts, deltas = [], ""
@@ -174,7 +186,7 @@ def test_a_stream_is_that_of_the_second_leg(connect: Connect, folders: list[Path
             "shorten it, or set split_sentences (in its translation into 'en')",
         ),
         ({"model": "french"}, "source_language 'de' is unknown; known: en, fr"),
-        ({"source_language": "fr"}, "source_language and target_language are both 'fr'"),
+        ({"source_language": "fr"}, "no model translates from 'fr' into 'fr': there are en-de"),
     ],
 )
 def test_what_cannot_go_through_a_pivot_is_refused_by_name(
@@ -289,11 +301,25 @@ def test_cancellation_and_deadline_reach_the_second_leg_and_sentences_are_counte
 
 def test_sentences_of_both_legs_are_counted(folders: list[Path]) -> None:
     bundles = Bundles(folders[:2], EngineSettings(), ModelsToServe(pivot="en"), lambda _: None)
+    wanted = Wanted(dict(GERMAN_TO_FRENCH), (), None, 0)
+    asked = Asked(TEXTS, (len(TEXTS),), wanted, DEFAULT_URGENCY)
     try:
-        for name, sentences in (("german", 3), ("french", 4)):
-            bundles.keeper.count_pivoted(name, sentences)
-        assert [one.record.pivoted for one in bundles.keeper.residents] == [3, 4]
+        request = PivotedRequest(bundles, bundles.route(asked), asked, TRANSLATE)
+        future = request.start(lambda one, a, options: one.submit(a.texts, options).future)
+        last = future.result(WAIT_S)
+        counted = [one.record.pivoted for one in bundles.keeper.residents]
+        assert counted == [3, sum(one.sentences for one in last)]
+        direct = replace(asked, wanted=Wanted(dict(TO_ENGLISH), (), None, 0))
+        bundles.start(bundles.route(direct).bundles[0], direct, _to_english).result(WAIT_S)
+        assert counted == [one.record.pivoted for one in bundles.keeper.residents]
     finally:
         bundles.close()
+
+
+def _to_english(translator: Translator) -> Future[list[Translation]]:
+    return translator.submit(TEXTS, TO_ENGLISH).future
+
+
+def test_a_pivot_that_no_model_has_is_refused(folders: list[Path]) -> None:
     with pytest.raises(UsageError, match="--pivot es: no model has this language; known: en, de"):
         Bundles(folders[:1], EngineSettings(), ModelsToServe(pivot="es"), lambda _: None)
