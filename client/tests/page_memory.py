@@ -60,7 +60,7 @@ def _translate(texts: Sequence[str], markup: Sequence[Markup]) -> Iterator[Trans
 def main(kind: str, size: int) -> None:
     """Translate."""
     document = _Document(kind, size)
-    parts = parts_of(open_reader("html" if kind != "xml" else "xml", "de"), document)
+    parts = parts_of(open_reader("html" if kind != "xml" else "xml", {}), document, "a page")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     read_before_first = written = 0
     for content in translate_parts(parts, lambda *given: list(_translate(*given))):

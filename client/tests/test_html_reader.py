@@ -173,10 +173,15 @@ def test_elements_in_each_other_without_end(open_tag: str) -> None:
         ("<svg><g>a<p>B", ["B"]),
         ("<svg><desc><![CDATA[ > </svg><p>a ]]></desc></svg>B", ["B"]),
         ("<xmp>a &amp; <b></xmp>B", ["B"]),
-        ("<a href=1>A<a href=2>B</a>C", ["A", "BC"]),
+        ("<a href=1>A<a href=2>B</a>C", ["A", "B", "C"]),
+        ("<p><a>A</p><a>B</a>C", ["A", "B", "C"]),
         ("a\0b", ["ab"]),
         ("<a class=notranslate><code>a<a>b</a></code>C", ["C"]),
-        ("a<a>b<html>c<a>d</a>e", ["b", "c", "de"]),
+        ("a<a>b<html>c<a>d</a>e", ["b", "c", "d", "e"]),
+        ("<svg><desc><![CDATA[></g]]><b>a</b></desc></svg>B", ["B"]),
+        ("<a>A<math><a></a><b>B<a>C</a>D", ["A", "B", "C", "D"]),
+        ("<svg><a>a</svg>B", ["B"]),
+        ("<code><a></code><code><a>a</code>B", ["B"]),
         ("<pre>a\rb</pre>", ["a\nb"]),
     ],
 )
@@ -224,6 +229,7 @@ def test_what_looks_like_a_reference_in_an_attribute_is_none() -> None:
         (b"<meta charset=shift_jis><p>a\x87\x90\x81\xe0", "a\ufffd\ufffd\u2252"),
         ("\ufeff<p>a".encode("utf-16-le") + b"\x00\xd8b\x00\x41", "a\ufffdb"),
         (b"\xef\xbb\xbfA", "A"),
+        (b"<meta charset=shift_jis>a\xfa\x8b\x87\xef", "a\ufffd\ufffd\ufffd"),
     ],
 )
 def test_the_encoding_is_the_one_that_browsers_find(page: bytes, wanted: str) -> None:
@@ -264,3 +270,22 @@ def test_codes_that_cannot_be_placed_are_moved(
 def test_a_translation_adds_no_space_at_the_ends() -> None:
     found = written(HtmlReader(), b"<p>a<b> b</b></p>", lambda _: (" x y ", PlacedCodes(((2, 5),))))
     assert found == b"<p>x<b> y</b></p>"
+
+
+@pytest.mark.parametrize(
+    ("page", "wanted"),
+    [
+        (
+            "<nav><a>Home</a><a>New <b>books</b></a> <a>Help</a></nav>",
+            ["Home", "New books", "Help"],
+        ),
+        ("<p><a><img src=x>Home</a> <span><a>New</a> <a>Help</a></span>", ["Home", "New", "Help"]),
+        ("<p>See <a>Home</a> <a>Help</a>", ["See Home Help"]),
+        ("<p><a>Home</a> and <a>Help</a> <a>us</a>", ["Home and Help us"]),
+        ("<p><a>Home</a>, <a>Help</a>", ["Home, Help"]),
+        ("<p><a translate=no>Home</a> <a>Help</a>", ["Home Help"]),
+    ],
+)
+def test_links_with_no_words_between_are_texts_of_their_own(page: str, wanted: list[str]) -> None:
+    assert texts(HtmlReader(), page.encode()) == wanted
+    check_html(page.encode(), "<b>", Random(0))

@@ -18,6 +18,7 @@ from dragoman_client import (
     InvalidRequest,
     ServerError,
     ServerUnavailable,
+    Translation,
     Translator,
     own_wire,
 )
@@ -141,6 +142,7 @@ def test_a_gateway_whose_server_is_down_is_a_gateway() -> None:
         (404, "not_found", InvalidRequest),
         (405, "wrong_method", InvalidRequest),
         (408, "slow_upload", DeadlineExceeded),
+        (431, "head_too_large", InvalidRequest),
         (413, "too_large", InvalidRequest),
         (415, "wrong_media_type", InvalidRequest),
         (429, "too_many_requests", ServerUnavailable),
@@ -248,3 +250,16 @@ def test_the_stand_in_of_a_gateway_answers_like_that_of_triton() -> None:
             assert seen[0].keys() == seen[1].keys()
         assert gateway.score("a", "b").score == triton.score("a", "b").score
         assert gateway.info() == triton.info()
+
+
+def test_the_pivot_language_is_told_in_every_transport() -> None:
+    def through_english(text: str) -> Translation:
+        return Translation(text.upper(), 1, "stop", via="en" if "b" in text else None)
+
+    with FakeServer(through_english) as server:
+        for url in (server.gateway_url, server.grpc_url, server.http_url):
+            with Translator(url) as translator:
+                found = translator.translate(["a", "b"])
+                assert [(one.text, one.via) for one in found] == [("A", None), ("B", "en")]
+                *_, last = translator.translate_stream("b")
+                assert last.via == "en"

@@ -347,7 +347,6 @@ OPTIONS: Final[Mapping[str, Option]] = {
             default=False,
             scores=True,
             output="bundle",
-            legs="last",
         ),
     )
 }

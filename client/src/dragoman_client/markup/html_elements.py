@@ -79,18 +79,34 @@ class Element:
     Attributes:
         name: of it.
         says: whether its text is to be translated; None: as that around it.
+        says_foreign: whether it is in another language than the page; None: as that around it.
         is_skipped: whether nothing in it is text, whatever it says.
-        is_translated: whether its text is.
+        may_translate: whether its text is to be translated, by what it and those around it say.
+        is_foreign: whether it is in another language than the page, likewise.
         preserves: whether its white space counts.
         waiting: elements that are opened again behind it, and not in it.
     """
 
     name: str
     says: bool | None = None
+    says_foreign: bool | None = None
     is_skipped: bool = False
-    is_translated: bool = True
+    may_translate: bool = True
+    is_foreign: bool = False
     preserves: bool = False
     waiting: list[Element] = field(default_factory=list)
+
+    @property
+    def is_translated(self) -> bool:
+        """Whether its text is."""
+        return self.may_translate and not self.is_foreign and not self.is_skipped
+
+    def inherit(self, around: Element) -> None:
+        """Take from the element around it what it does not say itself."""
+        self.may_translate = around.may_translate if self.says is None else self.says
+        self.is_foreign = around.is_foreign if self.says_foreign is None else self.says_foreign
+        self.is_skipped |= around.is_skipped
+        self.preserves |= around.preserves
 
 
 class OpenElements:
@@ -137,6 +153,11 @@ class OpenElements:
         """Whether an element of a name is open."""
         return self._counts[name] > 0
 
+    @property
+    def _is_foreign(self) -> bool:
+        """Whether elements that come now are SVG or MathML."""
+        return self._find(("svg", "math"), _HTML_IN_FOREIGN) is not None
+
     @staticmethod
     def settles(name: str) -> bool:
         """Whether an element is text, for elements that are opened again."""
@@ -170,6 +191,8 @@ class OpenElements:
             self.is_in_body = True
         if name in NOT_IN_FOREIGN and name != "font":  # that one only with some attributes
             self._close(("svg", "math"), _HTML_IN_FOREIGN)
+        if self._is_foreign:
+            return
         if name in _ENDING_P:
             self._close(("p",), _BEYOND_PARAGRAPHS)
         if name in _HEADINGS and self.last.name in _HEADINGS:
@@ -194,10 +217,13 @@ class OpenElements:
                 self._leave(index + 1)
 
     def closes(self, name: str) -> bool:
-        """Whether the start tag of an element that is no block may close others."""
-        return (name in ("a", "nobr") and self.has(name)) or (
-            name == "input" and self.has("select")
-        )
+        """Whether the start tag of an element that is no block closes others, and parts texts."""
+        if self._is_foreign:
+            return False
+        if name == "input":
+            return self.has("select")
+        is_waiting = any(one.name == name for one in self._waiting)
+        return name in ("a", "nobr") and (self.has(name) or is_waiting)
 
     def close(self, name: str) -> None:
         """Close what an end tag closes."""
@@ -260,7 +286,7 @@ class OpenElements:
             self._counts[one.name] -= 1
             if one.name in _MARKERS:
                 self._waiting = one.waiting
-            elif one.name in _FORMATTING:
+            elif one.name in _FORMATTING and not one.is_skipped:
                 alike = sum((it.name, it.says) == (one.name, one.says) for it in self._waiting)
                 if alike < _MOST_ALIKE:
                     self._waiting.insert(0, one)
@@ -268,7 +294,7 @@ class OpenElements:
     def _push(self, element: Element) -> None:
         if self.is_full:
             self._counts[self._open.pop().name] -= 1
-        self._inherit(element, self.last if element.name in _PARTS_OF_TABLES else self.around)
+        element.inherit(self.last if element.name in _PARTS_OF_TABLES else self.around)
         self._open.append(element)
         self._counts[element.name] += 1
 
@@ -282,10 +308,4 @@ class OpenElements:
 
     def _inherit_from(self, index: int) -> None:
         for at in range(index, len(self._open)):
-            self._inherit(self._open[at], self._open[at - 1] if at else self._outside)
-
-    def _inherit(self, element: Element, around: Element) -> None:
-        says = around.is_translated if element.says is None else element.says
-        element.is_skipped |= around.is_skipped
-        element.is_translated = says and not element.is_skipped
-        element.preserves |= around.preserves
+            self._open[at].inherit(self._open[at - 1] if at else self._outside)

@@ -135,10 +135,13 @@ class PageDecoder:
         for index in range(len(read)):
             pending += read[index : index + 1]
             if text := decoder.decode(read[index : index + 1]):
+                held = decoder.getstate()[0]
+                pending = pending.removesuffix(held)
                 is_exact = text.encode(self._encoding, self._errors) == pending
                 found.append(text if is_exact else pending.decode("ascii", self._errors))
-                pending = b""
-        return "".join(found)
+                pending = held
+        # What this decoder holds has been read: the other one knows what follows.
+        return "".join((*found, pending.decode("ascii", self._errors)))
 
 
 def _looked_up(label: str) -> str:

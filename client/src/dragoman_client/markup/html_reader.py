@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from dragoman_client.markup import html_profile, html_spelling
 from dragoman_client.markup.html_elements import Element, OpenElements
@@ -13,6 +14,7 @@ from dragoman_client.markup.html_encoding import (
     python_name,
 )
 from dragoman_client.markup.html_tokens import HtmlToken, HtmlTokens
+from dragoman_client.markup.languages import DocumentLanguages
 from dragoman_client.markup.segments import (
     MOST_KEPT_CHARACTERS,
     MOST_TEXT_CHARACTERS,
@@ -27,6 +29,7 @@ from dragoman_client.markup.segments import (
     Words,
     segments,
 )
+from dragoman_client.markup.xml_profiles import XHTML
 
 _FOREIGN = ("svg", "math")
 _PRESERVING = ("pre", "textarea", "listing")
@@ -89,11 +92,13 @@ class _Held:
 class HtmlReader:
     """Reads a document in chunks; what comes out, joined, are the bytes that went in."""
 
-    def __init__(self, *, encoding: str | None = None) -> None:
+    def __init__(self, *, encoding: str | None = None, source_language: str | None = None) -> None:
         """Prepare.
 
         Args:
             encoding: that is known from elsewhere; None: the document says it, or UTF-8.
+            source_language: of the document, if it is known; what is in another one, by `lang`,
+                stays as it is.
 
         Raises:
             ValueError: no such encoding.
@@ -104,7 +109,8 @@ class HtmlReader:
         """Before the encoding is known."""
         self._decoder: PageDecoder | None = None
         self._tokens = HtmlTokens()
-        self._segmenter = _Segmenter("utf-8")
+        self._source_language = source_language
+        self._segmenter = _Segmenter("utf-8", source_language)
 
     def feed(self, chunk: bytes) -> list[Raw | Segment]:
         """Read on.
@@ -127,7 +133,7 @@ class HtmlReader:
 
     def _begin(self, encoding: str) -> list[Raw | Segment]:
         self._decoder = PageDecoder(encoding)
-        self._segmenter = _Segmenter(encoding)
+        self._segmenter = _Segmenter(encoding, self._source_language)
         mark = "\ufeff".encode(encoding, "ignore")
         begin = mark if self._head.startswith(mark) else b""
         found = self._read(self._decoder, self._head[len(begin) :])
@@ -141,8 +147,10 @@ class HtmlReader:
 class _Segmenter:
     """Makes segments of tokens."""
 
-    def __init__(self, encoding: str) -> None:
+    def __init__(self, encoding: str, source_language: str | None) -> None:
         self._encoding, self._errors = encoding, errors_of(encoding)
+        self._source_language = source_language
+        self._languages = DocumentLanguages(source_language)
         self._text = {
             collapses: html_spelling.in_text(encoding, collapses=collapses)
             for collapses in (False, True)
@@ -155,6 +163,10 @@ class _Segmenter:
         """Index of the first of the open elements that began in the run."""
         self._is_settled = True
         """Whether the run opens nothing but what its tags say."""
+        self._links = 0
+        """Of the run."""
+        self._is_only_links = True
+        """Whether the run has no words outside of links, as a menu has none."""
         self._held: _Held | None = None
         self._cdata = ""
         """The end of what is read of a CDATA section, which tokenizers read as other tokens."""
@@ -207,7 +219,8 @@ class _Segmenter:
 
     def _start(self, token: HtmlToken) -> None:
         name, role = token.name, html_profile.role(token.name)
-        if role in ("block", "skip") or self._elements.closes(name):
+        parts_text = role in ("block", "skip") or self._elements.closes(name)
+        if parts_text:
             self._flush()
         was_settled = self._elements.is_settled
         self._elements.close_before(name)
@@ -217,16 +230,31 @@ class _Segmenter:
             self._is_settled &= was_settled
         found = html_profile.attributes(token.raw)
         values = html_profile.values(found)
-        says = html_profile.says_translated(values)
-        element = Element(name, says, role in ("opaque", "skip"), preserves=name in _PRESERVING)
         around = self._elements.around
-        is_translated = (around.is_translated if says is None else says) and not around.is_skipped
-        texts = found if is_translated else {}
-        parts = self._parts(token, texts, values)
-        if not around.is_translated or not self._move(token, role, element, parts):
+        element = self._element(name, values)
+        tag = replace(element)
+        tag.inherit(around)
+        parts = self._parts(token, found if tag.is_translated else {}, values)
+        element.is_skipped = role in ("opaque", "skip")
+        if role == "keep" and element.says is None:
+            element.says = False
+        can_move = around.is_translated and not parts_text
+        if not (can_move and self._move(token, role, element, parts)):
             self._border(parts)
             if name not in html_profile.VOID and not (token.is_void and around.is_skipped):
                 self._open(element)
+
+    def _element(self, name: str, values: Mapping[str, str]) -> Element:
+        """An element, by what its attributes say."""
+        language = XHTML.language_of(values)
+        if name == "html":
+            self._languages = DocumentLanguages(self._source_language, language)
+        return Element(
+            name,
+            html_profile.says_translated(values),
+            self._languages.is_foreign(language),
+            preserves=name in _PRESERVING,
+        )
 
     def _move(
         self, token: HtmlToken, role: str, element: Element, parts: list[bytes | Segment]
@@ -234,18 +262,21 @@ class _Segmenter:
         """Take an element into the text around it, if it can move with it."""
         name = token.name
         is_free = self._is_settled and self._elements.is_settled
-        if role in ("block", "skip") or not (is_free or self._elements.settles(name)):
+        if not (is_free or self._elements.settles(name)):
             return False
         if name in html_profile.VOID or (token.is_void and name in _FOREIGN):
             self._add_piece(Opaque(tuple(parts)), token)
         elif role == "opaque":
             self._held = _Held(element, False, parts)
-        elif element.says is False or (role == "keep" and element.says is None):
+        elif element.says is False or element.says_foreign:
             element.says = False
             self._held = _Held(element, True, parts)
         elif self._elements.is_full:
             return False
         else:
+            if name == "a" and self._links and self._is_only_links:
+                self._flush()
+            self._links += name == "a"
             self._add_piece(Opening(tuple(parts)), token)
             self._elements.open(element)
         return True
@@ -267,16 +298,19 @@ class _Segmenter:
         """Whether a token is part of what is held."""
         if self._cdata:
             return True
-        ends_more = token.kind == "start" and self._elements.closes(token.name)
-        return held.takes(token) and not ends_more
+        is_start = token.kind == "start" and held.element.name not in _FOREIGN
+        return held.takes(token) and not (is_start and self._elements.closes(token.name))
 
     def _hold(self, token: HtmlToken, held: _Held) -> None:
-        is_end = token.kind == "end" and not held.inner and not self._cdata
+        if self._cdata:
+            token = HtmlToken("other", token.raw)
+        is_end = token.kind == "end" and not held.inner
         held.add(token, self._raw(token.raw))
         if is_end:
             self._held = None
             text = self._text[True].read("".join(held.texts)).strip() if held.is_shown else ""
             shown = text if len(text) <= MOST_KEPT_CHARACTERS else ""
+            self._is_only_links &= not shown
             self._run.add(Opaque(tuple(held.parts), shown), held.size)
             self._part()
 
@@ -293,6 +327,7 @@ class _Segmenter:
         if not is_space or self._elements.is_in_body:
             self._settle()
         if self._elements.around.is_translated:
+            self._is_only_links &= is_space or self._elements.has("a")
             self._run.add_words(token.raw)
             self._part()
         else:
@@ -323,6 +358,7 @@ class _Segmenter:
         self._write(self._run.take())
         self._first = len(self._elements)
         self._is_settled = True
+        self._links, self._is_only_links = 0, True
 
     def _write(self, pieces: list[Piece]) -> None:
         """A text is complete; what is still open ends later, so that its end tag parts texts."""

@@ -25,12 +25,14 @@ class Item(NamedTuple):
         role: of the element that it begins or ends, or stands in.
         is_translated: whether its text is.
         preserves: whether its spaces count.
+        texts: names of the attributes, of a start tag, that are texts to translate.
     """
 
     token: XmlToken
     role: Role
     is_translated: bool = True
     preserves: bool = False
+    texts: frozenset[str] = frozenset()
 
     @property
     def has_text(self) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dragoman_client.markup import xml_spelling
+from dragoman_client.markup.its_rules import local_name
 from dragoman_client.markup.outline import Item
 from dragoman_client.markup.segments import (
     MOST_KEPT_CHARACTERS,
@@ -69,6 +70,8 @@ class _Held:
         texts: in it.
         depth: of elements, with itself.
         size: of it in bytes.
+        subflow: reads an element in it that has a text of its own.
+        subflow_depth: of that element.
     """
 
     parts: list[bytes | Segment]
@@ -78,11 +81,19 @@ class _Held:
     texts: list[str] = field(default_factory=list)
     depth: int = 1
     size: int = 0
+    subflow: XmlSegmenter | None = None
+    subflow_depth: int = 0
 
     def takes(self, item: Item) -> bool:
         """Whether an item is moved with it."""
         is_text = self.is_by_attribute and item.token.kind == "start" and item.is_translated
         return self.size <= MOST_TEXT_CHARACTERS and not is_text
+
+    def end_subflow(self) -> None:
+        """Take what is read of an element with a text of its own."""
+        if self.subflow is not None:
+            self.parts += map(_as_bytes, self.subflow.finish())
+            self.subflow = None
 
 
 class _Context(NamedTuple):
@@ -117,7 +128,7 @@ class XmlSegmenter:
         if self._held is not None and not self._held.takes(item):
             self._let_go(self._held)
         if self._held is not None:
-            self._hold(token, self._held)
+            self._hold(item, self._held)
         elif token.kind == "start":
             self._start(item)
         elif token.kind == "end":
@@ -175,16 +186,25 @@ class XmlSegmenter:
         elif role == "nested":
             self._flush()
             nested = self._open.pop()
-            inner = (one.content if isinstance(one, Raw) else one for one in nested.out)
+            inner = map(_as_bytes, nested.out)
             self._open[-1].size += nested.size
             self._add(Opaque((*nested.tag, *inner, token.raw)), token)
         else:
             self._border((token.raw,))
 
-    def _hold(self, token: XmlToken, held: _Held) -> None:
-        held.parts.append(token.raw)
+    def _hold(self, item: Item, held: _Held) -> None:
+        token = item.token
         held.size += len(token.raw)
         held.depth += (token.kind == "start") - (token.kind == "end")
+        if held.subflow is not None:
+            if held.depth >= held.subflow_depth:
+                held.subflow.add(item._replace(is_translated=True))
+                return
+            held.end_subflow()
+        held.parts.append(token.raw)
+        if token.kind == "start" and local_name(token.name) in self._profile.subflows:
+            held.subflow = XmlSegmenter(self._profile, self._encoding)
+            held.subflow_depth = held.depth
         if token.kind in ("text", "cdata"):
             held.texts.append(token.text)
         elif token.kind == "entity":
@@ -198,6 +218,7 @@ class XmlSegmenter:
     def _let_go(self, held: _Held) -> None:
         """Leave an element where it is."""
         self._held = None
+        held.end_subflow()
         self._border(tuple(held.parts))
         self._around += [_Context("block", False, self._around[-1].preserves)] * held.depth
 
@@ -298,10 +319,8 @@ class XmlSegmenter:
 
     def _parts(self, item: Item) -> list[bytes | Segment]:
         """A tag, with the values of its attributes that are texts."""
-        token, attributes = item.token, self._profile.attributes
-        name = token.name.rpartition(":")[2]
-        names = attributes.get("*", frozenset()) | attributes.get(name, frozenset())
-        if not item.is_translated or names.isdisjoint(token.attributes):
+        token = item.token
+        if not item.texts:
             return [token.raw]
         written = self._text_of(token)
         parts: list[bytes | Segment] = []
@@ -309,18 +328,18 @@ class XmlSegmenter:
         for found in xml_spelling.ATTRIBUTE.finditer(written):
             group = 3 if found[2] is None else 2
             value = found[group]
-            if found[1] not in names or _ENTITY.search(value):
+            if found[1] not in item.texts or _ENTITY.search(value):
                 continue
             spelling = xml_spelling.in_attribute(self._encoding, written[found.end() - 1])
             parts.append(self._raw(written[begin : found.start(group)]))
             found_segments = segments([Words(value)], spelling, kind="attribute")
-            parts += (one.content if isinstance(one, Raw) else one for one in found_segments)
+            parts += map(_as_bytes, found_segments)
             begin = found.end(group)
         return [*parts, self._raw(written[begin:])]
 
     def _pair(self, token: XmlToken) -> tuple[str, bool] | None:
         """The pair that an element is one of, by its attributes."""
-        pair = self._profile.pairs.get(token.name.rpartition(":")[2])
+        pair = self._profile.pairs.get(local_name(token.name))
         if pair is None:
             return None
         name = next((token.attributes[one] for one in pair.ids if one in token.attributes), None)
@@ -336,6 +355,10 @@ class XmlSegmenter:
 
     def _raw(self, written: str) -> bytes:
         return written.encode(self._encoding)
+
+
+def _as_bytes(part: Raw | Segment) -> bytes | Segment:
+    return part.content if isinstance(part, Raw) else part
 
 
 def _as_part(part: bytes | Segment) -> Raw | Segment:

@@ -38,6 +38,7 @@ _LIMITS = {
     "vocabulary": 11_000,
     "request_sentences": 20_000,
 }
+_BUNDLE = "0" * 64
 INFORMATION: dict[str, Any] = {
     "version": __version__,
     "languages": ["en", "de"],
@@ -46,7 +47,7 @@ INFORMATION: dict[str, Any] = {
         {"source": "en", "target": "de", "via": None, "models": []},
         {"source": "de", "target": "en", "via": None, "models": []},
     ],
-    "bundles": [],
+    "bundles": [{"identity": _BUNDLE, "precision": "int8"}],
     "models": ["translate", "translate_stream", "score", "info"],
     "options": describe(_LIMITS),
     "limits": _LIMITS,
@@ -120,6 +121,8 @@ class Answers:
             outputs["text_output"] = [one.text for one in found]
             outputs["output_tokens"] = [one.output_tokens for one in found]
             outputs["finish_reason"] = [one.finish_reason for one in found]
+            if any(one.via for one in found):
+                outputs["via"] = [one.via or "" for one in found]
         if request.timeout_s is not None and time.monotonic() - begin_s > request.timeout_s:
             raise DeadlineExceeded("the deadline passed while it was being translated")
         return outputs | _requested(request.model, options, found)
@@ -214,7 +217,7 @@ def _requested(model: str, options: Mapping[str, Any], found: list[Translation])
         "codes": _codes(options.get("markup", ()), found),
         "detected_language": ["en"] * len(found),
         "detected_probability": [1.0] * len(found),
-        "bundle": ["0" * 64] * len(found),
+        "bundle": [_BUNDLE] * len(found),
     }
     wanted = {name for name in requested_outputs(options) if model in OUTPUTS[name].models}
     return {
