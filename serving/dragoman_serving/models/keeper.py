@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from dragoman.kernel.errors import DragomanError
-from dragoman_serving.engine.batching.heap import give_back
+from dragoman_serving.engine.batching.heap import trim
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, ModelUnavailable, Overloaded
 from dragoman_serving.models.footprint import Footprint
 from dragoman_serving.models.residency import Decision, Holding, State, decide
@@ -431,7 +431,7 @@ class Keeper(Generic[_Loaded]):
         assert loaded is not None
         loaded.close()
         del loaded
-        give_back()
+        trim()
         with self._changed:
             version.state = State.ABSENT
             version.record.evictions += 1
