@@ -22,6 +22,8 @@ INFO: Final = "info"
 """Name of the one that says what the server is, and of its output."""
 AUTO: Final = "auto"
 """The source language of texts whose languages are to be detected."""
+DETECTED_OUTPUTS: Final = ("detected_language", "detected_probability")
+"""Outputs of a request with that source language."""
 MOST_SEQUENCES: Final = 64
 MOST_LENGTH_PENALTY: Final = 10
 
@@ -60,6 +62,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "most tokens of a sentence's translation, end symbol included",
             range=Range(1, "max_target_tokens"),
             unset="in proportion to the sentence",
+            legs="last",
         ),
         Option(
             "beam_width",
@@ -113,6 +116,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             streams=False,
             not_with=("split_sentences", "keep_placeholders"),
             aliases=("--alternatives",),
+            legs="last",
         ),
         Option(
             "return_alternatives",
@@ -125,6 +129,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
                 *SAMPLING,
             ),
             only_with="num_return_sequences",
+            legs="last",
         ),
         Option(
             "prefix",
@@ -132,6 +137,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "how a translation begins: one for all texts, or one for each",
             unset="none",
             not_with=("split_sentences", "keep_placeholders"),
+            legs="last",
         ),
         Option(
             "min_tokens",
@@ -140,6 +146,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, "max_target_tokens"),
             default=0,
             at_most="max_tokens",
+            legs="last",
         ),
         Option(
             "max_length_ratio",
@@ -148,6 +155,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, 100, above=True),
             unset="as max_tokens",
             not_with=("max_tokens",),
+            legs="none",
         ),
         Option(
             "min_length_ratio",
@@ -156,6 +164,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, 100),
             default=0.0,
             at_most="max_length_ratio",
+            legs="none",
         ),
         Option(
             "temperature",
@@ -163,6 +172,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "sample; divides the logits: above 1 flattens the distribution, below 1 sharpens it",
             range=Range(0.001, 100),
             unset="1 with sampling",
+            legs="last",
         ),
         Option(
             "top_k",
@@ -170,6 +180,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "sample from the k most probable tokens",
             range=Range(1, "vocabulary"),
             unset="all",
+            legs="last",
         ),
         Option(
             "top_p",
@@ -178,6 +189,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, 1, above=True),
             unset="1 with sampling",
             source="[Holtzman et al. 2020](https://arxiv.org/abs/1904.09751)",
+            legs="last",
         ),
         Option(
             "seed",
@@ -187,6 +199,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             unset="random",
             source="[Salmon et al. 2011](https://doi.org/10.1145/2063384.2063405)",
             aliases=("--sampling-seed",),
+            legs="last",
         ),
         Option(
             "repetition_penalty",
@@ -209,6 +222,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "words that no translation contains; case-sensitive",
             items=Items(100, 100, "word"),
             default=(),
+            legs="last",
         ),
         Option(
             "glossary",
@@ -218,6 +232,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             default={},
             not_with=SAMPLING,
             needs_beam=True,
+            legs="none",
         ),
         Option(
             "keep_placeholders",
@@ -239,6 +254,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
                 *("num_return_sequences", "return_alternatives", "prefix", "keep_placeholders"),
                 *SAMPLING,
             ),
+            legs="none",
         ),
         Option(
             "shortlist",
@@ -278,6 +294,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             output="scores",
             not_with=("split_sentences",),
             aliases=("--scores",),
+            legs="last",
         ),
         Option(
             "return_token_scores",
@@ -287,6 +304,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             scores=True,
             output="token_scores",
             aliases=("--token-scores",),
+            legs="last",
         ),
         Option(
             "return_alignments",
@@ -306,6 +324,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             scores=True,
             output="confidences",
             aliases=("--confidence",),
+            legs="last",
         ),
         Option(
             "return_attention",
@@ -316,6 +335,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             scores=True,
             output="attention",
             not_with=("split_sentences",),
+            legs="none",
         ),
         Option(
             "return_bundle",
@@ -385,7 +405,18 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             (TRANSLATE, STREAM),
         ),
         Output("detected_probability", "FP32", "probability of that language", (TRANSLATE, STREAM)),
-        Output("bundle", "BYTES", "identity of the bundle", _ALL),
+        Output(
+            "bundle",
+            "BYTES",
+            "identity of the bundle; of both, with a comma, through a pivot language",
+            _ALL,
+        ),
+        Output(
+            "via",
+            "BYTES",
+            "the pivot language; left out if the translation is a direct one",
+            (TRANSLATE, STREAM),
+        ),
     )
 }
 """By name; each has an element for each translation."""
@@ -406,7 +437,7 @@ def requested_outputs(options: Mapping[str, Any]) -> list[str]:
     """Names of the outputs that options, by name, ask for."""
     found = [output for name in options if (output := OPTIONS[name].output) is not None]
     if str(options.get("source_language")).lower() == AUTO:
-        found += ("detected_language", "detected_probability")
+        found += DETECTED_OUTPUTS
     return found
 
 
