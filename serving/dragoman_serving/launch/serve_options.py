@@ -42,7 +42,7 @@ class ServeOptions:
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Of the engine's models; they come before those of their `config.pbtxt`."""
     to_serve: ModelsToServe = field(default_factory=ModelsToServe)
-    """Bundles, if there is no repository, and what else the engine is told of its models."""
+    """Bundles, if there is no repository, and the engine's other settings of models."""
 
     @property
     def client_address(self) -> str:
