@@ -38,6 +38,13 @@ def translate(translator: Translator, texts: list[str], **options: Any) -> list[
     return [translation.text for translation in found]
 
 
+def wait_until_idle(translator: Translator) -> None:
+    deadline = time.monotonic() + 60
+    while translator.load.waiting or translator.load.rows or translator._preparation._waiting:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 TEXTS = ["red blue", "green", "white white black", "pink grey brown red blue green"]
 
 
@@ -57,10 +64,7 @@ def test_an_error_in_a_late_part_ends_the_request_at_once(translator: Translator
     texts = [*TEXTS * 1000, "red " * 300, "pink"]
     with pytest.raises(InvalidRequest, match="text 4000 has 302 tokens"):
         translate(translator, texts, split_sentences=False)
-    deadline = time.monotonic() + 60
-    while translator.load.waiting or translator.load.rows:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until_idle(translator)
     assert translate(translator, TEXTS)
 
 
@@ -72,6 +76,7 @@ def test_a_request_that_fails_gives_its_space_back(translator: Translator) -> No
                 [*["red"] * 14_999, "red " * 300],
                 **{"max_tokens": 1, "beam_width": 1, "split_sentences": False},
             )
+        wait_until_idle(translator)
 
 
 def test_a_large_request_that_is_cancelled_gives_its_space_back(translator: Translator) -> None:
@@ -82,10 +87,7 @@ def test_a_large_request_that_is_cancelled_gives_its_space_back(translator: Tran
         for future in asked:
             future.cancel()
         wait(asked)
-    deadline = time.monotonic() + 60
-    while translator.load.waiting or translator._preparation._waiting:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until_idle(translator)
     assert len(translator.translate(["red"] * 20_000, options)) == 20_000
 
 
