@@ -175,6 +175,8 @@ class Translator:
         plan = plan.at(urgency)
         request = _Request(texts, plan)
         self._check_number(request.searches_each * len(texts))
+        if sentences := request.searches_each * sum(not text.isspace() for text in texts if text):
+            self._engine.check_space(sentences, urgency.priority, urgency.deadline_s)
         # What is assessed is bounded as a whole.
         parts = [range(len(texts))]
         if not (plan.assessed or plan.coverage_penalty):

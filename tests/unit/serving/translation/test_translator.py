@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from dragoman_options.arguments import OptionArguments
-from dragoman_serving.engine.errors import DeadlineExceeded
+from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.request.plan import plan_request
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.translation.source_texts import MAX_TEXT_CHARACTERS
@@ -89,6 +90,23 @@ def test_a_large_request_that_is_cancelled_gives_its_space_back(translator: Tran
         wait(asked)
     wait_until_idle(translator)
     assert len(translator.translate(["red"] * 20_000, options)) == 20_000
+
+
+def test_a_busy_engine_refuses_before_it_tokenizes(random_bundle: Path) -> None:
+    busy = Translator(random_bundle, EngineSettings(workers=1, max_rows=1, max_waiting=20))
+    try:
+        first = [busy.submit(["red " * 50] * 5, {}).future for _ in range(3)]
+        assert busy.load.waiting > 10
+        with pytest.raises(Overloaded, match="but this one has 10"):
+            busy.submit(["red " * 300] * 10, {"split_sentences": False})
+        assert busy.counts.rejected == 10
+        for future in first:
+            future.cancel()
+        wait_until_idle(busy)
+        with pytest.raises(InvalidRequest, match="text 0 has 302 tokens"):
+            busy.submit(["red " * 300] * 10, {"split_sentences": False})
+    finally:
+        busy.close()
 
 
 def test_languages_may_be_given_from_either_side(translator: Translator) -> None:
