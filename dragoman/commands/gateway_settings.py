@@ -32,7 +32,7 @@ REQUIRED = (
 )
 """Modules that the gateway needs, of its extra."""
 _SECRET = ("limits_url",)
-OF_SERVER = ("triton", "triton_http")
+OF_SERVER = ("triton", "triton_http", "otlp", "trace_rate")
 """Fields that `dragoman serve` knows by itself."""
 
 

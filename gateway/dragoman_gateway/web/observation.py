@@ -47,6 +47,7 @@ class Observed:
             if self._log is not None and protocol != _OPERATIONS:
                 self._log.write(
                     request_id=scope.get("request_id"),
+                    trace_id=record.trace_id,
                     protocol=protocol,
                     method=scope["method"],
                     endpoint=endpoint,
