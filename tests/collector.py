@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -60,14 +60,14 @@ class Collector(ThreadingHTTPServer):
             self.spans += spans
             self._changed.notify_all()
 
-    def of_trace(self, trace_id: str, is_whole: Callable[[list[Span]], bool]) -> list[Span]:
-        """The spans of a trace in the order of their beginnings, when they are all there."""
+    def of_trace(self, trace_id: str, names: Collection[str]) -> list[Span]:
+        """The spans of a trace, once those of these names are there."""
         deadline = time.monotonic() + _WAIT_S
         with self._changed:
             while True:
                 found = [one for one in self.spans if one.trace_id == trace_id]
-                if is_whole(found):
-                    return sorted(found, key=lambda one: one.begin_ns)
+                if {one.name for one in found}.issuperset(names):
+                    return found
                 left_s = deadline - time.monotonic()
                 assert left_s > 0, [one.name for one in found]
                 self._changed.wait(left_s)

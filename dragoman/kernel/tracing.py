@@ -56,6 +56,8 @@ class TraceOptions:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"--otlp {url}: give a URL such as http://localhost:4318")
+        if "@" in parts.netloc:  # command lines of processes can be read by every user
+            raise UsageError("--otlp: give credentials in OTEL_EXPORTER_OTLP_HEADERS")
         try:
             import opentelemetry.exporter.otlp.proto.http
             import opentelemetry.sdk.trace  # noqa: F401
