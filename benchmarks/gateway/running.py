@@ -16,13 +16,15 @@ from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.serve_options import ServeOptions
 
 from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.tracing import TraceOptions
 
 REPOSITORY = Path(__file__).parents[2] / "model_repository"
 
 
-def serve() -> TritonServer:
+def serve(tracing: TraceOptions | None = None) -> TritonServer:
     """Triton with the shipped model on free ports; a context."""
-    return TritonServer(ServeOptions(REPOSITORY, http_port=0, grpc_port=0, metrics_port=0))
+    ports = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
+    return TritonServer(ServeOptions(REPOSITORY, **ports, tracing=tracing))
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,15 @@ def running() -> Iterator[Running]:
     """Start all on free ports, and stop it at the end."""
     with (
         serve() as server,
-        _gateway(server, "--cache-bytes=0") as plain,
-        _gateway(server) as caching,
+        run_gateway(server, "--cache-bytes=0") as plain,
+        run_gateway(server) as caching,
     ):
         yield Running(server.http_url, plain, caching)
 
 
 @contextlib.contextmanager
-def _gateway(server: TritonServer, *words: str) -> Iterator[str]:
+def run_gateway(server: TritonServer, *words: str) -> Iterator[str]:
+    """A gateway on a free port, with further flags; its URL."""
     command = [sys.executable, "-m", "dragoman", "gateway", "--port=0"]
     command += [f"--triton={server.grpc_url}", f"--triton-http={server.http_url}", *words]
     with tempfile.TemporaryDirectory() as folder:
