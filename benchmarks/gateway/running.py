@@ -23,8 +23,8 @@ REPOSITORY = Path(__file__).parents[2] / "model_repository"
 
 def serve(tracing: TraceOptions | None = None) -> TritonServer:
     """Triton with the shipped model on free ports; a context."""
-    ports = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
-    return TritonServer(ServeOptions(REPOSITORY, **ports, tracing=tracing))
+    options = ServeOptions(REPOSITORY, http_port=0, grpc_port=0, metrics_port=0, tracing=tracing)
+    return TritonServer(options)
 
 
 @dataclass(frozen=True)

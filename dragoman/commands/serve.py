@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.gateway_settings import (
-    OF_SERVER,
+    OF_TRACING,
+    OF_TRITON,
     PREFIX,
     REQUIRED,
     as_environment,
@@ -161,9 +162,10 @@ def _gateway(resolved: Resolved) -> GatewayOptions | None:
             raise UsageError(message)
         print(f"{message}; --no-gateway silences this", file=sys.stderr)
         return None
-    of_server = {PREFIX + name: settings.get(name, "") for name in OF_SERVER}
-    as_settings({**settings, **of_server})
-    given = {**of_server, **{name: settings[name] for name in resolved.origins}}
+    tracing = {PREFIX + name: settings[name] for name in OF_TRACING}
+    of_triton = dict.fromkeys((PREFIX + name for name in OF_TRITON), "")
+    as_settings({**settings, **of_triton, **tracing})
+    given = {**tracing, **{name: settings[name] for name in resolved.origins}}
     return GatewayOptions(
         address=settings["gateway_address"],
         port=settings["gateway_port"],

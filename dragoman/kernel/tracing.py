@@ -44,14 +44,14 @@ class TraceOptions:
 
     @classmethod
     def of(cls, url: str | None, rate: float) -> TraceOptions | None:
-        """Options as a command line has them; None: no URL, and nothing is traced.
+        """Options as a command line has them; None: no URL, or an empty one, and no tracing.
 
         Raises:
             UsageError: one is not what it should be, or OpenTelemetry is not installed.
         """
         if not 0 <= rate <= 1:
             raise UsageError(f"--trace-rate {rate:g}: give 0 to 1")
-        if url is None:
+        if not url:
             return None
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:

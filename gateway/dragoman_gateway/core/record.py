@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.limits import LimitStatus
 
+_CLIENT_LEFT = 499
+
 
 @dataclass(slots=True)
 class RequestRecord:
@@ -19,6 +21,7 @@ class RequestRecord:
         limit_status: of its caller, as of its admission or refusal; None: no limits.
         month_left_s: seconds until the next month, at that time.
         trace_id: of its trace; None: it is not traced.
+        status: of its answer over HTTP; 499: none has begun, maybe because its client has left.
     """
 
     characters: int = 0
@@ -26,6 +29,7 @@ class RequestRecord:
     limit_status: LimitStatus | None = None
     month_left_s: float = 0.0
     trace_id: str | None = None
+    status: int = _CLIENT_LEFT
 
 
 _CURRENT: ContextVar[RequestRecord | None] = ContextVar("dragoman_request", default=None)

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.kernel.tracing import TRACEPARENT, TRACESTATE, Tracing, sampled_context
-from dragoman_gateway.core.record import current_record
+from dragoman_gateway.core.record import RequestRecord, current_record
 from dragoman_gateway.web.forwarding import Networks
 from dragoman_gateway.web.operations import PATHS as OPERATIONS
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 _CARRIERS = {name.encode(): name for name in (TRACEPARENT, TRACESTATE)}
-_CLIENT_LEFT, _FAULT = 499, 500
+_FAULT = 500
 
 
 class Traced:
@@ -66,14 +66,6 @@ class Traced:
     async def _trace(self, context: Context, scope: Scope, receive: Receive, send: Send) -> None:
         from opentelemetry.trace import SpanKind
 
-        status = _CLIENT_LEFT
-
-        async def observe(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
         with self._tracing.tracer.start_as_current_span(
             scope["method"],
             context,
@@ -84,26 +76,26 @@ class Traced:
             if (record := current_record()) is not None:
                 record.trace_id = f"{span.get_span_context().trace_id:032x}"
             try:
-                await self._application(scope, receive, observe)
+                await self._application(scope, receive, send)
             finally:
-                _describe(span, scope, status)
+                _describe(span, scope, record)
 
 
-def _describe(span: Span, scope: Scope, status: int) -> None:
+def _describe(span: Span, scope: Scope, record: RequestRecord | None) -> None:
     """Give a span what is known of its request at the end."""
     from opentelemetry.trace import StatusCode
 
     attributes: dict[str, Any] = {
         "http.request.method": scope["method"],
-        "http.response.status_code": status,
         "dragoman.request_id": scope["request_id"],
         "dragoman.protocol": scope.get("protocol", "none"),
     }
-    if (record := current_record()) is not None:
+    if record is not None:
+        attributes["http.response.status_code"] = record.status
         attributes["dragoman.characters"] = record.characters
+        if record.status >= _FAULT:
+            span.set_status(StatusCode.ERROR)
     if (route := scope.get("endpoint_name")) is not None:
         span.update_name(f"{scope['method']} {route}")
         attributes["http.route"] = route
     span.set_attributes(attributes)
-    if status >= _FAULT:
-        span.set_status(StatusCode.ERROR)

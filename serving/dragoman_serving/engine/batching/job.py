@@ -77,8 +77,8 @@ class Job(Awaited[Hypothesis]):
     """A sentence, and when it reached which step.
 
     `progress` is called in the engine's thread, so it must be quick. `begin_step` is how many steps
-    its batch had made when it joined, `steps` how many it took. `came_alone` is whether nothing else
-    was submitted with it.
+    its batch had made when it joined, `steps` how many it took itself. `came_alone` is whether
+    nothing else was submitted with it.
     """
 
     def __init__(self, sentence: Sentence, progress: Progress | None = None) -> None:

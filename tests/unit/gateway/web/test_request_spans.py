@@ -130,7 +130,7 @@ def test_a_fault_is_the_spans_too() -> None:
 
 def test_a_network_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="trace_networks: 'here' is no network"):
-        Traced(lambda *_: None, Spans(1).tracing, ("here",))  # type: ignore[arg-type,return-value]
+        Traced(lambda *_: None, Spans(1).tracing, ("here",))  # type: ignore[arg-type]
 
 
 def test_nobody_is_traced_by_default() -> None:

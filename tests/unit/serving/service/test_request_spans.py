@@ -85,6 +85,7 @@ def test_several_sentences_are_counted_together(traced: Traced) -> None:
     spans = traced.spans
     assert set(spans) == {"engine", "queue", "encode", "decode"}
     above = spans["engine"].get_span_context()
+    assert above is not None
     for name in ("queue", "encode", "decode"):
         assert values(spans[name])["dragoman.sentences"] == 3
         parent = spans[name].parent
