@@ -42,6 +42,14 @@ class Running:
     caching: str
 
 
+@dataclass(frozen=True)
+class RunningGateway:
+    """A gateway's URL and process id."""
+
+    url: str
+    pid: int
+
+
 @contextlib.contextmanager
 def running() -> Iterator[Running]:
     """Start all on free ports, and stop it at the end."""
@@ -50,12 +58,12 @@ def running() -> Iterator[Running]:
         run_gateway(server, "--cache-bytes=0") as plain,
         run_gateway(server) as caching,
     ):
-        yield Running(server.http_url, plain, caching)
+        yield Running(server.http_url, plain.url, caching.url)
 
 
 @contextlib.contextmanager
-def run_gateway(server: TritonServer, *words: str) -> Iterator[str]:
-    """A gateway on a free port, with further flags; its URL."""
+def run_gateway(server: TritonServer, *words: str) -> Iterator[RunningGateway]:
+    """A gateway on a free port, with further flags."""
     command = [sys.executable, "-m", "dragoman", "gateway", "--port=0"]
     command += [f"--triton={server.grpc_url}", f"--triton-http={server.http_url}", *words]
     with tempfile.TemporaryDirectory() as folder:
@@ -68,7 +76,8 @@ def run_gateway(server: TritonServer, *words: str) -> Iterator[str]:
             found = re.match(r"ready: (\S+)", line)
             if not found:
                 raise DragomanError(f"the gateway did not start: {line.strip()}")
-            yield found[1].replace("localhost", "127.0.0.1")
+            url = found[1].replace("localhost", "127.0.0.1")
+            yield RunningGateway(url, process.pid)
         finally:
             process.terminate()
             process.wait(60)

@@ -1,4 +1,4 @@
-"""What tracing costs: throughput with spans of one request in a hundred, over that without.
+"""What tracing costs: throughput and processor time with spans of one request in a hundred.
 
 Run from the project's folder, with nothing else at work on the machine:
 
@@ -6,7 +6,8 @@ Run from the project's folder, with nothing else at work on the machine:
 
 Two Tritons, each with a gateway, run beside each other: one is traced, into a collector that only
 counts. They take turns under load, and the one that begins a round ends the next. Triton samples by
-itself too, so that of the gateway's requests two in a hundred are traced.
+itself too, so that of the gateway's requests two in a hundred are traced. Processor time is that
+of Triton, the engine and the gateway for each request, which other work changes less.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,14 +27,14 @@ from dragoman_load_test.texts import read_texts
 
 from benchmarks.conditions import close
 from benchmarks.console import Advance, positive, progress
-from benchmarks.gateway.raw_http import Run, post, run_load
+from benchmarks.gateway.raw_http import post, run_load
 from benchmarks.gateway.running import run_gateway, serve
 from benchmarks.gateway.throughput import PROTOCOLS, Protocol
-from benchmarks.report import markdown_table, search_name
+from benchmarks.processor_time import cpu_s
+from benchmarks.report import markdown_table
 from dragoman.kernel.tracing import DEFAULT_RATE, TraceOptions
 
 _MODULE = "benchmarks.served.tracing"
-_WARM_UP_S = 0.7
 _WAYS = PROTOCOLS[:2]
 """Triton's own HTTP, and the gateway's own API."""
 
@@ -64,14 +65,30 @@ class Collector(ThreadingHTTPServer):
 
 @dataclass(frozen=True)
 class Servers:
-    """URLs of a Triton's HTTP, and of the gateway before it."""
+    """A Triton's URL over HTTP, that of the gateway before it, and all their process ids."""
 
     triton: str
     gateway: str
+    pids: tuple[int, ...]
 
-    def url(self, way: Protocol) -> str:
-        """Where requests of this kind go."""
-        return (self.triton if way is _WAYS[0] else self.gateway) + way.path
+    def load(self, way: Protocol, texts: Sequence[str], how: argparse.Namespace) -> Loaded:
+        """Put them under load."""
+        url = (self.triton if way is _WAYS[0] else self.gateway) + way.path
+        requests = [post(url, way.body([text], how.beam_width)) for text in texts]
+        before_s = cpu_s(self.pids)
+        run = run_load(url, requests, how.clients, 0.0, how.seconds)
+        used_s = cpu_s(self.pids) - before_s
+        return Loaded(run.requests_per_s, 1000 * used_s / run.requests, run.p99_ms)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What came of a stretch of load."""
+
+    requests_per_s: float
+    processor_ms: float
+    """Of a request."""
+    p99_ms: float
 
 
 @contextlib.contextmanager
@@ -81,7 +98,9 @@ def running(tracing: TraceOptions | None) -> Iterator[Servers]:
     if tracing is not None:
         words += [f"--otlp={tracing.url}", f"--trace-rate={tracing.rate}"]
     with serve(tracing) as server, run_gateway(server, *words) as gateway:
-        yield Servers(server.http_url, gateway)
+        assert server.engine is not None
+        pids = (server.pid, server.engine.pid, gateway.pid)
+        yield Servers(server.http_url, gateway.url, pids)
 
 
 @contextlib.contextmanager
@@ -98,50 +117,44 @@ class Case:
     """What is measured, and its runs; round N of both ran one after the other."""
 
     way: str
-    beam_width: int
-    clients: int
-    without: Sequence[Run]
-    traced: Sequence[Run]
+    without: Sequence[Loaded]
+    traced: Sequence[Loaded]
 
     def row(self) -> list[str]:
         """The table's line."""
-        pairs = zip(self.traced, self.without, strict=True)
-        ratio = Estimate.of([one.requests_per_s / other.requests_per_s for one, other in pairs])
-        speeds = [Estimate.of([run.requests_per_s for run in runs]).mean for runs in self.kinds]
+        both = (self.without, self.traced)
+        speeds = [Estimate.of([one.requests_per_s for one in runs]).mean for runs in both]
+        costs = [Estimate.of([one.processor_ms for one in runs]).mean for runs in both]
         return [
             self.way,
-            search_name(self.beam_width),
-            str(self.clients),
             *(f"{speed:.0f}" for speed in speeds),
-            f"{ratio.mean:.3f} ({ratio.low:.3f}..{ratio.high:.3f})",
+            self._ratio(lambda one: one.requests_per_s),
+            *(f"{cost:.2f}" for cost in costs),
+            self._ratio(lambda one: one.processor_ms),
         ]
 
-    @property
-    def kinds(self) -> tuple[Sequence[Run], Sequence[Run]]:
-        """Both kinds of runs."""
-        return self.without, self.traced
+    def _ratio(self, figure: Callable[[Loaded], float]) -> str:
+        pairs = zip(self.traced, self.without, strict=True)
+        ratio = Estimate.of([figure(traced) / figure(without) for traced, without in pairs])
+        return f"{ratio.mean:.3f} ({ratio.low:.3f}..{ratio.high:.3f})"
 
 
 def measure(
     servers: Sequence[Servers],
     way: Protocol,
-    beam_width: int,
     texts: Sequence[str],
-    arguments: argparse.Namespace,
+    how: argparse.Namespace,
     advance: Advance,
 ) -> Case:
-    """Load both in turns: AB, BA, AB ..."""
-    runs: tuple[list[Run], list[Run]] = ([], [])
-    for number in range(arguments.rounds):
-        begin = number * len(texts) // arguments.rounds
+    """Load both in turns: AB, BA, AB ... The first round is not counted."""
+    runs: tuple[list[Loaded], list[Loaded]] = ([], [])
+    for number in range(how.rounds + 1):
+        begin = number * len(texts) // (how.rounds + 1)
         of_round = [*texts[begin:], *texts[:begin]]
         for kind in (0, 1) if number % 2 == 0 else (1, 0):
-            url = servers[kind].url(way)
-            requests = [post(url, way.body([text], beam_width)) for text in of_round]
-            run = run_load(url, requests, arguments.clients, _WARM_UP_S, arguments.seconds)
-            runs[kind].append(run)
+            runs[kind].append(servers[kind].load(way, of_round, how))
         advance(way.name)
-    return Case(way.name, beam_width, arguments.clients, *runs)
+    return Case(way.name, runs[0][1:], runs[1][1:])
 
 
 def main() -> None:
@@ -152,21 +165,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=positive, default=12, help="default: 12")
     parser.add_argument("--seconds", type=positive, default=3, help="of each run (default: 3)")
     parser.add_argument("--clients", type=positive, default=32, help="default: 32")
-    parser.add_argument("--beam-widths", type=positive, nargs="+", default=[4])
+    parser.add_argument("--beam-width", type=positive, default=4, help="default: 4")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     arguments = parser.parse_args()
     texts = list(dict.fromkeys(one for one in read_texts(arguments.texts) if len(one) < 300))
     cases = []
-    runs = len(_WAYS) * len(arguments.beam_widths) * arguments.rounds
-    with collecting() as collector, progress(runs) as advance:
+    with collecting() as collector, progress(len(_WAYS) * (arguments.rounds + 1)) as advance:
         options = TraceOptions(f"http://127.0.0.1:{collector.server_port}")
         with running(None) as plain, running(options) as traced:
-            for width in arguments.beam_widths:
-                for way in _WAYS:
-                    both = (plain, traced)
-                    cases.append(measure(both, way, width, texts, arguments, advance))
-    head = ["way", "search", "clients", "requests/s", f"traced at {DEFAULT_RATE:.0%}"]
-    head.append("ratio, and its 95 % interval")
+            for way in _WAYS:
+                cases.append(measure((plain, traced), way, texts, arguments, advance))
+    share = f"traced at {DEFAULT_RATE:.0%}"
+    head = ["to", "requests/s", share, "ratio (95 %)", "processor ms", share, "ratio (95 %)"]
     print(markdown_table(head, [case.row() for case in cases]))
     print(f"\nbatches of spans that came: {collector.batches}")
     results = {"cases": [asdict(case) for case in cases], "batches": collector.batches}
