@@ -8,6 +8,7 @@ Source: https://www.w3.org/TR/trace-context/, https://opentelemetry.io/docs/spec
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from collections.abc import Mapping
@@ -95,6 +96,8 @@ class Tracing:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
         from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 
+        # One line for each batch that is lost, none for each try.
+        logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.ERROR)
         named = Resource.create({"service.name": service})
         self._provider = TracerProvider(
             sampler=ParentBased(ALWAYS_ON),

@@ -55,7 +55,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "networkPolicy.metricsClients[0].podSelector.matchLabels.app=prometheus",
     ),
     "tracing": (
-        *("tracing.otlp=http://collector:4318", "tracing.rate=0.5"),
+        *("tracing.otlp=http://collector:4318", "tracing.rate=1"),
         "tracing.collectors[0].podSelector.matchLabels.app=collector",
     ),
     "hub": ("models.from=hub", "models.serve={owner/model@v1}", "models.hubTokenSecret=hub"),
@@ -278,7 +278,7 @@ def test_gateways_decide_what_is_traced_and_triton_reaches_the_collector() -> No
     collector = "http://collector:4318"
     assert (triton["DRAGOMAN_OTLP"], triton["DRAGOMAN_TRACE_RATE"]) == (collector, "0")
     assert gateway["DRAGOMAN_GATEWAY_OTLP"] == collector
-    assert gateway["DRAGOMAN_GATEWAY_TRACE_RATE"] == "0.5"
+    assert gateway["DRAGOMAN_GATEWAY_TRACE_RATE"] == "1"
     _, spans = only(made, "NetworkPolicy", "dragoman-triton")["spec"]["egress"]
     assert spans["to"] == [{"podSelector": {"matchLabels": {"app": "collector"}}}]
 
