@@ -183,6 +183,7 @@ class Assessor:
                 Pair(
                     *(one.src_ids, one.tgt_ids, one.complete, aligned),
                     *(urgency.priority, urgency.deadline_s, "attention" in outputs),
+                    trace=urgency.trace,
                 )
                 for one in unknown
             ]

@@ -62,6 +62,7 @@ class Marker:
             Pair(
                 *(sentence.src_ids, one.ids, one.complete, True),
                 *(plan.urgency.priority, plan.urgency.deadline_s),
+                trace=plan.urgency.trace,
             )
             for sentence, one, scored in zip(sentences, found, known, strict=True)
             if _needs_alignment(sentence) and (scored is None or scored.attention is None)

@@ -163,7 +163,7 @@ class SourceTexts:
             pieces.append(
                 SourceSentence(
                     *(src_ids, max_tokens, search),
-                    *(plan.urgency.priority, plan.urgency.deadline_s),
+                    *(plan.urgency.priority, plan.urgency.deadline_s, plan.urgency.trace),
                     text=line_breaks.line,
                     placeholders=plan.terms.kept_placeholders(index, line_breaks.line),
                     marked=of_sentence,

@@ -19,6 +19,7 @@ from dragoman_serving.engine.batching.job import Job, Kind, Progress, State
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.scheduler import Scheduler
+from dragoman_serving.engine.batching.search_spans import trace_search
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from dragoman_serving.engine.network import Measured, Network
@@ -160,6 +161,8 @@ class Engine:
         except Overloaded:
             self.statistics.add(rejected=len(jobs))
             raise
+        if sentences and (trace := sentences[0].trace) is not None:
+            trace_search(trace, jobs)
         return [job.future for job in jobs]
 
     def _deal(self, jobs: Sequence[Job]) -> list[Job]:

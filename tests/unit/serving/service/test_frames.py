@@ -59,7 +59,7 @@ TENSORS = st.lists(
     max_size=3,
 ).map(tuple)
 OPTIONS = st.builds(RequestOptions, PARAMETERS, st.lists(st.text(), max_size=3).map(tuple), TENSORS)
-REQUESTS = st.builds(Request, U64, U64, OPTIONS.map(pack_options), TENSORS)
+REQUESTS = st.builds(Request, U64, U64, OPTIONS.map(pack_options), TENSORS, st.text())
 ANSWERS = st.builds(Answer, U64, TENSORS, st.booleans())
 FAILURES = st.builds(Failure, U64, st.sampled_from(ErrorCode), st.text())
 FIGURES = st.lists(
