@@ -223,7 +223,7 @@ def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
     assert worse.confidence < better.confidence
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(min_size=1, max_size=40), st.text(min_size=1, max_size=40), st.booleans())
 def test_no_text_breaks_the_assessment(
     shipped: Translator, text: str, target: str, split: bool

@@ -252,7 +252,7 @@ others = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.one_of(words, placeholders), min_size=1, max_size=8), others)
 @example(["Hello", "<a title='Good. Very good.'>", "https://a.aa/" + "0a" * 60, "Tom."], {})
 @example(["Hello", "https://a.aa/a", "<a href='x'>", "https://a.aa/0a"], {})
@@ -272,7 +272,7 @@ def test_placeholders_survive(
     assert [one for one in kept if one.startswith("<")] == tags
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(words | placeholders, st.sampled_from(["", " "])), min_size=1, max_size=6)
 )
