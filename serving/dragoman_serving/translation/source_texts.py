@@ -14,6 +14,7 @@ from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.markup.marked_texts import MarkedText
 from dragoman_serving.models.directions import Direction, Directions
+from dragoman_serving.request.markups import check_markup
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
 from dragoman_serving.scoring.assessment import Candidate, SentencePair
 from dragoman_serving.translation.segments import (
@@ -113,7 +114,7 @@ class SourceTexts:
         source, target, detected = direction
         markup = plan.markups[index] if plan.markups else None
         if markup is not None:
-            _check_markup(index, text, markup)
+            check_markup(index, text, markup)
         parts = [
             (line_breaks, kept, tuple(self._tokenizer.encode_source(line_breaks.line, target)))
             for line_breaks, kept in self._parts(
@@ -207,15 +208,3 @@ class SourceTexts:
                 )
         pair = SentencePair(tuple(src_ids), tuple(tgt_ids), text, target)
         return Candidate(text, target, (pair,))
-
-
-def _check_markup(index: int, text: str, markup: Markup) -> None:
-    """Refuse markup that is not valid.
-
-    Raises:
-        InvalidRequest: it is not.
-    """
-    try:
-        markup.check(text)
-    except ValueError as error:
-        raise InvalidRequest(f"markup of text {index}: {error}") from error
