@@ -6,10 +6,12 @@ wrote them. So for the first leg each kept span is a code as well, which is plac
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Sequence
 
 from dragoman_options.markup import Code, Markup, PlacedCodes, Span
+
+from dragoman_serving.markup.document_order import document_order
 
 
 class CarriedMarkup:
@@ -85,21 +87,7 @@ class CarriedMarkup:
 
     def _order(self, placed: PlacedCodes) -> list[int]:
         """The text's codes in the order in which they are in the pivot language."""
-        children: dict[int | None, list[int]] = defaultdict(list)
-        for index, parent in enumerate(self._parents):
-            children[parent].append(index)
-
-        def backwards(parent: int | None) -> list[int]:
-            return sorted(
-                children[parent], key=lambda i: (placed.codes[self._own[i]], i), reverse=True
-            )
-
-        order: list[int] = []
-        waiting = backwards(None)
-        while waiting:
-            order.append(waiting.pop())
-            waiting += backwards(order[-1])
-        return order
+        return document_order(self._parents, [placed.codes[index] for index in self._own])
 
 
 def _enclosing(codes: Sequence[Code], span: Span) -> int | None:

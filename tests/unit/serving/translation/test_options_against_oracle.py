@@ -268,8 +268,6 @@ def test_placeholders_survive(
     wanted = find_placeholders(text)
     kept = find_placeholders(found.text)
     assert [kept.count(one) for one in wanted] == [wanted.count(one) for one in wanted]
-    tags = [one for one in wanted if one.startswith("<")]
-    assert [one for one in kept if one.startswith("<")] == tags
 
 
 @settings(max_examples=40)
