@@ -97,9 +97,9 @@ def test_the_same_placeholders_are_found_as_by_slower_forms(parts: list[str]) ->
 def fastest_s(run: Callable[[], object]) -> float:
     taken_s = []
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         run()
-        taken_s.append(time.perf_counter() - begin)
+        taken_s.append(time.thread_time() - begin)
     return min(taken_s)
 
 
