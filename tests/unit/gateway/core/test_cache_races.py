@@ -162,7 +162,7 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_answers_are_those_of_a_model_that_was_there(
     actions: list[tuple[tuple[Any, ...], int]],
 ) -> None:

@@ -137,9 +137,7 @@ class TestRedis:
 
         assert run(redis.url, work) == fit
 
-    @settings(
-        max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-    )
+    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         requests=st.lists(
             st.tuples(st.integers(0, 2), st.integers(0, 30), st.booleans()), max_size=40

@@ -280,7 +280,7 @@ def test_tags_that_differ_from_the_manifests_are_refused(
         Translator(bundle)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(min_size=1, max_size=40), st.booleans())
 def test_no_text_breaks_the_translator(translator: Translator, text: str, split: bool) -> None:
     try:
@@ -358,7 +358,7 @@ INNER_BREAK = re.compile(r"green[ \t\r\n]+(?=\w)")
 """Perhaps a line's break within a sentence."""
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from(["Red blue.", "green ", "\n", "\n\n", "\r\n\t", "- ", " "])))
 def test_the_layout_is_kept(translator: Translator, parts: list[str]) -> None:
     text = "".join(parts) + "Pink."
