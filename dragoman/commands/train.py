@@ -6,11 +6,14 @@ import argparse
 import dataclasses
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.commands.folders import check_folder
+from dragoman.commands.hub_models import MODEL_HELP, configure_offline, hub_progress
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.settings import read_json
 
 if TYPE_CHECKING:
     from dragoman_training.config import DataConfig, RunConfig
@@ -21,8 +24,8 @@ log = logging.getLogger(__name__)
 HELP = "train a model on parallel text"
 EXTRA = "train"
 
-_TEXT = "text"
-"""Folder in that of the run, for a user's text without what is held out, and for that."""
+_TEXT, _GENERAL = "text", "general-text"
+"""Folders in that of the run, for a user's text without what is held out, and for that."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +47,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "my.en my.de",
     )
     parser.add_argument(
+        "--general-text",
+        nargs=2,
+        type=Path,
+        metavar="FILE",
+        help="the same, of what a model must not forget; shown as often as that of --text",
+    )
+    parser.add_argument(
         "--valid-text", nargs=2, type=Path, metavar="FILE", help="the same, held out for validation"
     )
     parser.add_argument(
@@ -53,10 +63,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
     parser.add_argument(
         "--start-from",
-        type=Path,
         metavar="MODEL",
-        help="checkpoint or bundle whose weights a new run begins with",
+        help=f"whose weights a new run begins with: {MODEL_HELP}",
     )
+    configure_offline(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -71,11 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not processes.is_first:
         logging.getLogger().setLevel(logging.WARNING)
     try:
-        config, is_new = _settings(arguments, processes.is_first)
-        start = None
-        if arguments.start_from and is_new:
-            start = Start(arguments.start_from, config.model)
-        config = _divided(config, arguments.out, processes)
+        folder = _start_folder(arguments, processes)
+        config = _settings(arguments, folder, processes.is_first)
+        start = Start(folder, config.model) if folder else None
+        config = _divided(config, arguments, processes)
         options = (config, arguments.data_dir, arguments.out, arguments.resume, processes)
         final = Trainer(*options, start).train()
         if processes.is_first:
@@ -89,82 +98,150 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(arguments: argparse.Namespace, tell: bool) -> tuple[RunConfig, bool]:
-    """The settings of the run, and whether it is a new one."""
+def _start_folder(arguments: argparse.Namespace, processes: Processes) -> Path | None:
+    """The checkpoint or bundle that a new run begins with; what is elsewhere is fetched first."""
+    from dragoman_training.run.checkpoint import former_steps
+    from dragoman_training.run.checkpoint_folder import CONFIG
+
+    word: str | None = arguments.start_from
+    if former_steps(arguments.out, arguments.resume) or word is None:
+        return None
+    path = Path(word)
+    if (path / CONFIG).is_file() and "model_type" not in read_json(path / CONFIG):
+        return path
+    from dragoman_export.models.model_source import one_source
+
+    source = one_source(word)
+    if source.kind == "checkpoint":
+        return path  # reading it tells what is wrong
+    arguments.extra = "export"  # it is converted as for serving
+    from dragoman_export.models.conversion import Converter
+    from dragoman_export.models.model_cache import ModelCache
+
+    # The others wait for the first process's lock, and find the model.
+    with hub_progress(arguments.quiet or not processes.is_first) as told:
+        return Converter(ModelCache(), told, arguments.offline).bundle(source)
+
+
+def _settings(arguments: argparse.Namespace, start: Path | None, tell: bool) -> RunConfig:
+    """The settings of the run."""
     from dragoman_training.config import RunConfig
     from dragoman_training.run.checkpoint import former_steps
     from dragoman_training.run.checkpoint_folder import CONFIG
     from dragoman_training.run.small_text import settings_for
 
-    finished, start = former_steps(arguments.out, arguments.resume), arguments.start_from
+    finished = former_steps(arguments.out, arguments.resume)
     saved = RunConfig.from_json(finished[-1] / CONFIG) if finished else None
-    config = settings_for(
+    return settings_for(
         *(arguments.config, arguments.set, _own_data(arguments, saved), arguments.data_dir),
         saved=saved,
-        start=RunConfig.from_json(start / CONFIG) if start and not finished else None,
+        start=RunConfig.from_json(start / CONFIG) if start else None,
         tell=tell,
     )
-    return config, not finished
 
 
-def _divided(config: RunConfig, out: Path, processes: Processes) -> RunConfig:
-    """The settings after a part of a user's text was held out for validation, if it is to be."""
+def _divided(config: RunConfig, arguments: argparse.Namespace, processes: Processes) -> RunConfig:
+    """The settings after parts of a user's texts were held out for validation, if they are to be.
+
+    Raises:
+        UsageError: the text that is to be divided is not what is trained on.
+    """
+    for files, name in ((arguments.text, _TEXT), (arguments.general_text, _GENERAL)):
+        folder = arguments.out.absolute() / name
+        if files and _is_held_out(config.data, folder):
+            config = _divided_text(config, files, folder, processes)
+    return config
+
+
+def _divided_text(
+    config: RunConfig, files: Sequence[Path], folder: Path, processes: Processes
+) -> RunConfig:
+    """The settings with what is left of one text in its place."""
     from dragoman_training.text.holding_out import TRAIN, VALID, hold_out, number_held_out
     from dragoman_training.text.parallel_text import TextFiles
 
-    data, folder = config.data, out.absolute() / _TEXT
-    if not _is_held_out(data, out):
-        return config
-    if len(data.train) > 1:
+    prefix, languages = _own_text(*files)
+    train = config.data.train
+    if prefix not in (corpus.prefix for corpus in train):
         raise UsageError("--text and data.train: give one of them")
-    (corpus,) = data.train
-    if corpus.prefix == str(folder / TRAIN):  # divided when the run began
-        return config
     if processes.is_first:
-        text = TextFiles(Path(corpus.prefix), corpus.languages)
+        text = TextFiles(Path(prefix), languages)
         hold_out(text, folder)
         log.info(
             "%d of %d pairs are held out for validation, as %s; --valid-text names other text",
-            *(number_held_out(text), len(text), out / _TEXT / VALID),
+            *(number_held_out(text), len(text), folder / VALID),
         )
     processes.wait()
-    train = dataclasses.replace(corpus, prefix=str(folder / TRAIN))
-    return dataclasses.replace(config, data=dataclasses.replace(data, train=(train,)))
+    divided = tuple(
+        dataclasses.replace(corpus, prefix=str(folder / TRAIN))
+        if corpus.prefix == prefix
+        else corpus
+        for corpus in train
+    )
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, train=divided))
 
 
-def _is_held_out(data: DataConfig, out: Path) -> bool:
-    """Whether a run validates on a part of its own text."""
+def _is_held_out(data: DataConfig, folder: Path) -> bool:
+    """Whether a run validates on a part of its own text, which lies there."""
     from dragoman_training.text.holding_out import VALID
 
-    prefix = str(out.absolute() / _TEXT / VALID)
-    return [corpus.prefix for corpus in data.valid] == [prefix]
+    return str(folder / VALID) in (corpus.prefix for corpus in data.valid)
 
 
 def _own_data(arguments: argparse.Namespace, saved: RunConfig | None) -> dict[str, Any]:
-    """Settings of the table `data` for a user's text; without any to validate on, a part of it.
+    """Settings of the table `data` for a user's texts; without any to validate on, parts of them.
 
     A run that is resumed validates on what it did before.
     """
-    from dragoman_training.text.holding_out import VALID, number_held_out
-    from dragoman_training.text.parallel_text import TextFiles
-
     data: dict[str, Any] = {}
     if arguments.text:
         prefix, languages = _own_text(*arguments.text)
         # It takes the place of the recipe's, also where there is none to validate on.
         data = {"languages": languages, "train": [prefix], "valid": []}
-        if saved:
-            holds_out = _is_held_out(saved.data, arguments.out)
-        else:
-            holds_out = number_held_out(TextFiles(Path(prefix), languages)) > 0
-        if holds_out:
-            data["valid"] = [str(arguments.out.absolute() / _TEXT / VALID)]
+        general = _general_data(arguments, prefix, languages)
+        data["train"] += general
+        out = arguments.out.absolute()
+        parts = [(out / _TEXT, prefix), *((out / _GENERAL, one["prefix"]) for one in general)]
+        data["valid"] = [part for one in parts for part in _valid_part(*one, languages, saved)]
+    elif arguments.general_text:
+        raise UsageError("--general-text: give --text too, which it is mixed with")
     if arguments.valid_text:
         prefix, languages = _own_text(*arguments.valid_text)
         data["valid"] = [{"prefix": prefix, "languages": languages}]
         if data.get("languages", languages) != languages:
             raise UsageError(f"--text and --valid-text differ in their languages: {languages}")
     return data
+
+
+def _general_data(
+    arguments: argparse.Namespace, own: str, languages: list[str]
+) -> list[dict[str, Any]]:
+    """The corpus of `--general-text`, of which an epoch shows as many pairs as of a user's own."""
+    from dragoman_training.text.parallel_text import TextFiles
+
+    if not arguments.general_text:
+        return []
+    prefix, found = _own_text(*arguments.general_text)
+    if set(found) != set(languages):
+        raise UsageError(f"--text and --general-text differ in their languages: {found}")
+    if prefix == own:
+        raise UsageError(f"--text and --general-text are the same: {prefix}")
+    pairs = [len(TextFiles(Path(one), languages)) for one in (own, prefix)]
+    return [{"prefix": prefix, "weight": pairs[0] / max(pairs[1], 1) or 1.0}]
+
+
+def _valid_part(
+    folder: Path, prefix: str, languages: list[str], saved: RunConfig | None
+) -> list[str]:
+    """The prefix of what is held out of a text, if that is to be done."""
+    from dragoman_training.text.holding_out import VALID, number_held_out
+    from dragoman_training.text.parallel_text import TextFiles
+
+    if saved:
+        holds_out = _is_held_out(saved.data, folder)
+    else:
+        holds_out = number_held_out(TextFiles(Path(prefix), languages)) > 0
+    return [str(folder / VALID)] if holds_out else []
 
 
 def _own_text(first: Path, second: Path) -> tuple[str, list[str]]:

@@ -98,12 +98,12 @@ def export_bundle(
     for graph in graphs.values():
         _write(graph, partial)
     targets = {target for _, target in config.directions} if tokenizer.tags else set()
-    tagged = [language for language in config.data.languages if language in targets]
+    tagged = [language for language in config.languages if language in targets]
     sizes = {field.name: getattr(config.model, field.name) for field in fields(Dimensions)}
     manifest = Manifest(
         format_version=FORMAT_VERSION,
         dimensions=Dimensions(**sizes),
-        languages=config.data.languages,
+        languages=config.languages,
         special_ids=SpecialIds(tags={name: tokenizer.tag_id(name) for name in tagged}),
         limits=limits,
         tokenizer=TOKENIZER,
